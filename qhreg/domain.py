@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Number
 from typing import Any, overload
 
 import numpy as np
@@ -9,20 +10,50 @@ import numpy.typing as npt
 
 from qhreg.exceptions import DomainError
 
-__all__ = ["check_kappa", "check_sigma", "check_tau"]
+__all__ = ["check_broadcast", "check_kappa", "check_real", "check_sigma", "check_tau"]
 
 FloatArray = npt.NDArray[np.float64]
 
 
-def _as_float(name: str, value: Any) -> float | FloatArray:
-    """Return value as a Python float (scalars) or a float64 array, or say that it is no number."""
+def _is_numeric(array: npt.NDArray[Any]) -> bool:
+    """Return whether every element is a number: numpy itself would parse "0.5" and accept None."""
+    if array.dtype.kind == "O":
+        return all(isinstance(item, Number) for item in array.flat)
+    return array.dtype.kind in "iuf"
+
+
+def check_real(name: str, value: Any) -> float | FloatArray:
+    """Return value as a float (scalars) or a float64 array, or raise a DomainError if it is none.
+
+    Numbers of any kind pass, infinite and NaN ones too; strings, None, booleans and complex
+    numbers do not.
+    """
     if isinstance(value, float):
         return float(value)
     try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DomainError(f"{name} must be a real number, got {value!r}") from error
+        given = np.asarray(value)
+        array = np.asarray(given, dtype=np.float64) if _is_numeric(given) else None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DomainError(_no_number(name, value)) from error
+    if array is None:
+        raise DomainError(_no_number(name, value))
     return float(array) if array.ndim == 0 else array
+
+
+def _no_number(name: str, value: Any) -> str:
+    shown = repr(value)
+    shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
+    return f"{name} must be a real number or an array of real numbers, got {shown}"
+
+
+def check_broadcast(**arrays: float | FloatArray) -> tuple[int, ...]:
+    """Return the common shape of the named arguments, or raise a DomainError if there is none."""
+    shapes = {name: np.shape(array) for name, array in arrays.items()}
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError as error:
+        given = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise DomainError(f"shapes must broadcast to a common shape, got {given}") from error
 
 
 def _reject(name: str, value: float | FloatArray, good: Any, allowed: str) -> None:
@@ -40,7 +71,7 @@ def check_tau(tau: float) -> float: ...
 def check_tau(tau: Any) -> float | FloatArray: ...
 def check_tau(tau: Any) -> float | FloatArray:
     """Return tau as float64, or raise a DomainError unless 0 < tau < 1 everywhere."""
-    value = _as_float("tau", tau)
+    value = check_real("tau", tau)
     _reject("tau", value, (value > 0) & (value < 1), "0 < tau < 1")
     return value
 
@@ -51,7 +82,7 @@ def check_kappa(kappa: float) -> float: ...
 def check_kappa(kappa: Any) -> float | FloatArray: ...
 def check_kappa(kappa: Any) -> float | FloatArray:
     """Return kappa as float64, or raise a DomainError unless 0 <= kappa < inf everywhere."""
-    value = _as_float("kappa", kappa)
+    value = check_real("kappa", kappa)
     _reject("kappa", value, (value >= 0) & (value < np.inf), "0 <= kappa < inf")
     return value
 
@@ -62,6 +93,6 @@ def check_sigma(sigma: float) -> float: ...
 def check_sigma(sigma: Any) -> float | FloatArray: ...
 def check_sigma(sigma: Any) -> float | FloatArray:
     """Return sigma as float64, or raise a DomainError unless 0 < sigma < inf everywhere."""
-    value = _as_float("sigma", sigma)
+    value = check_real("sigma", sigma)
     _reject("sigma", value, (value > 0) & (value < np.inf), "0 < sigma < inf")
     return value
