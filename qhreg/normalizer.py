@@ -21,13 +21,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from qhreg.domain import check_kappa, check_tau
+from qhreg.domain import check_broadcast, check_kappa, check_tau
 
 __all__ = ["LogNormalizer", "log_normalizer", "log_normalizer_derivatives"]
 
 FloatArray = npt.NDArray[np.float64]
 
-_SQRT_HALF_PI = math.sqrt(math.pi / 2)
+_SQRT_PI = math.sqrt(math.pi)
+# Multiplying by 2^27 + 1 separates the upper half of a float's digits from the lower.
+_SPLIT = 134217729.0
 
 
 class LogNormalizer(NamedTuple):
@@ -49,39 +51,48 @@ class _Backend(NamedTuple):
     sqrt: Any
     erf: Any
     where: Any
+    any: Any
 
 
 def _choose(condition: bool, yes: float, no: float) -> float:
     return yes if condition else no
 
 
-_SCALAR = _Backend(math.exp, math.expm1, math.log, math.log1p, math.sqrt, math.erf, _choose)
-_ARRAY = _Backend(np.exp, np.expm1, np.log, np.log1p, np.sqrt, special.erf, np.where)
+_SCALAR = _Backend(math.exp, math.expm1, math.log, math.log1p, math.sqrt, math.erf, _choose, bool)
+_ARRAY = _Backend(np.exp, np.expm1, np.log, np.log1p, np.sqrt, special.erf, np.where, np.any)
 
 
-def _half(t: Any, kappa: Any, f: _Backend) -> tuple[Any, Any, Any]:
-    """Return A(t), its second derivative and its derivative in kappa (QH-5, QH-7, QH-8)."""
-    gauss = f.exp(-0.5 * kappa * t * t)
-    x = t * f.sqrt(0.5 * kappa)
-    erf = f.erf(x)
-    value = gauss / t + _SQRT_HALF_PI * f.sqrt(kappa) * erf
-    d2_t = (kappa + 2.0 / (t * t)) * gauss / t
-    safe = f.where(x > 0.0, x, 1.0)
-    d_kappa = 0.5 * t * f.where(x > 0.0, 0.5 * math.sqrt(math.pi) * erf / safe, 1.0)
-    return value, d2_t, d_kappa
+def _rounding_error(a: Any, b: Any, product: Any) -> Any:
+    """Return a b - product exactly, for the rounded product of two floats (Dekker's splitting)."""
+    a_high = a * _SPLIT - (a * _SPLIT - a)
+    b_high = b * _SPLIT - (b * _SPLIT - b)
+    a_low, b_low = a - a_high, b - b_high
+    return a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
 
 
-def _slope(t: Any, s: Any, kappa: Any, f: _Backend) -> Any:
-    """Return c'(tau) for t = tau and s = 1 - tau (QH-6).
+def _gauss(t: Any, kappa: Any, f: _Backend) -> tuple[Any, Any]:
+    """Return exp(-kappa t^2 / 2) and kappa t^2 / 2.
 
-    The two terms cancel near tau = 1/2; their ratio is known in closed form, so that the difference
-    is the larger term times expm1.
+    Two roundings of an exponent x cost x eps relative in exp(-x): more than 1e-13 before it
+    underflows at x = 745. So they are computed and undone where it matters; beyond kappa = 1e290
+    the splitting itself would overflow.
     """
-    small = f.where(t < s, t, s)
-    distance = abs(1.0 - 2.0 * t)  # exact near 1/2, where 1 - tau is not
-    larger = f.exp(-0.5 * kappa * small * small) / (small * small)
-    ratio_minus_one = f.expm1(-0.5 * kappa * distance - 2.0 * f.log1p(distance / small))
-    return f.where(t < s, 1.0, -1.0) * larger * ratio_minus_one
+    width = kappa * t
+    exponent = 0.5 * (width * t)
+    needed = (exponent > 50.0) & (exponent < 750.0) & (kappa < 1e290)
+    gauss = f.exp(-exponent)
+    if f.any(needed):
+        t, kappa, width = (f.where(needed, each, 0.0) for each in (t, kappa, width))
+        error = _rounding_error(kappa, t, width) * t + _rounding_error(width, t, width * t)
+        gauss = gauss * (1.0 - 0.5 * error)
+    return gauss, exponent
+
+
+def _half_dkappa(x: Any, t: Any, erf: Any, f: _Backend) -> Any:
+    """Return the derivative in kappa of A(t), for x = t sqrt(kappa / 2) and its erf (QH-8)."""
+    small = x < 1e-100  # erf(x) / x is 2 / sqrt(pi) there, and 0 / 0 at kappa = 0
+    ratio = f.where(small, 1.0, 0.5 * _SQRT_PI * erf / f.where(small, 1.0, x))
+    return 0.5 * t * ratio
 
 
 def log_normalizer_derivatives(tau: Any, kappa: Any) -> LogNormalizer:
@@ -117,17 +128,40 @@ def log_normalizer_derivatives(tau: Any, kappa: Any) -> LogNormalizer:
     8.0
     """
     if isinstance(tau, float) and isinstance(kappa, float):
-        f = _SCALAR
-    else:
-        f = _ARRAY
+        return _derivatives(tau, kappa, _SCALAR)
+    with np.errstate(over="ignore", under="ignore"):
         tau, kappa = np.asarray(tau, dtype=np.float64), np.asarray(kappa, dtype=np.float64)
-    s = 1.0 - tau
-    left, left_d2, left_dk = _half(tau, kappa, f)
-    right, right_d2, right_dk = _half(s, kappa, f)
-    c = left + right
-    slope = _slope(tau, s, kappa, f) / c
+        return _derivatives(tau, kappa, _ARRAY)
+
+
+def _derivatives(tau: Any, kappa: Any, f: _Backend) -> LogNormalizer:
+    """Return log c and its derivatives from m^(k+1) c^(k), where m is the smaller of tau, 1 - tau.
+
+    In this form nothing overflows before the result does, and the only difference of nearly equal
+    numbers, c' near tau = 1/2, is an expm1: the ratio of its two terms is known in closed form.
+    """
+    left = tau < 0.5
+    m = f.where(left, tau, 1.0 - tau)
+    other = 1.0 - m
+    distance = abs(1.0 - 2.0 * tau)  # exact near 1/2, where 1 - tau is not
+    gauss, exponent = _gauss(m, kappa, f)
+    other_gauss = gauss * f.exp(-0.5 * kappa * distance)
+    root = f.sqrt(0.5 * kappa)
+    erf, other_erf = f.erf(m * root), f.erf(other * root)
+    odds = m / other
+
+    c = gauss + odds * other_gauss + m * _SQRT_PI * root * (erf + other_erf)
+    c_tau = gauss * f.expm1(-0.5 * kappa * distance - 2.0 * f.log1p(distance / m))
+    c_tau2 = (2.0 * exponent + 2.0) * gauss
+    c_tau2 += (kappa * other * other + 2.0) * other_gauss * odds**3
+    c_kappa = _half_dkappa(m * root, m, erf, f) + _half_dkappa(other * root, other, other_erf, f)
+
+    slope = c_tau / c
     return LogNormalizer(
-        f.log(c), slope, (left_d2 + right_d2) / c - slope * slope, (left_dk + right_dk) / c
+        f.log(c) - f.log(m),
+        f.where(left, slope, -slope) / m,
+        (c_tau2 / c - slope * slope) / m / m,
+        c_kappa * m / c,
     )
 
 
@@ -148,4 +182,6 @@ def log_normalizer(tau: Any, kappa: Any) -> Any:
     >>> math.isclose(log_normalizer(0.25, 0.0), -math.log(0.25 * 0.75))
     True
     """
-    return log_normalizer_derivatives(check_tau(tau), check_kappa(kappa)).value
+    tau, kappa = check_tau(tau), check_kappa(kappa)
+    check_broadcast(tau=tau, kappa=kappa)
+    return log_normalizer_derivatives(tau, kappa).value
