@@ -23,13 +23,21 @@ from scipy import special
 
 from qhreg.domain import check_broadcast, check_kappa, check_tau
 
-__all__ = ["LogNormalizer", "log_normalizer", "log_normalizer_derivatives"]
+__all__ = [
+    "LogNormalizer",
+    "half_normalizer",
+    "log_normalizer",
+    "log_normalizer_derivatives",
+    "log_normalizer_higher",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
 _SQRT_PI = math.sqrt(math.pi)
 # Multiplying by 2^27 + 1 separates the upper half of a float's digits from the lower.
 _SPLIT = 134217729.0
+# exp(-x / 2) is zero here, while powers of x are still finite.
+_NEGLIGIBLE = 2000.0
 
 
 class LogNormalizer(NamedTuple):
@@ -86,6 +94,11 @@ def _gauss(t: Any, kappa: Any, f: _Backend) -> tuple[Any, Any]:
         error = _rounding_error(kappa, t, width) * t + _rounding_error(width, t, width * t)
         gauss = gauss * (1.0 - 0.5 * error)
     return gauss, exponent
+
+
+def _scaled_half(t: Any, gauss: Any, root: Any, erf: Any) -> Any:
+    """Return t A(t) (QH-5), for root = sqrt(kappa / 2) and erf = erf(t root)."""
+    return gauss + t * _SQRT_PI * root * erf
 
 
 def _half_dkappa(x: Any, t: Any, erf: Any, f: _Backend) -> Any:
@@ -150,7 +163,7 @@ def _derivatives(tau: Any, kappa: Any, f: _Backend) -> LogNormalizer:
     erf, other_erf = f.erf(m * root), f.erf(other * root)
     odds = m / other
 
-    c = gauss + odds * other_gauss + m * _SQRT_PI * root * (erf + other_erf)
+    c = _scaled_half(m, gauss, root, erf) + odds * _scaled_half(other, other_gauss, root, other_erf)
     c_tau = gauss * f.expm1(-0.5 * kappa * distance - 2.0 * f.log1p(distance / m))
     c_tau2 = (2.0 * exponent + 2.0) * gauss
     c_tau2 += (kappa * other * other + 2.0) * other_gauss * odds**3
@@ -185,3 +198,88 @@ def log_normalizer(tau: Any, kappa: Any) -> Any:
     tau, kappa = check_tau(tau), check_kappa(kappa)
     check_broadcast(tau=tau, kappa=kappa)
     return log_normalizer_derivatives(tau, kappa).value
+
+
+def half_normalizer(t: Any, kappa: Any) -> FloatArray:
+    """Return A(t) (QH-5), the integral of exp(-rho) over the half line where the slope is t.
+
+    With t = tau this is the left half, with t = 1 - tau the right one: c = A(tau) + A(1 - tau).
+    Parameters are not checked.
+
+    Parameters
+    ----------
+    t : array_like
+        Slope of the half line, 0 < t < 1.
+    kappa : array_like
+        Huber width, 0 <= kappa < inf.
+
+    Examples
+    --------
+    >>> from qhreg.normalizer import half_normalizer
+    >>> float(half_normalizer(0.25, 0.0))
+    4.0
+    """
+    t, kappa = np.asarray(t, dtype=np.float64), np.asarray(kappa, dtype=np.float64)
+    root = np.sqrt(0.5 * kappa)
+    with np.errstate(under="ignore"):
+        gauss, _ = _gauss(t, kappa, _ARRAY)
+        half: FloatArray = _scaled_half(t, gauss, root, special.erf(t * root)) / t
+    return half
+
+
+def log_normalizer_higher(tau: Any, kappa: Any) -> tuple[FloatArray, FloatArray]:
+    r"""Return the third and fourth derivative of log c in tau.
+
+    They are the third and fourth cumulant of the distribution. Parameters are not checked.
+
+    Parameters
+    ----------
+    tau : array_like
+        Asymmetry, 0 < tau < 1.
+    kappa : array_like
+        Huber width, 0 <= kappa < inf.
+
+    Notes
+    -----
+    With :math:`X = \kappa t^2` for t = tau and t = 1 - tau (QH-9):
+
+    .. math::
+
+        c^{(3)} &= g_3(1-\tau) - g_3(\tau), & g_3(t) &= (X^2 + 3X + 6)\,e^{-X/2}/t^4\
+        c^{(4)} &= g_4(1-\tau) + g_4(\tau), & g_4(t) &= (X^3 + 3X^2 + 12X + 24)\,e^{-X/2}/t^5
+
+    Examples
+    --------
+    >>> from qhreg.normalizer import log_normalizer_higher
+    >>> d3, d4 = log_normalizer_higher(0.5, 0.0)
+    >>> float(d3), float(d4)
+    (0.0, 192.0)
+    """
+    tau, kappa = np.asarray(tau, dtype=np.float64), np.asarray(kappa, dtype=np.float64)
+    low = log_normalizer_derivatives(tau, kappa)
+    c = np.exp(low.value)
+    with np.errstate(under="ignore"):
+        third = (_third_of_half(1.0 - tau, kappa) - _third_of_half(tau, kappa)) / c
+        fourth = (_fourth_of_half(1.0 - tau, kappa) + _fourth_of_half(tau, kappa)) / c
+        return _log_third_fourth(low.d_tau, low.d2_tau + low.d_tau**2, third, fourth)
+
+
+def _log_third_fourth(
+    first: FloatArray, second: FloatArray, third: FloatArray, fourth: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the third and fourth derivative of log c from the derivatives of c divided by c."""
+    d3 = third - 3.0 * second * first + 2.0 * first**3
+    d4 = fourth - 4.0 * third * first - 3.0 * second**2 + 12.0 * second * first**2 - 6.0 * first**4
+    return d3, d4
+
+
+def _third_of_half(t: FloatArray, kappa: FloatArray) -> FloatArray:
+    """Return g_3(t) of (QH-9)."""
+    x = np.minimum(kappa * t * t, _NEGLIGIBLE)
+    return np.asarray((x * x + 3.0 * x + 6.0) * np.exp(-0.5 * x) / t**4)
+
+
+def _fourth_of_half(t: FloatArray, kappa: FloatArray) -> FloatArray:
+    """Return g_4(t) of (QH-9)."""
+    x = np.minimum(kappa * t * t, _NEGLIGIBLE)
+    return np.asarray((((x + 3.0) * x + 12.0) * x + 24.0) * np.exp(-0.5 * x) / t**5)
