@@ -190,7 +190,7 @@ def _right_quantile(p: Any, tau: Any, kappa: Any) -> Any:
 
 
 def _half_moment(n: int, t: Any, kappa: Any) -> Any:
-    """Return the integral of u^n exp(-rho) over the positive half line with slope t (QH-13)."""
+    """Return the integral of u^n exp(-rho) over the positive half line with slope t (QH-18)."""
     x = np.minimum(kappa * t * t, _NEGLIGIBLE)
     order = 0.5 * (n + 1)
     zone = 0.5 * (2.0 * kappa) ** order * special.gamma(order) * special.gammainc(order, 0.5 * x)
@@ -233,7 +233,7 @@ class quantile_huber_gen(_RvContinuous):  # type: ignore[misc]
     tau; for kappa > 0 the level of the location is ``cdf(0)``.
 
     Tilting the density by :math:`e^{hx}` gives the same family at :math:`\tau+h`, so that its
-    cumulant generating function is, for :math:`-\tau < h < 1-\tau` (QH-12),
+    cumulant generating function is, for :math:`-\tau < h < 1-\tau` (QH-17),
 
     .. math:: K(h) = \kappa h^2/2 + \log c(\tau+h) - \log c(\tau).
 
