@@ -1,0 +1,142 @@
+r"""Well-conditioned coordinates for the columns of the data.
+
+Raw regressors (a year, an income, its square) make normal equations useless in floating point. The
+solver works in coordinates z with ``W_raw M = W``: the columns of ``W = [X T, r / s]`` are an
+orthonormal basis of the column space (times the square root of the number of rows) and the scaled
+least-squares residual. Values of u = W z, and with them the likelihood, do not depend on M.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Basis", "basis_of", "minimum_norm"]
+
+FloatArray = npt.NDArray[np.float64]
+
+RANK_TOLERANCE = 1e-11
+"""A column is dependent when orthogonalising it leaves less than this share of its length."""
+
+CHOLESKY_SAFE = 1e-3
+"""Above this share the squared condition number is harmless and the Gram matrix may be used."""
+
+
+@dataclass(frozen=True)
+class Basis:
+    """Coordinates z in which u = [X, y] (matrix z).
+
+    Attributes
+    ----------
+    columns : ndarray of int, shape (r,)
+        The independent columns of X, the earliest ones kept.
+    dependent : ndarray of int, shape (p - r,)
+        The columns that are linear combinations of earlier ones.
+    combination : ndarray, shape (r, p - r)
+        The dependent columns in terms of the kept ones.
+    matrix : ndarray, shape (p + 1, r + 1)
+        M: maps z to the raw unknowns (-b, theta).
+    design : ndarray, shape (n, r + 1)
+        [X, y] M for the rows the basis was made from.
+    weakest : float
+        Smallest share of its length a kept column retains when made orthogonal to earlier ones.
+    """
+
+    columns: npt.NDArray[np.intp]
+    dependent: npt.NDArray[np.intp]
+    combination: FloatArray
+    matrix: FloatArray
+    design: FloatArray
+    weakest: float
+
+
+def _independent_columns(scaled: FloatArray) -> tuple[npt.NDArray[np.intp], FloatArray, float]:
+    """Return the kept columns, their triangular factor R, and the weakest diagonal share."""
+    n, p = scaled.shape
+    if n >= p:
+        gram = scaled.T @ scaled
+        length = np.sqrt(gram.diagonal())
+        if p and length.min() > 0.0:
+            try:
+                factor = np.linalg.cholesky(gram).T
+            except np.linalg.LinAlgError:
+                pass
+            else:
+                weakest = float((factor.diagonal() / length).min())
+                if weakest > CHOLESKY_SAFE:
+                    return np.arange(p), factor, weakest
+    kept: list[int] = []
+    remainder = scaled.copy(order="F")
+    length = np.sqrt(np.einsum("ij,ij->j", scaled, scaled))
+    weakest = 1.0
+    for j in range(p):
+        column = remainder[:, j]
+        share = float(np.sqrt(column @ column)) / length[j] if length[j] > 0.0 else 0.0
+        if share <= RANK_TOLERANCE or len(kept) == n:
+            continue
+        weakest = min(weakest, share)
+        kept.append(j)
+        column /= np.sqrt(column @ column)
+        for _ in range(2):  # twice is enough for orthogonality to rounding
+            remainder[:, j + 1 :] -= np.outer(column, column @ remainder[:, j + 1 :])
+    columns = np.asarray(kept, dtype=np.intp)
+    factor = np.linalg.qr(scaled[:, columns], mode="r") if kept else np.empty((0, 0))
+    return columns, factor, weakest
+
+
+def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
+    """Return well-conditioned coordinates for the given rows (all rows, or a sample of them).
+
+    Parameters
+    ----------
+    exog : ndarray, shape (n, p)
+        Regressors.
+    endog : ndarray, shape (n,)
+        Response.
+    """
+    n, p = exog.shape
+    size = np.abs(exog).max(axis=0, initial=0.0)
+    size[size == 0.0] = 1.0
+    scaled = exog / size
+    columns, factor, weakest = _independent_columns(scaled)
+    r = columns.size
+    inverse = np.linalg.inv(factor) * np.sqrt(n)
+    orthogonal = scaled[:, columns] @ inverse
+    if weakest <= CHOLESKY_SAFE:  # one more sweep repairs what the triangular inverse lost
+        again = np.linalg.inv(np.linalg.qr(orthogonal, mode="r")) * np.sqrt(n)
+        orthogonal, inverse = orthogonal @ again, inverse @ again
+    coefficients = orthogonal.T @ endog / n
+    residual = endog - orthogonal @ coefficients
+    scale = float(np.abs(residual).mean()) if n else 1.0
+    if not scale > 0.0:
+        scale = 1.0
+    matrix = np.zeros((p + 1, r + 1))
+    matrix[columns, :r] = inverse / size[columns, None]
+    matrix[:p, r] = -(matrix[:p, :r] @ coefficients) / scale
+    matrix[p, r] = 1.0 / scale
+    design = np.empty((n, r + 1))
+    design[:, :r] = orthogonal
+    design[:, r] = residual / scale
+    dependent = np.setdiff1d(np.arange(p), columns)
+    combination = matrix[columns, :r] @ (orthogonal.T @ exog[:, dependent]) / max(n, 1)
+    return Basis(columns, dependent, combination, matrix, design, weakest)
+
+
+def minimum_norm(basis: Basis, coefficients: FloatArray) -> FloatArray:
+    """Return the shortest coefficient vector with the fitted values of the given one.
+
+    Parameters
+    ----------
+    coefficients : ndarray, shape (p,)
+        Zero in the dependent columns.
+    """
+    if basis.dependent.size == 0:
+        return coefficients
+    c = basis.combination
+    kept = np.linalg.solve(np.eye(c.shape[0]) + c @ c.T, coefficients[basis.columns])
+    shortest = np.empty_like(coefficients)
+    shortest[basis.columns] = kept
+    shortest[basis.dependent] = c.T @ kept
+    return shortest

@@ -1,0 +1,162 @@
+r"""The dual of the fixed-tau fit: a rigorous lower bound from any nearly optimal point.
+
+For fixed tau (QH-15)
+
+.. math::
+
+    \min_{b,\theta}\ \sum_i w_i\,\rho_\tau(u_i) - n\log\theta \;=\; \max_v\
+    n + n\log\frac{\sum_i w_i v_i y_i}{n} - \frac{\kappa}{2}\sum_i w_i v_i^2
+    \quad\text{s.t.}\quad X'(w v) = 0,\ -\tau\le v\le 1-\tau ,
+
+and with sigma fixed the first two terms are :math:`\theta\sum w_i v_i y_i - n\log\theta`. At the
+optimum v = psi. Near it, psi moved onto the null space of X' along rows with slack and shrunk into
+the box is feasible, and its dual value is a bound no matter how it was found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.likelihood import residuals
+from qhreg.loss import zone_part
+from qhreg.newton import NewtonPoint
+from qhreg.problem import Problem
+
+__all__ = ["DualPoint", "dual_from_newton", "dual_from_rows", "dual_value"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class DualPoint:
+    """A feasible dual point.
+
+    Attributes
+    ----------
+    value : float
+        The lower bound on min h(z) = sum w rho - n log theta.
+    alignment : float
+        sum w v y in the coordinates of the problem.
+    square : float
+        sum w v^2.
+    v : ndarray, shape (n,), or None
+        The point itself where it was kept.
+    """
+
+    value: float
+    alignment: float
+    square: float
+    v: FloatArray | None = None
+
+
+def dual_value(
+    alignment: FloatArray | float,
+    square: FloatArray | float,
+    n: float,
+    kappa: float,
+    theta: float | None,
+) -> FloatArray:
+    """Return the dual objective of (QH-15); minus infinity where the alignment is not positive."""
+    a = np.asarray(alignment, dtype=np.float64)
+    if theta is not None:
+        return theta * a - n * np.log(theta) - 0.5 * kappa * np.asarray(square)
+    positive = a > 0.0
+    value: FloatArray = np.where(
+        positive, n + n * np.log(np.where(positive, a, 1.0) / n) - 0.5 * kappa * square, -np.inf
+    )
+    return value
+
+
+def _overshoot(v: FloatArray, tau: float) -> float:
+    """Return the factor by which v leaves the box [-tau, 1 - tau], at least one."""
+    if v.size == 0:
+        return 1.0
+    return max(1.0, float(v.max()) / (1.0 - tau), float(v.min()) / -tau)
+
+
+def dual_from_newton(problem: Problem, point: NewtonPoint, *, keep: bool = False) -> DualPoint | None:
+    """Return the dual point of a nearly stationary z in one pass, or None without enough slack.
+
+    The correction lives on the rows that were in the zone when the Hessian was taken: their Gram
+    matrix is the Hessian's own.
+    """
+    n, kappa, tau = problem.n, problem.kappa, point.tau
+    hessian = point.curvature
+    r = point.z.size - 1
+    gram = kappa * hessian.d2_z[:r, :r]
+    try:
+        correction = np.linalg.solve(gram, point.objective.d_z[:r])
+    except np.linalg.LinAlgError:
+        return None
+    shift = np.zeros(r + 1)
+    shift[:r] = correction
+    theta = float(point.z[-1])
+    columns = np.column_stack([point.z, shift, hessian.z])
+    columns = problem.to_rows(columns)
+    alignment = square = 0.0
+    overshoot = 1.0
+    kept: list[FloatArray] = []
+    for block in problem.rows.blocks():
+        u = residuals(block, columns)
+        slack = u[:, 2]
+        slope = zone_part(u[:, 0], tau, kappa) / kappa
+        in_zone = (slack >= -kappa * hessian.tau) & (slack <= kappa * (1.0 - hessian.tau))
+        v = slope - in_zone * u[:, 1]
+        overshoot = max(overshoot, _overshoot(v, tau))
+        weighted = v if block.weights is None else v * block.weights
+        alignment += float(weighted @ u[:, 0])
+        square += float(weighted @ v)
+        if keep:
+            kept.append(v)
+    if not np.isfinite(alignment):
+        return None
+    alignment /= overshoot * theta
+    square /= overshoot**2
+    value = float(dual_value(alignment, square, n, kappa, problem.theta))
+    return DualPoint(value, alignment, square, np.concatenate(kept) / overshoot if keep else None)
+
+
+def dual_from_rows(
+    design: FloatArray,
+    v: FloatArray,
+    tau: float,
+    kappa: float,
+    n: float,
+    *,
+    theta: float | None,
+    weights: FloatArray | None = None,
+    linear: FloatArray | None = None,
+    square_decided: float = 0.0,
+) -> DualPoint:
+    """Return a feasible dual point near v for rows held in memory.
+
+    Parameters
+    ----------
+    design : ndarray, shape (m, k)
+        W of the rows whose dual variable is free to move.
+    v : ndarray, shape (m,)
+        Nearly feasible dual variables of these rows.
+    linear : ndarray, shape (k,), or None
+        sum w v W over the decided rows, whose v sits on a bound.
+    square_decided : float
+        sum w v^2 over the decided rows.
+    """
+    ell = np.zeros(design.shape[1]) if linear is None else linear
+    w = np.ones(v.size) if weights is None else weights
+    v = np.clip(v, -tau, 1.0 - tau)
+    exog = design[:, :-1]
+    slack = np.minimum(v + tau, 1.0 - tau - v)
+    gram = exog.T @ (exog * (w * slack)[:, None])
+    if not (np.isfinite(gram).all() and np.isfinite(ell).all()):
+        return DualPoint(-np.inf, 0.0, 0.0, None)
+    for _ in range(2):  # the second sweep removes the rounding of the first
+        defect = exog.T @ (w * v) + ell[:-1]
+        v = v - slack * (exog @ np.linalg.lstsq(gram, defect, rcond=1e-14)[0])
+    overshoot = _overshoot(v, tau)
+    v = v / overshoot
+    alignment = float((w * v) @ design[:, -1]) + ell[-1] / overshoot
+    square = float((w * v) @ v) + square_decided / overshoot**2
+    return DualPoint(float(dual_value(alignment, square, n, kappa, theta)), alignment, square, v)

@@ -1,0 +1,303 @@
+r"""The one pass over the data: value, gradient and Hessian of the likelihood, block by block.
+
+With ``theta = 1 / sigma`` and ``b = beta / sigma`` the standardised residual
+``u = theta y - x'b`` is linear in the unknowns. Stack the columns as ``W = [X, y]`` and the unknowns
+as ``z = (-b, theta)``: then ``u = W z`` and the negative log-likelihood is (QH-12)
+
+.. math::
+
+    g(z, \tau) = n \log c(\tau) - n \log\theta + \sum_i w_i\,\rho_\tau(u_i),
+    \qquad n = \textstyle\sum_i w_i .
+
+Every sum over rows that any caller needs is accumulated in :func:`reduce_rows`, over row blocks that
+fit in cache. Callers see totals only, so that rows may live anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.loss import zone_part
+from qhreg.normalizer import LogNormalizer, log_normalizer_derivatives
+
+__all__ = ["ArrayRows", "Block", "Objective", "RowBlocks", "Totals", "objective", "reduce_rows"]
+
+FloatArray = npt.NDArray[np.float64]
+
+BLOCK_BYTES = 2**20
+"""Size of a row block of W: within the second-level cache, large enough to hide call overhead."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of the data.
+
+    Attributes
+    ----------
+    exog : ndarray, shape (m, k)
+        Regressors; when `endog` is None the last column is the response.
+    endog : ndarray, shape (m,) or None
+        Response.
+    weights : ndarray, shape (m,) or None
+        Case weights; None means one each.
+    """
+
+    exog: FloatArray
+    endog: FloatArray | None
+    weights: FloatArray | None
+
+
+class RowBlocks(Protocol):
+    """Anything that can hand out its rows block by block, as often as asked."""
+
+    @property
+    def n_unknowns(self) -> int:
+        """Number of columns of W: regressors plus the response."""
+        ...
+
+    @property
+    def weight_sum(self) -> float:
+        """Sum of the case weights (the number of rows without weights)."""
+        ...
+
+    def blocks(self) -> Iterator[Block]:
+        """Iterate over the rows."""
+        ...
+
+
+@dataclass(frozen=True)
+class ArrayRows:
+    """Rows held in arrays; blocks are views, nothing of the size of the data is copied.
+
+    Attributes
+    ----------
+    exog : ndarray, shape (n, p)
+        Regressors, float32 or float64, C- or F-ordered, possibly read-only.
+    endog : ndarray, shape (n,) or None
+        Response; None when it is the last column of `exog`.
+    weights, offset : ndarray, shape (n,), or None
+        Case weights; known part of the location.
+    endog_scale : float
+        The response enters as ``(endog - offset) / endog_scale``.
+    transform : ndarray or None
+        When given, shape (p + 1, r + 1): each block [X, y] is multiplied by it, and its last column
+        becomes the response. Costs a product per pass; for columns too collinear for a Gram matrix.
+    """
+
+    exog: npt.NDArray[np.floating]
+    endog: npt.NDArray[np.floating] | None
+    weights: FloatArray | None = None
+    offset: FloatArray | None = None
+    endog_scale: float = 1.0
+    transform: FloatArray | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.exog.shape[0])
+
+    @property
+    def n_unknowns(self) -> int:
+        """Number of columns of W."""
+        if self.transform is not None:
+            return int(self.transform.shape[1])
+        return int(self.exog.shape[1]) + (self.endog is not None)
+
+    @property
+    def weight_sum(self) -> float:
+        """Sum of the case weights."""
+        return float(self.n_rows if self.weights is None else self.weights.sum())
+
+    def block(self, rows: slice) -> Block:
+        """Return one block in float64, response scaled and shifted."""
+        exog = np.asarray(self.exog[rows], dtype=np.float64)
+        weights = None if self.weights is None else self.weights[rows]
+        endog = None
+        if self.endog is not None:
+            endog = np.asarray(self.endog[rows], dtype=np.float64)
+            if self.offset is not None:
+                endog = endog - self.offset[rows]
+            if self.endog_scale != 1.0:
+                endog = endog / self.endog_scale
+        if self.transform is None:
+            return Block(exog, endog, weights)
+        design = exog @ self.transform[:-1]
+        if endog is not None:
+            design += endog[:, None] * self.transform[-1]
+        return Block(design, None, weights)
+
+    def blocks(self) -> Iterator[Block]:
+        """Iterate over blocks of at most BLOCK_BYTES."""
+        step = max(256, BLOCK_BYTES // (8 * max(self.exog.shape[1], 1)))
+        for start in range(0, self.n_rows, step):
+            yield self.block(slice(start, start + step))
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over all rows at one (z, tau, kappa); W is n x k.
+
+    Attributes
+    ----------
+    loss : float
+        sum w rho.
+    slope : ndarray, shape (k,)
+        sum w psi W: the gradient of the loss in z.
+    excess : float
+        sum w e: minus the derivative of the loss in tau.
+    gram : ndarray, shape (k, k), or None
+        sum of w W W' over the rows in the zone; divided by kappa, the Hessian of the loss in z.
+    outside : ndarray, shape (k,), or None
+        sum of w W over the rows outside the zone: minus the mixed derivative in (z, tau).
+    weight_outside : float
+        sum of w over the rows outside: times -kappa, the second derivative of the loss in tau.
+    rows_in_zone : int
+        Number of rows in the zone (with or without weight).
+    """
+
+    loss: float
+    slope: FloatArray
+    excess: float
+    gram: FloatArray | None
+    outside: FloatArray | None
+    weight_outside: float
+    rows_in_zone: int
+
+
+def residuals(block: Block, z: FloatArray) -> FloatArray:
+    """Return u = W z for one block; z may have several columns."""
+    if block.endog is None:
+        return block.exog @ z
+    u: FloatArray = block.exog @ z[:-1]
+    u += z[-1] * (block.endog if z.ndim == 1 else block.endog[:, None])
+    return u
+
+
+def weighted_columns(block: Block, v: FloatArray) -> FloatArray:
+    """Return W'v for one block."""
+    if block.endog is None:
+        return v @ block.exog
+    total = np.empty(block.exog.shape[1] + 1)
+    total[:-1] = v @ block.exog
+    total[-1] = v @ block.endog
+    return total
+
+
+def gram_of_rows(block: Block, rows: npt.NDArray[np.intp]) -> FloatArray:
+    """Return the sum of w W W' over the chosen rows of one block."""
+    chosen = block.exog.take(rows, axis=0, mode="clip")
+    if block.weights is not None:
+        root = np.sqrt(block.weights[rows])
+        chosen *= root[:, None]
+    if block.endog is None:
+        return chosen.T @ chosen
+    endog = block.endog[rows]
+    if block.weights is not None:
+        endog *= root
+    k = chosen.shape[1]
+    total = np.empty((k + 1, k + 1))
+    total[:k, :k] = chosen.T @ chosen
+    total[k, :k] = total[:k, k] = endog @ chosen
+    total[k, k] = endog @ endog
+    return total
+
+
+def reduce_rows(
+    rows: RowBlocks, z: FloatArray, tau: float, kappa: float, *, hessian: bool = True
+) -> Totals:
+    """Return the totals at (z, tau, kappa) in one pass over the rows; kappa must be positive.
+
+    Parameters
+    ----------
+    rows : RowBlocks
+        The data.
+    z : ndarray, shape (k,)
+        (-b, theta).
+    tau, kappa : float
+        0 < tau < 1, kappa > 0.
+    hessian : bool
+        Whether to accumulate the second-order totals too.
+    """
+    k = rows.n_unknowns
+    loss = excess = weight_outside = 0.0
+    in_zone = 0
+    slope = np.zeros(k)
+    gram = np.zeros((k, k)) if hessian else None
+    outside = np.zeros(k) if hessian else None
+    for block in rows.blocks():
+        u = residuals(block, z)
+        inside_part = zone_part(u, tau, kappa)
+        beyond = np.subtract(u, inside_part, out=u)
+        weighted = inside_part if block.weights is None else inside_part * block.weights
+        loss += 0.5 * float(weighted @ inside_part) + float(weighted @ beyond)
+        slope += weighted_columns(block, weighted)
+        excess += float(np.add.reduce(beyond) if block.weights is None else beyond @ block.weights)
+        in_zone += beyond.size - int(np.count_nonzero(beyond))
+        if gram is not None and outside is not None:
+            out_weight = (beyond != 0.0).astype(np.float64)
+            chosen = np.flatnonzero(out_weight == 0.0)
+            if block.weights is not None:
+                out_weight *= block.weights
+            weight_outside += float(np.add.reduce(out_weight))
+            outside += weighted_columns(block, out_weight)
+            gram += gram_of_rows(block, chosen)
+    return Totals(
+        loss / kappa, slope / kappa, excess, gram, outside, weight_outside, in_zone
+    )
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The negative log-likelihood (QH-12) at (z, tau) with its derivatives.
+
+    Attributes
+    ----------
+    value : float
+        g(z, tau).
+    d_z : ndarray, shape (k,)
+        Gradient in z.
+    d_tau : float
+        Derivative in tau.
+    d2_z : ndarray, shape (k, k), or None
+        Hessian in z.
+    d_z_tau : ndarray, shape (k,), or None
+        Mixed derivative.
+    d2_tau : float
+        Second derivative in tau.
+    rows_in_zone : int
+        Rows in the quadratic zone.
+    """
+
+    value: float
+    d_z: FloatArray
+    d_tau: float
+    d2_z: FloatArray | None
+    d_z_tau: FloatArray | None
+    d2_tau: float
+    rows_in_zone: int
+
+
+def objective(totals: Totals, z: FloatArray, tau: float, kappa: float, n: float) -> Objective:
+    """Return g and its derivatives from the totals of one pass; n is the sum of the weights."""
+    c: LogNormalizer = log_normalizer_derivatives(tau, kappa)
+    theta = float(z[-1])
+    d_z = totals.slope.copy()
+    d_z[-1] -= n / theta
+    d2_z = None
+    if totals.gram is not None:
+        d2_z = totals.gram / kappa
+        d2_z[-1, -1] += n / theta**2
+    return Objective(
+        totals.loss + n * (c.value - float(np.log(theta))),
+        d_z,
+        n * c.d_tau - totals.excess,
+        d2_z,
+        None if totals.outside is None else -totals.outside,
+        n * c.d2_tau - kappa * totals.weight_outside,
+        totals.rows_in_zone,
+    )

@@ -1,0 +1,217 @@
+r"""Newton's method on the projected likelihood: the paper's Algorithm 1 with its exact Hessian.
+
+Eliminating tau from the Newton system gives the step of the projected function
+:math:`\tilde g(z) = \min_\tau g(z, \tau)` (QH-13):
+
+.. math::
+
+    \Big(H_{zz} - \frac{h h'}{H_{\tau\tau}}\Big)\,dz = -\Big(g_z - h\,\frac{g_\tau}{H_{\tau\tau}}\Big),
+    \qquad d\tau = -\frac{g_\tau + h'dz}{H_{\tau\tau}}, \qquad h = H_{z\tau}.
+
+tau follows its optimum by one scalar Newton step per pass instead of a search of its own, so that an
+iteration is one pass over the data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg.lapack import dposv
+
+from qhreg.likelihood import Objective
+from qhreg.problem import Problem
+
+__all__ = ["Curvature", "NewtonPoint", "curvature_of", "newton"]
+
+FloatArray = npt.NDArray[np.float64]
+
+ARMIJO = 1e-4
+MAX_TAU_STEP = 0.15
+"""Longest step in tau: farther away the quadratic model of log c is not to be trusted."""
+
+CHEAP_HESSIAN = 0.12
+"""Share of rows in the zone below which a new Hessian costs little more than the gradient."""
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """Second derivatives of g, and where they were taken."""
+
+    d2_z: FloatArray
+    d_z_tau: FloatArray
+    d2_tau: float
+    z: FloatArray
+    tau: float
+    exact: bool
+
+
+@dataclass(frozen=True)
+class NewtonPoint:
+    """Where Newton's method ended.
+
+    Attributes
+    ----------
+    z, tau : ndarray of shape (k,), float
+        The point.
+    objective : Objective
+        g and its gradient there.
+    curvature : Curvature
+        The last Hessian used.
+    error : float
+        Newton step length in units of standard deviations per row: the square root of twice the
+        decrement over n.
+    iterations, passes : int
+        Steps taken; passes over the data.
+    converged : bool
+        Whether `error` fell below the tolerance.
+    """
+
+    z: FloatArray
+    tau: float
+    objective: Objective
+    curvature: Curvature
+    error: float
+    iterations: int
+    passes: int
+    converged: bool
+
+
+def curvature_of(objective: Objective, z: FloatArray, tau: float, *, exact: bool = True) -> Curvature:
+    """Return the second derivatives held by an objective evaluated with its Hessian."""
+    assert objective.d2_z is not None and objective.d_z_tau is not None
+    return Curvature(objective.d2_z, objective.d_z_tau, objective.d2_tau, z, tau, exact)
+
+
+def _solve_positive(matrix: FloatArray, rhs: FloatArray) -> FloatArray | None:
+    """Return the solution of a positive definite system, or None when it is not one."""
+    _, solution, info = dposv(matrix, rhs)
+    return solution if info == 0 else None
+
+
+def _solve_shifted(matrix: FloatArray, rhs: FloatArray, n: float) -> FloatArray:
+    """Return the solution with the smallest diagonal shift that makes the matrix definite."""
+    shift = 0.0
+    while True:
+        shifted = matrix + shift * np.eye(rhs.size) if shift else matrix
+        solution = _solve_positive(shifted, rhs)
+        if solution is not None:
+            return solution
+        shift = max(10.0 * shift, 1e-10 * n)
+
+
+def newton_step(
+    gradient: Objective, curvature: Curvature, tau_room: tuple[float, float] | None, n: float, k: int
+) -> tuple[FloatArray, float]:
+    """Return (dz, dtau) of (QH-13) in the first k coordinates of z.
+
+    Parameters
+    ----------
+    tau_room : (float, float) or None
+        How far tau may move down and up; None when tau is fixed.
+    n : float
+        Sum of weights: the size of a harmless diagonal shift.
+    """
+    g, hessian = gradient.d_z[:k], curvature.d2_z[:k, :k]
+    if tau_room is None:
+        return -_solve_shifted(hessian, g, n), 0.0
+    h, d2_tau, d_tau = curvature.d_z_tau[:k], curvature.d2_tau, gradient.d_tau
+    move = None
+    if d2_tau > 0.0:
+        projected = hessian - np.outer(h, h / d2_tau)
+        solution = _solve_positive(projected, g - h * (d_tau / d2_tau))
+        if solution is not None:
+            move = -(d_tau - float(h @ solution)) / d2_tau
+            if tau_room[0] <= move <= tau_room[1]:
+                return -solution, move
+    if move is None:
+        move = -d_tau / d2_tau if d2_tau > 0.0 else -np.sign(d_tau) * MAX_TAU_STEP
+    move = float(min(max(move, tau_room[0]), tau_room[1]))
+    if move * d_tau > 0.0:
+        move = 0.0
+    return -_solve_shifted(hessian, g + h * move, n), move
+
+
+def _tau_room(tau: float, bounds: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Return how far tau may move down and up in one step."""
+    if bounds is None:
+        return None
+    return max(bounds[0] - tau, -MAX_TAU_STEP), min(bounds[1] - tau, MAX_TAU_STEP)
+
+
+def newton(
+    problem: Problem,
+    z: FloatArray,
+    tau: float,
+    *,
+    tau_bounds: tuple[float, float] | None,
+    curvature: Curvature | None = None,
+    reuse_hessian: bool = False,
+    tol: float = 1e-11,
+    max_passes: int = 60,
+) -> NewtonPoint:
+    """Return a stationary point of g by damped Newton steps.
+
+    Parameters
+    ----------
+    problem : Problem
+        With kappa > 0.
+    z, tau : ndarray of shape (k,), float
+        Starting point.
+    tau_bounds : (float, float) or None
+        None keeps tau fixed.
+    curvature : Curvature or None
+        A Hessian for the first step, from a sample of the rows.
+    reuse_hessian : bool
+        Whether to keep a Hessian as long as it makes good progress. Pays when the Gram matrix is the
+        larger part of a pass.
+    tol : float
+        Error (see NewtonPoint) at which to stop.
+    max_passes : int
+        Passes over the data after which to give up.
+    """
+    n = problem.n
+    k = z.size if problem.theta is None else z.size - 1
+    want_hessian = curvature is None
+    now = problem.evaluate(z, tau, hessian=want_hessian)
+    passes, iterations, last_error = 1, 0, np.inf
+    while True:
+        if now.d2_z is not None:
+            curvature = curvature_of(now, z, tau)
+        assert curvature is not None
+        fresh = curvature.z is z
+        room = _tau_room(tau, tau_bounds)
+        dz, dtau = newton_step(now, curvature, room, n, k)
+        slope = float(now.d_z[:k] @ dz) + now.d_tau * dtau
+        if not slope < 0.0 and not fresh:
+            now, passes = problem.evaluate(z, tau), passes + 1
+            continue
+        error = np.sqrt(max(-slope, 0.0) / n)
+        if error <= tol or not np.isfinite(error):
+            return NewtonPoint(
+                z, tau, now, curvature, error, iterations, passes, bool(error <= tol)
+            )
+        zone_share = now.rows_in_zone / n if now.d2_z is not None else 1.0
+        slow = error > 0.02 * last_error and not fresh
+        want_hessian = not reuse_hessian or not curvature.exact or slow or zone_share < CHEAP_HESSIAN
+        last_error = error
+        step = 1.0
+        if problem.theta is None and dz[-1] < 0.0:
+            step = min(step, 0.8 * float(z[-1]) / -float(dz[-1]))
+        while True:
+            trial = z.copy()
+            trial[:k] += step * dz
+            trial_tau = tau + step * dtau
+            after = problem.evaluate(trial, trial_tau, hessian=want_hessian)
+            passes += 1
+            rounding = 1e-13 * (n + abs(now.value))
+            if after.value <= now.value + ARMIJO * step * slope + rounding or passes >= max_passes:
+                break
+            step *= 0.4
+        iterations += 1
+        if passes >= max_passes or (step < 1e-8 and error < 1e-6):
+            better = after.value < now.value
+            z, tau, now = (trial, trial_tau, after) if better else (z, tau, now)
+            return NewtonPoint(z, tau, now, curvature, error, iterations, passes, False)
+        z, tau, now = trial, trial_tau, after

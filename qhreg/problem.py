@@ -1,0 +1,64 @@
+r"""The fit as an optimisation problem: data, coordinates, what is fixed and what is free."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.likelihood import Objective, RowBlocks, Totals, objective, reduce_rows
+
+__all__ = ["Problem"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Minimise g(z, tau) over z = (-b, theta) and tau.
+
+    Attributes
+    ----------
+    rows : RowBlocks
+        The data.
+    n : float
+        Sum of the case weights.
+    kappa : float
+        Huber width, positive for everything that uses the Hessian.
+    matrix : ndarray, shape (p + 1, k), or None
+        Coordinates: the unknowns of `rows` are ``matrix @ z``; None when they are z itself.
+    theta : float or None
+        Fixed value of the last coordinate of z; None when sigma is estimated.
+    """
+
+    rows: RowBlocks
+    n: float
+    kappa: float
+    matrix: FloatArray | None = None
+    theta: float | None = None
+
+    def to_rows(self, z: FloatArray) -> FloatArray:
+        """Return z in the coordinates of the rows."""
+        return z if self.matrix is None else self.matrix @ z
+
+    def totals(self, z: FloatArray, tau: float, *, hessian: bool = True) -> Totals:
+        """Return the totals of one pass, in the coordinates of z."""
+        raw = reduce_rows(self.rows, self.to_rows(z), tau, self.kappa, hessian=hessian)
+        m = self.matrix
+        if m is None:
+            return raw
+        return Totals(
+            raw.loss,
+            m.T @ raw.slope,
+            raw.excess,
+            None if raw.gram is None else m.T @ raw.gram @ m,
+            None if raw.outside is None else m.T @ raw.outside,
+            raw.weight_outside,
+            raw.rows_in_zone,
+        )
+
+    def evaluate(self, z: FloatArray, tau: float, *, hessian: bool = True) -> Objective:
+        """Return g and its derivatives at (z, tau)."""
+        totals = self.totals(z, tau, hessian=hessian)
+        return objective(totals, z, tau, self.kappa, self.n)

@@ -1,0 +1,262 @@
+r"""Branch and bound over tau: a rigorous lower bound on the likelihood's global optimum.
+
+The profile ``phi(tau) = n log c(tau) + h(tau)`` adds a convex and a concave function. Let v_a and v_b
+be feasible for the dual (QH-15) at a and b. The box [-tau, 1 - tau] moves linearly with tau, so for
+tau = (1 - s) a + s b the mixture (1 - s) v_a + s v_b is feasible at tau, and (QH-16)
+
+.. math::
+
+    h(\tau) \ge D\big((1-s) v_a + s v_b\big),
+
+which needs only the inner products of v_a, v_b and y. It is never below the chord of h and follows
+the profile to third order in b - a, where the chord does to second. v = 0 is feasible at
+tau = 0 and tau = 1 and closes both ends. The bound's minimum over an interval is a problem in one
+variable without data: log c is bounded by its tangents, D by its chords, and the pieces are refined
+until the answer is certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.convex import TauFit
+from qhreg.dual import dual_value
+from qhreg.normalizer import log_normalizer_derivatives
+
+__all__ = ["GlobalBound", "TauNode", "branch_and_bound"]
+
+FloatArray = npt.NDArray[np.float64]
+
+MAX_ROUNDS = 14
+"""Refinements of one interval's pieces; each divides the width of a doubtful piece by four."""
+
+
+@dataclass(frozen=True)
+class TauNode:
+    """A value of tau at which the convex fit was made.
+
+    Attributes
+    ----------
+    tau : float
+        The node.
+    value : float
+        The profile phi(tau) reached: an upper bound on the optimum.
+    bound : float
+        What the duality gap leaves of it: a lower bound on phi(tau).
+    z : ndarray, shape (k,)
+        The fitted unknowns.
+    """
+
+    tau: float
+    value: float
+    bound: float
+    z: FloatArray
+
+
+@dataclass(frozen=True)
+class GlobalBound:
+    """What branch and bound found.
+
+    Attributes
+    ----------
+    lower, upper : float
+        Bounds on the global minimum of the negative log-likelihood.
+    best : TauNode
+        The node that gives `upper`.
+    nodes : tuple of TauNode
+        All nodes in the order of tau.
+    n_fits : int
+        Number of convex fits.
+    holds : bool
+        Whether ``upper - lower`` reached the tolerance.
+    """
+
+    lower: float
+    upper: float
+    best: TauNode
+    nodes: tuple[TauNode, ...]
+    n_fits: int
+    holds: bool
+
+
+@dataclass(frozen=True)
+class _Dual:
+    """One end of an interval: a feasible dual point at tau."""
+
+    tau: float
+    alignment: float
+    square: float
+    v: FloatArray | None
+
+
+@dataclass(frozen=True)
+class _Profile:
+    """What the lower bound of an interval needs besides its two ends."""
+
+    n: float
+    kappa: float
+    theta: float | None
+    bounds: tuple[float, float]
+
+    def normaliser(self, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
+        c = log_normalizer_derivatives(tau, self.kappa)
+        return self.n * c.value, self.n * c.d_tau
+
+    def dual(self, left: _Dual, right: _Dual, cross: float, tau: FloatArray) -> FloatArray:
+        s = (tau - left.tau) / (right.tau - left.tau)
+        alignment = (1 - s) * left.alignment + s * right.alignment
+        square = (
+            (1 - s) ** 2 * left.square + 2 * s * (1 - s) * cross + s**2 * right.square
+        )
+        return dual_value(alignment, square, self.n, self.kappa, self.theta)
+
+
+def interval_bound(
+    profile: _Profile, left: _Dual, right: _Dual, cross: float, target: float
+) -> tuple[float, float]:
+    """Return a lower bound of the profile on an interval and where the bounding curve is lowest.
+
+    Pieces whose bound is below `target` are refined until they are not, or until the bounding curve
+    itself is seen below the target.
+    """
+    lo, hi = max(left.tau, profile.bounds[0]), min(right.tau, profile.bounds[1])
+    if not lo < hi:
+        return np.inf, lo
+    edges = np.linspace(lo, hi, 9)
+    settled = np.inf
+    lowest, where = np.inf, 0.5 * (lo + hi)
+    starts, ends = edges[:-1], edges[1:]
+    for _ in range(MAX_ROUNDS):
+        middle = 0.5 * (starts + ends)
+        value, slope = profile.normaliser(middle)
+        half = 0.5 * (ends - starts)
+        d_start = profile.dual(left, right, cross, starts)
+        d_end = profile.dual(left, right, cross, ends)
+        piece = np.minimum(value - half * slope + d_start, value + half * slope + d_end)
+        curve = value + profile.dual(left, right, cross, middle)
+        k = int(np.argmin(curve))
+        if curve[k] < lowest:
+            lowest, where = float(curve[k]), float(middle[k])
+        doubtful = piece < target
+        settled = min(settled, float(piece[~doubtful].min(initial=np.inf)))
+        if not doubtful.any():
+            return settled, where
+        if lowest < target or float(half.max()) < 1e-15:
+            break
+        cuts = np.linspace(starts[doubtful], ends[doubtful], 5)
+        starts, ends = cuts[:-1].ravel(), cuts[1:].ravel()
+    return min(settled, float(piece.min())), where
+
+
+def branch_and_bound(
+    fit_at: Callable[[float, FloatArray], TauFit],
+    start: TauFit,
+    *,
+    n: float,
+    kappa: float,
+    theta: float | None,
+    weights: FloatArray | None,
+    tau_bounds: tuple[float, float],
+    tol: float = 1e-6,
+    max_fits: int = 200,
+    polish: Callable[[TauFit], TauFit] | None = None,
+) -> GlobalBound:
+    """Return certified bounds on the minimum of the profile over tau in the bounds.
+
+    Parameters
+    ----------
+    fit_at : callable
+        ``fit_at(tau, start)`` makes the convex fit and keeps its dual variable.
+    start : TauFit
+        The candidate optimum, its dual variable kept.
+    n, kappa, theta, weights : float, float, float or None, ndarray or None
+        Of the problem.
+    tau_bounds : (float, float)
+        The range of tau.
+    tol : float
+        Gap at which to stop, in units of the log-likelihood.
+    max_fits : int
+        Convex fits after which to give up; the bounds are then still bounds.
+    polish : callable or None
+        Moves a fit to the nearest stationary tau.
+    """
+    profile = _Profile(n, kappa, theta, tau_bounds)
+    fits: list[TauFit] = []
+    duals = [_Dual(0.0, 0.0, 0.0, None), _Dual(1.0, 0.0, 0.0, None)]
+    lowest: list[tuple[float, float] | None] = [None]
+    n_fits = 0
+
+    def phi(fit: TauFit) -> float:
+        return fit.value + n * log_normalizer_derivatives(fit.tau, kappa).value
+
+    def insert(fit: TauFit) -> None:
+        position = int(np.searchsorted([d.tau for d in duals], fit.tau))
+        if duals[position].tau == fit.tau:
+            return
+        dual = fit.dual
+        duals.insert(position, _Dual(fit.tau, dual.alignment, dual.square, dual.v))
+        fits.insert(position - 1, fit)
+        lowest[position - 1 : position] = [None, None]
+
+    def cross(left: _Dual, right: _Dual) -> float:
+        if left.v is None or right.v is None:
+            return 0.0
+        return float(left.v @ right.v if weights is None else (left.v * weights) @ right.v)
+
+    insert(start)
+    best = start
+    known_for = np.inf
+    while True:
+        upper = phi(best)
+        target = upper - tol
+        for i, known in enumerate(lowest):
+            if known is None or (known[0] < target and upper < known_for):
+                left, right = duals[i], duals[i + 1]
+                lowest[i] = interval_bound(profile, left, right, cross(left, right), target)
+        known_for = upper
+        values = [item[0] for item in lowest if item is not None]
+        worst = int(np.argmin(values))
+        if values[worst] >= target or n_fits >= max_fits:
+            break
+        left, right = duals[worst], duals[worst + 1]
+        tau = _inside(lowest[worst][1], left.tau, right.tau, tau_bounds)  # type: ignore[index]
+        fit = fit_at(tau, _predict(fits, tau))
+        n_fits += 1
+        insert(fit)
+        if phi(fit) < upper:
+            if polish is not None:
+                polished = polish(fit)
+                n_fits += 1
+                insert(polished)
+                fit = polished if phi(polished) < phi(fit) else fit
+            best = fit
+    nodes = tuple(
+        TauNode(f.tau, phi(f), phi(f) - f.gap, f.z) for f in fits
+    )
+    upper = phi(best)
+    lower = min(min(values), upper)
+    top = TauNode(best.tau, upper, upper - best.gap, best.z)
+    return GlobalBound(lower, upper, top, nodes, n_fits, upper - lower <= tol)
+
+
+def _inside(tau: float, left: float, right: float, bounds: tuple[float, float]) -> float:
+    """Return tau moved away from the ends of its interval, where a fit would add nothing."""
+    lo, hi = max(left, bounds[0]), min(right, bounds[1])
+    margin = 0.1 * (hi - lo)
+    return float(min(max(tau, lo + margin), hi - margin))
+
+
+def _predict(fits: list[TauFit], tau: float) -> FloatArray:
+    """Return a starting point at tau from the fits on either side."""
+    taus = [f.tau for f in fits]
+    i = int(np.searchsorted(taus, tau))
+    if i == 0:
+        return fits[0].z
+    if i == len(fits):
+        return fits[-1].z
+    s = (tau - taus[i - 1]) / (taus[i] - taus[i - 1])
+    return (1 - s) * fits[i - 1].z + s * fits[i].z
