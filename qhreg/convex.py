@@ -253,9 +253,7 @@ def _newton_fit(
     )
 
 
-def _narrowing_fit(
-    problem: Problem, tau: float, start: FloatArray
-) -> tuple[FloatArray, int]:
+def _narrowing_fit(problem: Problem, tau: float, start: FloatArray) -> tuple[FloatArray, int]:
     """Return a rough fit found by narrowing the zone from kappa = 1, and the passes it took."""
     z, passes, width = start, 0, 1.0
     while width > problem.kappa:

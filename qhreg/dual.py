@@ -77,7 +77,9 @@ def _overshoot(v: FloatArray, tau: float) -> float:
     return max(1.0, float(v.max()) / (1.0 - tau), float(v.min()) / -tau)
 
 
-def dual_from_newton(problem: Problem, point: NewtonPoint, *, keep: bool = False) -> DualPoint | None:
+def dual_from_newton(
+    problem: Problem, point: NewtonPoint, *, keep: bool = False
+) -> DualPoint | None:
     """Return the dual point of a nearly stationary z in one pass, or None without enough slack.
 
     The correction lives on the rows that were in the zone when the Hessian was taken: their Gram

@@ -246,9 +246,7 @@ def reduce_rows(
             weight_outside += float(np.add.reduce(out_weight))
             outside += weighted_columns(block, out_weight)
             gram += gram_of_rows(block, chosen)
-    return Totals(
-        loss / kappa, slope / kappa, excess, gram, outside, weight_outside, in_zone
-    )
+    return Totals(loss / kappa, slope / kappa, excess, gram, outside, weight_outside, in_zone)
 
 
 @dataclass(frozen=True)

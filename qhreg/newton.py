@@ -78,9 +78,12 @@ class NewtonPoint:
     converged: bool
 
 
-def curvature_of(objective: Objective, z: FloatArray, tau: float, *, exact: bool = True) -> Curvature:
+def curvature_of(
+    objective: Objective, z: FloatArray, tau: float, *, exact: bool = True
+) -> Curvature:
     """Return the second derivatives held by an objective evaluated with its Hessian."""
-    assert objective.d2_z is not None and objective.d_z_tau is not None
+    assert objective.d2_z is not None
+    assert objective.d_z_tau is not None
     return Curvature(objective.d2_z, objective.d_z_tau, objective.d2_tau, z, tau, exact)
 
 
@@ -102,7 +105,11 @@ def _solve_shifted(matrix: FloatArray, rhs: FloatArray, n: float) -> FloatArray:
 
 
 def newton_step(
-    gradient: Objective, curvature: Curvature, tau_room: tuple[float, float] | None, n: float, k: int
+    gradient: Objective,
+    curvature: Curvature,
+    tau_room: tuple[float, float] | None,
+    n: float,
+    k: int,
 ) -> tuple[FloatArray, float]:
     """Return (dz, dtau) of (QH-13) in the first k coordinates of z.
 
@@ -194,7 +201,9 @@ def newton(
             )
         zone_share = now.rows_in_zone / n if now.d2_z is not None else 1.0
         slow = error > 0.02 * last_error and not fresh
-        want_hessian = not reuse_hessian or not curvature.exact or slow or zone_share < CHEAP_HESSIAN
+        want_hessian = (
+            not reuse_hessian or not curvature.exact or slow or zone_share < CHEAP_HESSIAN
+        )
         last_error = error
         step = 1.0
         if problem.theta is None and dz[-1] < 0.0:

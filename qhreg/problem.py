@@ -9,9 +9,34 @@ import numpy.typing as npt
 
 from qhreg.likelihood import Objective, RowBlocks, Totals, objective, reduce_rows
 
-__all__ = ["Problem"]
+__all__ = ["Problem", "Task"]
 
 FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to fit: the model's side of the problem.
+
+    Attributes
+    ----------
+    kappa : float
+        Huber width.
+    tau, sigma : float or None
+        Fixed values; None where the parameter is estimated.
+    tau_bounds : (float, float)
+        Range of an estimated tau.
+    """
+
+    kappa: float
+    tau: float | None
+    sigma: float | None
+    tau_bounds: tuple[float, float]
+
+    @property
+    def free_bounds(self) -> tuple[float, float] | None:
+        """The range of tau, or None when it is fixed."""
+        return self.tau_bounds if self.tau is None else None
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def best_tau(
     start: float = 0.5,
     tol: float = 1e-12,
 ) -> float:
-    """Return the tau that minimises the mean normalised loss of given standardised residuals.
+    r"""Return the tau that minimises the mean normalised loss of given standardised residuals.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def best_tau(
 
     Notes
     -----
-    Newton's method on the derivative :math:`(\\log c)' - \\bar e` within a shrinking bracket. Where
+    Newton's method on the derivative :math:`(\log c)' - \bar e` within a shrinking bracket. Where
     the certificate does not hold the derivative may have several roots, and one of them is returned.
     """
     n = float(u.size if weights is None else weights.sum())

@@ -109,9 +109,7 @@ class _Profile:
     def dual(self, left: _Dual, right: _Dual, cross: float, tau: FloatArray) -> FloatArray:
         s = (tau - left.tau) / (right.tau - left.tau)
         alignment = (1 - s) * left.alignment + s * right.alignment
-        square = (
-            (1 - s) ** 2 * left.square + 2 * s * (1 - s) * cross + s**2 * right.square
-        )
+        square = (1 - s) ** 2 * left.square + 2 * s * (1 - s) * cross + s**2 * right.square
         return dual_value(alignment, square, self.n, self.kappa, self.theta)
 
 
@@ -234,9 +232,7 @@ def branch_and_bound(
                 insert(polished)
                 fit = polished if phi(polished) < phi(fit) else fit
             best = fit
-    nodes = tuple(
-        TauNode(f.tau, phi(f), phi(f) - f.gap, f.z) for f in fits
-    )
+    nodes = tuple(TauNode(f.tau, phi(f), phi(f) - f.gap, f.z) for f in fits)
     upper = phi(best)
     lower = min(min(values), upper)
     top = TauNode(best.tau, upper, upper - best.gap, best.z)

@@ -1,0 +1,198 @@
+"""Local optima of the joint problem, and the search for the best of them over tau.
+
+Newton's method on the projected likelihood first; where it has no rows in the zone to work with, exact
+convex fits along tau, whose slope is known at every fit. The joint problem is biconvex, not convex:
+which optimum is the best is decided by branch and bound over tau.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.convex import GAP_TOLERANCE, TINY_KAPPA, TauFit, fit_at
+from qhreg.dual import dual_from_newton
+from qhreg.newton import Curvature, NewtonPoint, newton
+from qhreg.normalizer import log_normalizer_derivatives
+from qhreg.problem import Problem, Task
+from qhreg.taubound import GlobalBound, branch_and_bound
+
+__all__ = ["LocalFit", "bound_profile", "local_fit", "profile_slope", "profile_value", "search_tau"]
+
+FloatArray = npt.NDArray[np.float64]
+
+SEARCH_TOLERANCE = 1e-5
+"""Log-likelihood that the default search may leave to another basin."""
+
+
+@dataclass(frozen=True)
+class LocalFit:
+    """A fit found by a local method, in the coordinates of its problem."""
+
+    fit: TauFit
+    curvature: Curvature | None
+    iterations: int
+    passes: int
+    reason: str
+
+
+def _joint_newton(
+    problem: Problem, z: FloatArray, tau: float, task: Task, **options: Any
+) -> tuple[NewtonPoint, TauFit | None]:
+    """Return where Newton's method ended, and its proof if it has one."""
+    point = newton(problem, z, tau, tau_bounds=task.free_bounds, **options)
+    if not point.error < 1e-7:
+        return point, None
+    dual = dual_from_newton(problem, point)
+    if dual is None:
+        return point, None
+    c = log_normalizer_derivatives(point.tau, problem.kappa)
+    fit = TauFit(
+        point.tau,
+        point.z,
+        point.objective.value - problem.n * c.value,
+        problem.n * c.d_tau - point.objective.d_tau,
+        dual,
+        point.objective.rows_in_zone,
+        point.passes + 1,
+        point.iterations,
+    )
+    return point, fit
+
+
+def profile_slope(fit: TauFit, problem: Problem) -> float:
+    """Return the derivative of the profile at the fit, per unit of weight."""
+    return log_normalizer_derivatives(fit.tau, problem.kappa).d_tau - fit.excess / problem.n
+
+
+def profile_value(fit: TauFit, problem: Problem) -> float:
+    """Return the profile phi = n log c + h at the fit."""
+    return fit.value + problem.n * log_normalizer_derivatives(fit.tau, problem.kappa).value
+
+
+def _proved(fit: TauFit | None, problem: Problem) -> bool:
+    return fit is not None and fit.gap <= GAP_TOLERANCE * problem.n
+
+
+def _descend_profile(problem: Problem, start: TauFit, bounds: tuple[float, float]) -> TauFit:
+    """Return a local minimum of the profile by exact convex fits along tau.
+
+    The slope of the profile is known at every fit; a bracket is widened downhill and closed by the
+    secant rule with bisection as its safeguard.
+    """
+    curvature = 0.5 * log_normalizer_derivatives(start.tau, problem.kappa).d2_tau
+    here, slope = start, profile_slope(start, problem)
+    best = here
+    step = min(abs(slope) / curvature, 0.1) or 1e-6
+    downhill = -np.sign(slope)
+    while True:
+        tau = float(np.clip(here.tau + downhill * step, *bounds))
+        if tau == here.tau:
+            return best
+        there = fit_at(problem, tau, here.z, warm=True)
+        best = min(best, there, key=lambda f: profile_value(f, problem))
+        new_slope = profile_slope(there, problem)
+        if new_slope * slope <= 0.0:
+            break
+        here, slope, step = there, new_slope, 2.0 * step
+    ends = sorted([(here.tau, slope, here), (there.tau, new_slope, there)], key=lambda e: e[0])
+    (a, slope_a, fit_a), (b, slope_b, fit_b) = ends
+    for attempt in range(60):
+        if b - a < 1e-13 or min(abs(slope_a), abs(slope_b)) < 1e-13:
+            break
+        tau = a + (b - a) * (-slope_a / (slope_b - slope_a) if attempt % 3 < 2 else 0.5)
+        if not a < tau < b:
+            tau = 0.5 * (a + b)
+        if not a < tau < b:
+            break
+        share = (tau - a) / (b - a)
+        middle = fit_at(problem, tau, (1 - share) * fit_a.z + share * fit_b.z, warm=True)
+        best = min(best, middle, key=lambda f: profile_value(f, problem))
+        middle_slope = profile_slope(middle, problem)
+        if abs(middle_slope) < 1e-13:
+            return middle
+        if middle_slope < 0.0:
+            a, slope_a, fit_a = tau, middle_slope, middle
+        else:
+            b, slope_b, fit_b = tau, middle_slope, middle
+    flat = min(fit_a, fit_b, key=lambda f: abs(profile_slope(f, problem)))
+    return (
+        flat
+        if profile_value(flat, problem) <= profile_value(best, problem) + 1e-10 * problem.n
+        else best
+    )
+
+
+def local_fit(problem: Problem, z: FloatArray, tau: float, task: Task, **options: Any) -> LocalFit:
+    """Return a local optimum with its proof: Newton first, exact fits along tau when it fails."""
+    curvature, iterations, passes = None, 0, 0
+    if problem.kappa > TINY_KAPPA:
+        point, fit = _joint_newton(problem, z, tau, task, **options)
+        curvature, iterations, passes = point.curvature, point.iterations, point.passes + 1
+        if fit is not None and _proved(fit, problem):
+            return LocalFit(fit, curvature, iterations, passes, "Newton's method converged")
+        if point.error < 1e-2:
+            z, tau = point.z, point.tau
+    fit = fit_at(problem, tau, z)
+    if task.tau is None:
+        fit = _descend_profile(problem, fit, task.tau_bounds)
+        if (
+            problem.kappa > TINY_KAPPA
+        ):  # the zone's rows are known now: Newton gives the last digits
+            point, polished = _joint_newton(problem, fit.z, fit.tau, task, max_passes=10)
+            passes += point.passes
+            if (
+                polished is not None
+                and _proved(polished, problem)
+                and profile_value(polished, problem) <= profile_value(fit, problem) + 1e-9
+            ):
+                return LocalFit(
+                    polished, point.curvature, iterations, passes, "exact fits, then Newton"
+                )
+    reason = "exact convex fits along tau" if task.tau is None else "exact convex fit"
+    return LocalFit(fit, curvature, iterations + fit.iterations, passes + fit.passes, reason)
+
+
+def bound_profile(
+    problem: Problem,
+    fit: TauFit,
+    task: Task,
+    weights: FloatArray | None,
+    *,
+    tol: float,
+    max_fits: int,
+) -> GlobalBound:
+    """Return certified bounds on the profile over the whole range of tau."""
+
+    def kept(tau: float, z: FloatArray) -> TauFit:
+        return fit_at(problem, tau, z, keep=True, warm=True)
+
+    def polish(rough: TauFit) -> TauFit:
+        better = local_fit(problem, rough.z, rough.tau, task).fit
+        return kept(better.tau, better.z)
+
+    return branch_and_bound(
+        kept,
+        kept(fit.tau, fit.z),
+        n=problem.n,
+        kappa=problem.kappa,
+        theta=problem.theta,
+        weights=weights,
+        tau_bounds=task.tau_bounds,
+        tol=tol,
+        max_fits=max_fits,
+        polish=polish,
+    )
+
+
+def search_tau(
+    problem: Problem, local: LocalFit, task: Task, weights: FloatArray | None
+) -> LocalFit:
+    """Return the best local optimum over the whole range of tau."""
+    found = bound_profile(problem, local.fit, task, weights, tol=SEARCH_TOLERANCE, max_fits=60)
+    if found.best.value >= profile_value(local.fit, problem) - 1e-9:
+        return local
+    return local_fit(problem, found.best.z, found.best.tau, task)

@@ -1,0 +1,288 @@
+"""From arrays to a problem: checks, coordinates, a starting point.
+
+Small data are copied into an orthonormal basis. Large data stay where they are: a random sample of the
+rows gives the coordinates, the starting point and the first Hessian.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.basis import CHOLESKY_SAFE, Basis, basis_of
+from qhreg.exceptions import DataError
+from qhreg.likelihood import ArrayRows
+from qhreg.local import local_fit
+from qhreg.newton import Curvature, newton
+from qhreg.problem import Problem, Task
+
+__all__ = ["Setup", "narrowed_start", "rows_of", "set_up"]
+
+FloatArray = npt.NDArray[np.float64]
+
+SMALL_SIZE = 150_000
+"""Elements of [X, y] up to which the data are worked on whole, in an orthonormal copy."""
+
+
+def _vector(name: str, values: Any, n: int) -> FloatArray | None:
+    """Return a one-dimensional float array of length n, or raise a DataError."""
+    if values is None:
+        return None
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != (n,):
+        raise DataError(f"{name} must have shape ({n},), got {array.shape}")
+    bad = int(np.count_nonzero(~np.isfinite(array)))
+    if bad:
+        raise DataError(f"{name} contains {bad} NaN or infinite values; remove those rows first")
+    return array
+
+
+def rows_of(exog: Any, endog: Any, weights: Any, offset: Any) -> ArrayRows:
+    """Return the data as rows, checked for shape, finiteness and weights."""
+    x, y = np.asarray(exog), np.asarray(endog)
+    if x.ndim != 2:
+        raise DataError(f"exog must be a matrix, got an array of shape {x.shape}")
+    if x.dtype not in (np.float32, np.float64):
+        x = x.astype(np.float64)
+    if y.dtype not in (np.float32, np.float64):
+        y = y.astype(np.float64)
+    if y.shape != (x.shape[0],):
+        raise DataError(f"endog must have shape ({x.shape[0]},) like exog's rows, got {y.shape}")
+    w = _vector("weights", weights, y.size)
+    if w is not None and bool((w < 0.0).any()):
+        raise DataError(f"weights must not be negative, got {int((w < 0.0).sum())} below zero")
+    if w is not None and not bool((w > 0.0).any()):
+        raise DataError("all weights are zero: there is nothing to fit")
+    rows = ArrayRows(x, y, w, _vector("offset", offset, y.size))
+    _require_finite(rows)
+    if w is not None and bool((w == 0.0).any()):
+        keep = w > 0.0
+        kept_offset = None if rows.offset is None else rows.offset[keep]
+        rows = ArrayRows(x[keep], y[keep], w[keep], kept_offset)
+    return rows
+
+
+def _require_finite(rows: ArrayRows) -> None:
+    """Raise a DataError that counts the NaN and infinite values of each array."""
+    for name, array in (("endog", rows.endog), ("exog", rows.exog)):
+        assert array is not None
+        flat = array.ravel(order="K")
+        if np.isfinite(flat @ np.zeros_like(flat)):  # 0 * nan and 0 * inf are nan
+            continue
+        bad = int(np.count_nonzero(~np.isfinite(array)))
+        where = ""
+        if array.ndim == 2:
+            columns = np.flatnonzero(~np.isfinite(array).all(axis=0))
+            where = f" in column(s) {', '.join(map(str, columns[:10]))}"
+        raise DataError(
+            f"{name} contains {bad} NaN or infinite values{where}; remove those rows first"
+        )
+
+
+def _endog_scale(rows: ArrayRows) -> float:
+    """Return a power of two near the size of the response when squares could leave the float range."""
+    assert rows.endog is not None
+    size = float(np.abs(rows.endog).max(initial=0.0))
+    if rows.offset is not None:
+        size = max(size, float(np.abs(rows.offset).max(initial=0.0)))
+    if size == 0.0 or 1e-70 < size < 1e70:
+        return 1.0
+    return float(2.0 ** np.round(np.log2(size)))
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Some rows in float64."""
+
+    exog: FloatArray
+    endog: FloatArray
+    weights: FloatArray | None
+
+
+def _take(rows: ArrayRows, chosen: npt.NDArray[np.intp] | slice) -> _Sample:
+    """Return the chosen rows as float64 copies, the offset taken off the response."""
+    assert rows.endog is not None
+    exog = np.asarray(rows.exog[chosen], dtype=np.float64)
+    endog = np.asarray(rows.endog[chosen], dtype=np.float64)
+    if rows.offset is not None:
+        endog = endog - rows.offset[chosen]
+    if rows.endog_scale != 1.0:
+        endog = endog / rows.endog_scale
+    return _Sample(exog, endog, None if rows.weights is None else rows.weights[chosen])
+
+
+def _has_residual(basis: Basis, endog: FloatArray) -> bool:
+    """Return whether least squares leaves more than rounding of the response."""
+    residual = basis.design[:, -1] / basis.matrix[-1, -1]
+    return bool(np.abs(residual).max(initial=0.0) > 1e-13 * np.abs(endog).max(initial=0.0))
+
+
+def _reject_perfect_fit(rows: ArrayRows, basis: Basis, task: Task) -> None:
+    """Raise a DataError: without residuals the likelihood grows without bound as sigma falls."""
+    if task.sigma is not None:
+        return
+    r = basis.columns.size
+    cause = (
+        f"{rows.n_rows} rows for {r} independent columns leave no residuals"
+        if rows.n_rows <= r
+        else "the regressors fit endog exactly (a constant endog, or a copy of a column)"
+    )
+    raise DataError(
+        f"{cause}: sigma would go to 0 and the likelihood to infinity; fix sigma to fit"
+    )
+
+
+def _require_residual(rows: ArrayRows, basis: Basis, task: Task) -> None:
+    """Reject a fit of all rows that leaves no more than rounding of the response."""
+    for block in rows.blocks():
+        assert block.endog is not None
+        residual = block.endog + block.exog @ (basis.matrix[:-1, -1] / basis.matrix[-1, -1])
+        if np.abs(residual).max() > 1e-13 * np.abs(block.endog).max():
+            return
+    _reject_perfect_fit(rows, basis, task)
+
+
+def starting_point(design: FloatArray, kappa: float, theta: float | None, tau: float | None) -> Any:
+    """Return (z, tau) near the optimum from the least-squares residuals in the last column.
+
+    The share of residuals below their mean tells the asymmetry; the location then moves from the
+    mean towards the mode by the amount the asymmetric Laplace law has between them.
+    """
+    n, k = design.shape
+    below = float(np.count_nonzero(design[:, -1] < 0.0)) / n
+    guess = min(max(0.5 + 1.9 * (below - 0.5), 0.25), 0.75) if tau is None else tau
+    spread = 0.72 * np.sqrt(1.0 / guess**2 + 1.0 / (1.0 - guess) ** 2 + kappa)
+    z = np.zeros(k)
+    z[-1] = spread if theta is None else theta
+    shift = (2.0 * guess - 1.0) / (guess * (1.0 - guess)) * float(z[-1]) / float(spread)
+    z[:-1] = shift * design[:, :-1].mean(axis=0)
+    return z, guess
+
+
+def _scaled(curvature: Curvature, factor: float) -> Curvature:
+    """Return the Hessian of a sample as an estimate of the Hessian of all rows."""
+    return replace(
+        curvature,
+        d2_z=factor * curvature.d2_z,
+        d_z_tau=factor * curvature.d_z_tau,
+        d2_tau=factor * curvature.d2_tau,
+        exact=False,
+    )
+
+
+def _sample_size(n: int, p: int) -> int:
+    """Return how many rows to fit first: enough to start Newton's method in its fast range."""
+    return min(n, max(4000, 40 * (p + 1), n // 40))
+
+
+def _easy_width(kappa: float, rows: int, k: int) -> float:
+    """Return the smallest width at which a sample has rows enough in the zone for Newton's method."""
+    return max(kappa, min(1.0, 100.0 * k / rows))
+
+
+def _triangular_basis(rows: ArrayRows) -> Basis:
+    """Return the basis of all rows from a triangular factor accumulated over blocks."""
+    factor = np.empty((0, rows.exog.shape[1] + 1))
+    for block in rows.blocks():
+        assert block.endog is not None
+        stacked = np.vstack([factor, np.column_stack([block.exog, block.endog])])
+        factor = np.linalg.qr(stacked, mode="r")
+    factor *= np.sqrt(factor.shape[0] / rows.n_rows)
+    return basis_of(factor[:, :-1], factor[:, -1])
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A problem in good coordinates with what is needed to start and to translate back.
+
+    Attributes
+    ----------
+    basis : Basis
+        The coordinates.
+    problem : Problem
+        The data and what is fixed.
+    task : Task
+        What to fit, in the units of the problem.
+    scale : float
+        The unit of the response: one except for data near the ends of the float range.
+    weights : ndarray or None
+        Case weights of the rows, zero ones dropped.
+    start : (ndarray, float)
+        Where to start.
+    options : dict
+        Options for Newton's method from there.
+    """
+
+    basis: Basis
+    problem: Problem
+    task: Task
+    scale: float
+    weights: FloatArray | None
+    start: tuple[FloatArray, float]
+    options: dict[str, Any]
+
+
+def _set_up_large(rows: ArrayRows, task: Task, scale: float) -> Setup:
+    """Return coordinates, starting point and a first Hessian from a random sample of the rows."""
+    n = rows.weight_sum
+    m = _sample_size(rows.n_rows, rows.exog.shape[1])
+    chosen = np.sort(np.random.default_rng(0).integers(0, rows.n_rows, m))
+    sample = _take(rows, chosen)
+    basis = basis_of(sample.exog, sample.endog)
+    degenerate = basis.dependent.size > 0 or not _has_residual(basis, sample.endog)
+    if degenerate:
+        basis = _triangular_basis(rows)
+        _require_residual(rows, basis, task)
+    collinear = basis.weakest <= CHOLESKY_SAFE
+    mapped = replace(rows, transform=basis.matrix) if collinear else rows
+    theta = None if task.sigma is None else 1.0 / (task.sigma * basis.matrix[-1, -1])
+    problem = Problem(mapped, n, task.kappa, None if collinear else basis.matrix, theta)
+    design = sample.exog @ basis.matrix[:-1]
+    design[:, -1] += sample.endog * basis.matrix[-1, -1]
+    width = _easy_width(task.kappa, m, basis.matrix.shape[1])
+    weight = float(m if sample.weights is None else sample.weights.sum())
+    small = Problem(ArrayRows(design, None, sample.weights), weight, width, None, theta)
+    first = starting_point(design, width, theta, task.tau)
+    local = local_fit(small, *first, task, tol=1e-4)
+    start = (local.fit.z, local.fit.tau)
+    options: dict[str, Any] = {"reuse_hessian": True}
+    if local.curvature is not None and width == task.kappa and not degenerate:
+        options["curvature"] = _scaled(local.curvature, n / weight)
+    return Setup(basis, problem, task, scale, rows.weights, start, options)
+
+
+def set_up(rows: ArrayRows, task: Task) -> Setup:
+    """Return the problem by the route the size of the data asks for.
+
+    Small data are copied into an orthonormal basis; large data stay where they are, in the coordinates
+    of a sample.
+    """
+    scale = _endog_scale(rows)
+    if scale != 1.0:
+        rows = replace(rows, endog_scale=scale)
+        task = replace(task, sigma=None if task.sigma is None else task.sigma / scale)
+    if rows.n_rows * (rows.exog.shape[1] + 1) > SMALL_SIZE:
+        return _set_up_large(rows, task, scale)
+    data = _take(rows, slice(None))
+    basis = basis_of(data.exog, data.endog)
+    if not _has_residual(basis, data.endog):
+        _reject_perfect_fit(rows, basis, task)
+    theta = None if task.sigma is None else 1.0 / (task.sigma * basis.matrix[-1, -1])
+    problem = Problem(
+        ArrayRows(basis.design, None, data.weights), rows.weight_sum, task.kappa, None, theta
+    )
+    first = starting_point(basis.design, task.kappa, theta, task.tau)
+    return Setup(basis, problem, task, scale, data.weights, first, {})
+
+
+def narrowed_start(problem: Problem, start: tuple[FloatArray, float], task: Task) -> Any:
+    """Return a starting point for a small width, from the fit at the narrowest easy one."""
+    width = _easy_width(task.kappa, int(problem.n), start[0].size)
+    if width == task.kappa:
+        return start
+    wide = replace(problem, kappa=width)
+    point = newton(wide, *start, tau_bounds=task.free_bounds, tol=1e-5, reuse_hessian=True)
+    return (point.z, point.tau) if point.error < 1e-2 else start
