@@ -8,12 +8,12 @@ least-squares residual. Values of u = W z, and with them the likelihood, do not 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Basis", "basis_of", "minimum_norm"]
+__all__ = ["Basis", "basis_of", "minimum_norm", "recentred"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -122,6 +122,22 @@ def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
     dependent = np.setdiff1d(np.arange(p), columns)
     combination = matrix[columns, :r] @ (orthogonal.T @ exog[:, dependent]) / max(n, 1)
     return Basis(columns, dependent, combination, matrix, design, weakest)
+
+
+def recentred(basis: Basis, exog: FloatArray, endog: FloatArray, z: FloatArray) -> Basis:
+    """Return the basis with the residuals of z in place of those of least squares.
+
+    One far outlier spoils least squares so much that its residuals keep no digits of the others.
+    """
+    raw = basis.matrix @ z
+    beta = -raw[:-1] / raw[-1]
+    residual = endog - exog @ beta
+    size = np.abs(residual)
+    scale = float(np.median(size)) or float(size.mean()) or 1.0
+    matrix, design = basis.matrix.copy(), basis.design.copy()
+    matrix[:-1, -1], matrix[-1, -1] = -beta / scale, 1.0 / scale
+    design[:, -1] = residual / scale
+    return replace(basis, matrix=matrix, design=design)
 
 
 def minimum_norm(basis: Basis, coefficients: FloatArray) -> FloatArray:

@@ -38,8 +38,8 @@ SETTLED = 1e-3
 UNBOUNDED = 1e12
 """Growth of the residuals that shows an unbounded problem: rows were decided wrongly."""
 
-PATIENCE = 12
-"""Iterations without a tenth of progress after which the method gives up."""
+PATIENCE = 30
+"""Iterations without progress in any part of the error after which the method gives up."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +153,7 @@ def _longest_step(point: _Point, move: _Move) -> float:
     )
 
 
+@np.errstate(all="ignore")
 def interior_point(
     design: FloatArray,
     tau: float,
@@ -193,13 +194,13 @@ def interior_point(
     weight = float(w.sum())
     u = design @ z
     size, low, high, s, t = _initial_split(u, tau, kappa)
-    best, stalled = np.inf, 0
+    best, least, stalled = np.inf, np.full(3, np.inf), 0
     for iteration in range(max_iterations):
         v = low - tau
         product = float(w @ (s * low + t * high))
         stationarity = design.T @ (w * v) + ell
         if free_theta and not theta_moves and best <= SETTLED:
-            best, stalled = np.inf, 0
+            best, least, stalled = np.inf, np.full(3, np.inf), 0
             stretch = n / max(float(stationarity @ z), 1e-3 * n)  # theta for these v
             z, u = stretch * z, stretch * u
             theta_moves = abs(np.log(stretch)) < NEAR_SCALE
@@ -211,14 +212,18 @@ def interior_point(
         active = slice(0, k if theta_moves else k - 1)
         if theta_moves:
             stationarity[-1] -= n / z[-1]
-        error = max(
-            product / n,
-            float(np.abs(stationarity[active]).max(initial=0.0)) / n,
-            float(np.abs(u - kappa * v - t + s).max(initial=0.0)) / (1.0 + size),
+        parts = np.array(
+            [
+                product / n,
+                float(np.abs(stationarity[active]).max(initial=0.0)) / n,
+                float(np.abs(u - kappa * v - t + s).max(initial=0.0)) / (1.0 + size),
+            ]
         )
+        error = float(parts.max())
         if error <= tol and theta_moves == free_theta:
             return InteriorPoint(z, v, iteration, True)
-        best, stalled = (error, 0) if error < 0.9 * best else (best, stalled + 1)
+        stalled = 0 if bool((parts < 0.98 * least).any()) else stalled + 1
+        best, least = min(best, error), np.minimum(least, parts)
         if stalled > PATIENCE or not np.isfinite(error) or size * UNBOUNDED < np.abs(u).max():
             break
         spread = kappa + t / high + s / low

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.convex import GAP_TOLERANCE, TINY_KAPPA, TauFit, fit_at
+from qhreg.convex import TINY_KAPPA, TauFit, fit_at
 from qhreg.dual import dual_from_newton
 from qhreg.newton import Curvature, NewtonPoint, newton
 from qhreg.normalizer import log_normalizer_derivatives
@@ -73,10 +73,6 @@ def profile_value(fit: TauFit, problem: Problem) -> float:
     return fit.value + problem.n * log_normalizer_derivatives(fit.tau, problem.kappa).value
 
 
-def _proved(fit: TauFit | None, problem: Problem) -> bool:
-    return fit is not None and fit.gap <= GAP_TOLERANCE * problem.n
-
-
 def _descend_profile(problem: Problem, start: TauFit, bounds: tuple[float, float]) -> TauFit:
     """Return a local minimum of the profile by exact convex fits along tau.
 
@@ -132,7 +128,7 @@ def local_fit(problem: Problem, z: FloatArray, tau: float, task: Task, **options
     if problem.kappa > TINY_KAPPA:
         point, fit = _joint_newton(problem, z, tau, task, **options)
         curvature, iterations, passes = point.curvature, point.iterations, point.passes + 1
-        if fit is not None and _proved(fit, problem):
+        if fit is not None and fit.proved(problem.n):
             return LocalFit(fit, curvature, iterations, passes, "Newton's method converged")
         if point.error < 1e-2:
             z, tau = point.z, point.tau
@@ -146,7 +142,7 @@ def local_fit(problem: Problem, z: FloatArray, tau: float, task: Task, **options
             passes += point.passes
             if (
                 polished is not None
-                and _proved(polished, problem)
+                and polished.proved(problem.n)
                 and profile_value(polished, problem) <= profile_value(fit, problem) + 1e-9
             ):
                 return LocalFit(

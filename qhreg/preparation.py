@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.basis import CHOLESKY_SAFE, Basis, basis_of
+from qhreg.basis import CHOLESKY_SAFE, Basis, basis_of, recentred
 from qhreg.exceptions import DataError
 from qhreg.likelihood import ArrayRows
 from qhreg.local import local_fit
@@ -22,6 +22,12 @@ from qhreg.problem import Problem, Task
 __all__ = ["Setup", "narrowed_start", "rows_of", "set_up"]
 
 FloatArray = npt.NDArray[np.float64]
+
+MAX_AMPLIFICATION = 1e4
+"""Amplification of rounding beyond which residuals are taken from a better centre."""
+
+SUSPECT_SPREAD = 20.0
+"""Largest over median residual below which no outlier can have spoiled least squares."""
 
 SMALL_SIZE = 150_000
 """Elements of [X, y] up to which the data are worked on whole, in an orthonormal copy."""
@@ -116,8 +122,10 @@ def _take(rows: ArrayRows, chosen: npt.NDArray[np.intp] | slice) -> _Sample:
 
 def _has_residual(basis: Basis, endog: FloatArray) -> bool:
     """Return whether least squares leaves more than rounding of the response."""
+    if basis.design.shape[0] <= basis.columns.size:
+        return False
     residual = basis.design[:, -1] / basis.matrix[-1, -1]
-    return bool(np.abs(residual).max(initial=0.0) > 1e-13 * np.abs(endog).max(initial=0.0))
+    return bool(np.abs(residual).max(initial=0.0) > 1e-12 * np.abs(endog).max(initial=0.0))
 
 
 def _reject_perfect_fit(rows: ArrayRows, basis: Basis, task: Task) -> None:
@@ -140,7 +148,7 @@ def _require_residual(rows: ArrayRows, basis: Basis, task: Task) -> None:
     for block in rows.blocks():
         assert block.endog is not None
         residual = block.endog + block.exog @ (basis.matrix[:-1, -1] / basis.matrix[-1, -1])
-        if np.abs(residual).max() > 1e-13 * np.abs(block.endog).max():
+        if np.abs(residual).max() > 1e-12 * np.abs(block.endog).max():
             return
     _reject_perfect_fit(rows, basis, task)
 
@@ -153,13 +161,14 @@ def starting_point(design: FloatArray, kappa: float, theta: float | None, tau: f
     """
     n, k = design.shape
     below = float(np.count_nonzero(design[:, -1] < 0.0)) / n
-    guess = min(max(0.5 + 1.9 * (below - 0.5), 0.25), 0.75) if tau is None else tau
+    guess = 0.5 + 1.9 * (below - 0.5) if tau is None else tau
+    guess = min(max(guess, 0.25), 0.75)
     spread = 0.72 * np.sqrt(1.0 / guess**2 + 1.0 / (1.0 - guess) ** 2 + kappa)
     z = np.zeros(k)
     z[-1] = spread if theta is None else theta
     shift = (2.0 * guess - 1.0) / (guess * (1.0 - guess)) * float(z[-1]) / float(spread)
     z[:-1] = shift * design[:, :-1].mean(axis=0)
-    return z, guess
+    return z, guess if tau is None else tau
 
 
 def _scaled(curvature: Curvature, factor: float) -> Curvature:
@@ -270,12 +279,54 @@ def set_up(rows: ArrayRows, task: Task) -> Setup:
     basis = basis_of(data.exog, data.endog)
     if not _has_residual(basis, data.endog):
         _reject_perfect_fit(rows, basis, task)
+    setup = _in_memory(basis, data, task, scale)
+    spoiled = task.sigma is not None and _amplification(setup, setup.start[0]) > MAX_AMPLIFICATION
+    if spoiled:  # the scale of the residuals is not what sigma says: let the data tell it first
+        free = replace(task, sigma=None, kappa=1.0, tau=task.tau or 0.5)
+        setup = _recentred(_in_memory(basis, data, free, scale), data)
+        setup = _in_memory(setup.basis, data, task, scale)
+    elif task.sigma is None:
+        setup = _recentred(setup, data)
+    _require_proportion(setup)
+    return setup
+
+
+def _in_memory(basis: Basis, data: _Sample, task: Task, scale: float) -> Setup:
+    """Return the problem of rows copied into the basis."""
     theta = None if task.sigma is None else 1.0 / (task.sigma * basis.matrix[-1, -1])
-    problem = Problem(
-        ArrayRows(basis.design, None, data.weights), rows.weight_sum, task.kappa, None, theta
-    )
+    n = float(data.endog.size if data.weights is None else data.weights.sum())
+    problem = Problem(ArrayRows(basis.design, None, data.weights), n, task.kappa, None, theta)
     first = starting_point(basis.design, task.kappa, theta, task.tau)
     return Setup(basis, problem, task, scale, data.weights, first, {})
+
+
+def _amplification(setup: Setup, z: FloatArray) -> float:
+    """Return by how much rounding in the residuals of the basis is amplified in u."""
+    return float(z[-1]) * float(np.median(np.abs(setup.basis.design[:, -1])))
+
+
+def _recentred(setup: Setup, data: _Sample) -> Setup:
+    """Return the problem centred near its solution when least squares is far from it."""
+    size = np.abs(setup.basis.design[:, -1])
+    if float(size.max()) < SUSPECT_SPREAD * float(np.median(size)):
+        return setup
+    for _ in range(4):
+        fit = local_fit(setup.problem, *setup.start, setup.task).fit
+        if _amplification(setup, fit.z) < MAX_AMPLIFICATION:
+            break
+        basis = recentred(setup.basis, data.exog, data.endog, fit.z)
+        setup = _in_memory(basis, data, setup.task, setup.scale)
+    return setup
+
+
+def _require_proportion(setup: Setup) -> None:
+    """Raise a DataError when a fixed sigma and the residuals differ beyond what floats can hold."""
+    sigma, theta = setup.task.sigma, setup.problem.theta
+    if theta is not None and not 1e-12 < theta < 1e12:
+        raise DataError(
+            f"sigma is fixed at {(sigma or 0.0) * setup.scale:g} but the residuals are about "
+            f"{theta:.1e} times as large; give sigma in the units of endog, or estimate it"
+        )
 
 
 def narrowed_start(problem: Problem, start: tuple[FloatArray, float], task: Task) -> Any:

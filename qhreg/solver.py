@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.basis import Basis, minimum_norm
-from qhreg.convex import GAP_TOLERANCE, TINY_KAPPA
+from qhreg.convex import TINY_KAPPA
 from qhreg.domain import check_kappa, check_sigma, check_tau
 from qhreg.exceptions import (
     BoundaryWarning,
@@ -250,7 +250,7 @@ def report(setup: Setup, local: LocalFit, *, searched: bool) -> Solution:
     at_bound = task.tau is None and fit.tau in task.tau_bounds
     outward = slope >= 0.0 if fit.tau == task.tau_bounds[0] else slope <= 0.0
     stationary = task.tau is not None or abs(slope) <= 1e-7 or (at_bound and outward)
-    converged = bool(fit.gap <= GAP_TOLERANCE * problem.n and stationary)
+    converged = bool(fit.proved(problem.n) and stationary)
     reason = local.reason
     if not converged:
         reason = f"duality gap {fit.gap:.3g}, profile slope in tau {slope:.3g} per row: not proved"
