@@ -1,5 +1,33 @@
 """Regression with the quantile Huber likelihood: the asymmetry tau is estimated, not guessed."""
 
-from qhreg._version import __version__
+from __future__ import annotations
 
-__all__ = ["__version__"]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from qhreg._version import __version__
+from qhreg.certificate import biconvexity_certificate
+from qhreg.distribution import quantile_huber
+
+if TYPE_CHECKING:
+    from qhreg.model import QuantileHuberMLE
+
+__all__ = ["QuantileHuberMLE", "__version__", "biconvexity_certificate", "quantile_huber"]
+
+# Loaded at first use: the model brings statsmodels, the boosting scikit-learn and LightGBM.
+_LATER = {
+    "QuantileHuberMLE": "qhreg.model",
+    "QuantileHuberBoostingRegressor": "qhreg.boosting",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        value = getattr(importlib.import_module(_LATER[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

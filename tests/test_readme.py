@@ -1,0 +1,81 @@
+"""Examples are tests: the README's Python blocks and every docstring example run as written."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import qhreg
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+def blocks(language, text=README):
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def test_the_python_blocks_of_the_readme_print_what_they_show():
+    python = blocks("python")
+    assert python
+    assert all(block.startswith(">>> ") for block in python)
+    runner, parser = doctest.DocTestRunner(optionflags=FLAGS), doctest.DocTestParser()
+    shared: dict = {}
+    for number, block in enumerate(python):
+        test = parser.get_doctest(block, shared, f"README block {number}", "README.md", 0)
+        assert test.examples
+        runner.run(test, clear_globs=False)
+        shared.update(test.globs)
+    assert runner.failures == 0
+
+
+def modules():
+    return sorted(m.name for m in pkgutil.walk_packages(qhreg.__path__, "qhreg."))
+
+
+@pytest.mark.parametrize("name", [name for name in modules() if not name.endswith("__main__")])
+def test_the_docstring_examples_of_each_module_run(name):
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if (error.name or "qhreg").split(".")[0] == "qhreg":
+            raise
+        pytest.skip(f"{name} needs {error.name}")
+    result = doctest.testmod(module, optionflags=FLAGS)
+    assert result.failed == 0
+
+
+def test_public_functions_show_an_example():
+    missing = []
+    for name in ("qhreg.loss", "qhreg.normalizer", "qhreg.certificate"):
+        module = importlib.import_module(name)
+        for attribute in module.__all__:
+            item = getattr(module, attribute)
+            if callable(item) and not isinstance(item, type) and ">>> " not in (item.__doc__ or ""):
+                missing.append(f"{name}.{attribute}")
+    assert missing in ([], ["qhreg.loss.zone_part"])  # the inner building block, without checks
+
+
+def test_ci_takes_both_commands_from_the_readme():
+    """The script prints the commands it would run; they are the marked blocks, word for word."""
+    marked = dict(
+        re.findall(
+            r"^<!-- (\w+)-command -->\n```bash\n(.*?)^```$", README, re.MULTILINE | re.DOTALL
+        )
+    )
+    assert set(marked) == {"demo", "test"}
+    for name, command in marked.items():
+        shown = subprocess.run(
+            ["bash", str(ROOT / ".ci" / "run"), "--show", name],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert shown.stdout == command
+    assert "-m qhreg demo" in marked["demo"]
+    assert "-m pytest" in marked["test"]
