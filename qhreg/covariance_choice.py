@@ -1,0 +1,88 @@
+"""Which covariance a fit gets: the user's choice, or the default and its reason."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+from typing import Any
+
+from qhreg.alignment import RowSource, group_codes
+from qhreg.covariance import COV_TYPES
+from qhreg.exceptions import DomainError
+
+__all__ = ["CovarianceChoice", "choose_covariance"]
+
+ALL_TYPES = (*COV_TYPES, "bootstrap")
+
+
+@dataclass(frozen=True)
+class CovarianceChoice:
+    """A covariance type with its options.
+
+    Attributes
+    ----------
+    cov_type : str
+        "nonrobust", "HC0", "HC1", "cluster", "HAC" or "bootstrap".
+    options : dict
+        Options of the type; groups are matched to the rows of the model already.
+    reason : str
+        Why a default is not "nonrobust"; empty for a choice of the user.
+    """
+
+    cov_type: str
+    options: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""
+
+
+def choose_covariance(
+    cov_type: str | None,
+    cov_kwds: dict[str, Any] | None,
+    rows: RowSource,
+    *,
+    tau_fixed: bool,
+    weighted: bool,
+) -> CovarianceChoice:
+    """Return the covariance asked for, or the default: robust where the density is no model.
+
+    Parameters
+    ----------
+    cov_type : str or None
+        Type; None for the default.
+    cov_kwds : dict or None
+        Options; ``groups`` may be a column name, a Series or an array.
+    rows : RowSource
+        The rows of the model, to match groups to them.
+    tau_fixed : bool
+        Whether the user fixed tau.
+    weighted : bool
+        Whether the rows have sampling weights.
+    """
+    options = dict(cov_kwds or {})
+    if cov_type is None:
+        reason = ""
+        if tau_fixed:
+            reason = "tau is fixed: the density is then a device, not a model of the noise"
+        elif weighted:
+            reason = "sampling weights are given"
+        if options and "groups" in options:
+            raise DomainError("cov_kwds has groups but cov_type is not given: use 'cluster'")
+        return CovarianceChoice("HC1" if reason else "nonrobust", options, reason)
+    if cov_type not in ALL_TYPES:
+        close = difflib.get_close_matches(str(cov_type), ALL_TYPES, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise DomainError(f"cov_type must be one of {', '.join(ALL_TYPES)}; got {cov_type!r}{hint}")
+    if options.get("groups") is not None:
+        options["groups"] = group_codes(_take_groups(options["groups"], rows))
+    elif cov_type == "cluster":
+        raise DomainError(
+            'cov_type="cluster" needs cov_kwds={"groups": ...}: one label per row, or two columns'
+        )
+    return CovarianceChoice(cov_type, options)
+
+
+def _take_groups(groups: Any, rows: RowSource) -> Any:
+    """Return the groups of the model's rows; a list of two names or arrays is two-way."""
+    if isinstance(groups, (list, tuple)) and len(groups) == 2:
+        first, second = (rows.take("groups", part) for part in groups)
+        return {0: list(first), 1: list(second)}
+    return rows.take("groups", groups)

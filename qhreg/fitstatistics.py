@@ -1,0 +1,150 @@
+"""Numbers about a fit that need its parameters and one look at the data."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.loss import quantile_huber_loss, zone_part
+from qhreg.normalizer import half_normalizer, log_normalizer_derivatives
+from qhreg.observations import Observations
+from qhreg.parameters import Parameters
+from qhreg.solver import Solution, solve
+
+__all__ = [
+    "information_criterion",
+    "location_level",
+    "loglike_obs",
+    "null_fit",
+    "null_loss",
+    "robust_weights",
+    "starting_values",
+    "total_loss",
+]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def loglike_obs(observations: Observations, parameters: Parameters) -> FloatArray:
+    r"""Return the log-likelihood of each row, times its weights.
+
+    .. math:: \ell_i = -w_i\,\big(\rho_\tau(u_i) + \log c(\tau) + \log\sigma\big),
+              \qquad u_i = (y_i - x_i'\beta) / \sigma
+    """
+    beta, sigma, tau, kappa = parameters
+    value: FloatArray = quantile_huber_loss(observations.residuals(beta) / sigma, tau, kappa)
+    value += log_normalizer_derivatives(tau, kappa).value + math.log(sigma)
+    weights = observations.case_weights
+    return -value if weights is None else -value * weights
+
+
+def total_loss(observations: Observations, parameters: Parameters) -> float:
+    """Return the sum of w rho(u): the loss without the normalising terms."""
+    beta, sigma, tau, kappa = parameters
+    loss = quantile_huber_loss(observations.residuals(beta) / sigma, tau, kappa)
+    weights = observations.case_weights
+    return float(loss.sum() if weights is None else loss @ weights)
+
+
+def location_level(tau: float, kappa: float) -> float:
+    """Return P(y < x'beta): 1 - tau at kappa = 0, closer to 1/2 for kappa > 0.
+
+    Examples
+    --------
+    >>> from qhreg.fitstatistics import location_level
+    >>> round(location_level(0.9, 0.0), 4), round(location_level(0.9, 1.0), 4)
+    (0.1, 0.1319)
+    """
+    left, right = half_normalizer(tau, kappa), half_normalizer(1.0 - tau, kappa)
+    return float(left / (left + right))
+
+
+def robust_weights(u: FloatArray, tau: float, kappa: float) -> FloatArray:
+    """Return kappa psi(u) / u: 1 inside the zone, falling to 0 far away from it.
+
+    Least squares with these weights has the same solution. At kappa = 0 the zone is the point 0.
+    """
+    inside = zone_part(u, tau, kappa)
+    weights: FloatArray = np.ones_like(inside)
+    np.divide(inside, u, out=weights, where=u != 0.0)
+    return weights
+
+
+def information_criterion(llf: float, n_params: int, nobs: float, kind: str) -> float:
+    """Return -2 llf plus the penalty of "aic", "aicc", "bic" or "hqic" for n_params parameters."""
+    if kind == "aic":
+        penalty = 2.0 * n_params
+    elif kind == "aicc":
+        rest = nobs - n_params - 1.0
+        penalty = 2.0 * n_params * nobs / rest if rest > 0.0 else math.inf
+    elif kind == "bic":
+        penalty = math.log(nobs) * n_params
+    elif kind == "hqic":
+        penalty = 2.0 * math.log(math.log(nobs)) * n_params
+    else:
+        raise ValueError(f"kind must be 'aic', 'aicc', 'bic' or 'hqic', got {kind!r}")
+    return -2.0 * llf + penalty
+
+
+def _ones(observations: Observations) -> FloatArray:
+    return np.ones((observations.endog.shape[0], 1))
+
+
+def null_fit(observations: Observations, **fixed: Any) -> Solution:
+    """Return the fit with a constant as only regressor.
+
+    Parameters
+    ----------
+    observations : Observations
+        The data; their regressors are not used, weights and offset are.
+    **fixed
+        kappa, tau, sigma and tau_bounds as for the model.
+    """
+    return solve(
+        _ones(observations),
+        observations.endog,
+        weights=observations.case_weights,
+        offset=observations.offset,
+        **fixed,
+    )
+
+
+def null_loss(observations: Observations, parameters: Parameters) -> float:
+    """Return the smallest total loss of a constant at the same sigma, tau and kappa."""
+    _, sigma, tau, kappa = parameters
+    fit = null_fit(observations, kappa=kappa, tau=tau, sigma=sigma)
+    return total_loss(
+        Observations(
+            _ones(observations),
+            observations.endog,
+            observations.offset,
+            observations.freq_weights,
+            observations.weights,
+        ),
+        Parameters(fit.beta, sigma, tau, kappa),
+    )
+
+
+def starting_values(observations: Observations, kappa: float, tau: float | None) -> Parameters:
+    """Return a starting point from least squares.
+
+    The share of residuals below zero tells the asymmetry, and the spread of the residuals the scale:
+    the variance of the density is sigma^2 (kappa + (log c)'').
+    """
+    endog = observations.endog
+    if observations.offset is not None:
+        endog = endog - observations.offset
+    root = None if observations.case_weights is None else np.sqrt(observations.case_weights)
+    exog = observations.exog if root is None else observations.exog * root[:, None]
+    target = endog if root is None else endog * root
+    beta = np.asarray(np.linalg.lstsq(exog, target, rcond=None)[0], dtype=np.float64)
+    residual = observations.residuals(beta)
+    below = float(np.average(residual < 0.0, weights=observations.case_weights))
+    asymmetry = min(max(below, 0.05), 0.95) if tau is None else tau
+    law = log_normalizer_derivatives(asymmetry, kappa)
+    spread = float(np.average(residual**2, weights=observations.case_weights))
+    sigma = math.sqrt(spread / (kappa + law.d2_tau)) if spread > 0.0 else 1.0
+    return Parameters(beta, sigma, asymmetry, kappa)

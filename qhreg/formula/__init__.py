@@ -1,0 +1,1 @@
+"""Models described by a formula: see :mod:`qhreg.formula.api`."""

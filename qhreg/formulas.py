@@ -1,0 +1,157 @@
+"""What a formula needs besides its data: the caller's names, new design matrices, pickling.
+
+statsmodels 0.15 works with patsy or formulaic behind one manager, 0.14 with patsy alone. The
+differences are handled here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import pickle
+import re
+import sys
+import types
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+try:
+    from statsmodels.formula._manager import FormulaManager
+except ImportError:  # statsmodels 0.14
+    FormulaManager = None
+
+__all__ = [
+    "SPEC_NAME",
+    "design_matrix",
+    "dump_spec",
+    "eval_env_argument",
+    "formula_namespace",
+    "load_spec",
+]
+
+SPEC_NAME = "design_info" if FormulaManager is None else "model_spec"
+"""The attribute of a model's data that holds the engine's description of the design."""
+
+_NAME = re.compile(r"[^\W\d]\w*")
+
+
+def formula_namespace(formula: Any, eval_env: Any, depth: int) -> Any:
+    """Return the caller's objects that the formula mentions, by name.
+
+    Parameters
+    ----------
+    formula : str or formula object
+        The formula; of an object, its text.
+    eval_env : None, int, mapping or engine environment
+        None and 0 mean the caller, a positive number so many frames further up, -1 no names at all;
+        a mapping is taken as the namespace, anything else is returned as it is.
+    depth : int
+        How many frames the caller is above this function.
+    """
+    if isinstance(eval_env, Mapping):
+        return dict(eval_env)
+    if eval_env is not None and not isinstance(eval_env, int):
+        return eval_env
+    if eval_env == -1:
+        return {}
+    frame = sys._getframe(depth + (eval_env or 0))
+    names = set(_NAME.findall(str(formula)))
+    visible = {**frame.f_globals, **frame.f_locals}
+    return {name: visible[name] for name in sorted(names & visible.keys())}
+
+
+def eval_env_argument(namespace: Any) -> Any:
+    """Return the namespace in the form that the installed statsmodels takes as eval_env."""
+    if FormulaManager is None and isinstance(namespace, dict):
+        from patsy import EvalEnvironment
+
+        return EvalEnvironment([namespace])
+    return namespace
+
+
+def _engine_of(spec: Any) -> str:
+    return "patsy" if type(spec).__module__.startswith("patsy") else "formulaic"
+
+
+def design_matrix(spec: Any, data: Any, namespace: Any) -> pd.DataFrame:
+    """Return the design of new data; a row with a missing value becomes a row of NaN.
+
+    Parameters
+    ----------
+    spec : patsy.DesignInfo or formulaic.ModelSpec
+        Description of the design, with what it remembers of the data it was made from.
+    data : DataFrame or mapping
+        The variables of the formula's right-hand side.
+    namespace : dict
+        Other names in the formula.
+    """
+    keep_rows: Any = "ignore"
+    if _engine_of(spec) == "patsy":
+        from patsy import NAAction, dmatrix
+
+        keep_rows = NAAction(NA_types=[])
+        if FormulaManager is None:
+            made: pd.DataFrame = dmatrix(spec, data, NA_action=keep_rows, return_type="dataframe")
+            return made
+    manager = FormulaManager(engine=_engine_of(spec))
+    env = namespace if isinstance(namespace, dict) else {}
+    made = manager.get_matrices(
+        spec, data, eval_env=env, pandas=True, na_action=keep_rows, prediction=True
+    )
+    return pd.DataFrame(made)
+
+
+def _rebuild(cls: type, state: dict[str, Any]) -> Any:
+    """Return an object of cls with the given attributes."""
+    made: Any = object.__new__(cls)
+    made.__dict__.update(state)
+    return made
+
+
+def _patsy_builtin(name: str) -> Any:
+    """Return a function that patsy offers in every formula, such as center or bs."""
+    from patsy import builtins
+
+    return getattr(builtins, name)
+
+
+def _patsy_builtin_name(function: Any) -> str | None:
+    if not hasattr(function, "__patsy_stateful_transform__"):
+        return None
+    from patsy import builtins
+
+    return next((name for name in builtins.__all__ if getattr(builtins, name) is function), None)
+
+
+class _SpecPickler(pickle.Pickler):
+    """Pickle modules by name, and patsy's objects, which refuse to be pickled, by attributes."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, types.ModuleType):
+            return importlib.import_module, (obj.__name__,)
+        if isinstance(obj, types.FunctionType):
+            name = _patsy_builtin_name(obj)
+            return NotImplemented if name is None else (_patsy_builtin, (name,))
+        owner = type(obj)
+        if owner.__module__.startswith("patsy.") and hasattr(obj, "__dict__"):
+            return _rebuild, (owner, dict(obj.__dict__))
+        return NotImplemented
+
+
+def dump_spec(spec: Any, namespace: Any) -> bytes:
+    """Return the description of a design and its names as bytes.
+
+    Functions travel by reference: one defined in a module can be restored, a lambda or a function
+    defined inside another cannot, and pickle says which.
+    """
+    buffer = io.BytesIO()
+    _SpecPickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump((spec, namespace))
+    return buffer.getvalue()
+
+
+def load_spec(content: bytes) -> tuple[Any, Any]:
+    """Return what `dump_spec` stored: the description of the design and its names."""
+    restored: tuple[Any, Any] = pickle.loads(content)
+    return restored

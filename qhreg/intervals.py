@@ -1,0 +1,48 @@
+"""Wald intervals, each parameter on the scale on which it is closest to normal."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.parameters import ParameterSpace
+
+__all__ = ["wald_intervals"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def wald_intervals(
+    params: FloatArray, bse: FloatArray, space: ParameterSpace, critical: float
+) -> FloatArray:
+    r"""Return the limits of all parameters, shape (size, 2).
+
+    Parameters
+    ----------
+    params, bse : ndarray, shape (size,)
+        Estimates and standard errors.
+    space : ParameterSpace
+        Which parameters they are.
+    critical : float
+        Quantile of the reference law, 1.96 for 95 %.
+
+    Notes
+    -----
+    Coefficients on the natural scale; sigma and kappa on the log scale,
+    :math:`\hat\sigma\exp(\pm z\,\mathrm{se}/\hat\sigma)`; tau on the logit scale, where its standard
+    error is :math:`\mathrm{se}/(\hat\tau(1-\hat\tau))`. No limit leaves the parameter's domain.
+    """
+    half = critical * bse
+    limits = np.column_stack([params - half, params + half])
+    for name in space.extra_names:
+        j = space.position(name)
+        value, width = params[j], half[j]
+        if name == "tau":
+            logit = np.log(value) - np.log1p(-value)
+            step = width / (value * (1.0 - value))
+            limits[j] = [1.0 / (1.0 + np.exp(-(logit + sign * step))) for sign in (-1.0, 1.0)]
+        elif value > 0.0:
+            limits[j] = [value * np.exp(sign * width / value) for sign in (-1.0, 1.0)]
+        else:
+            limits[j] = np.nan
+    return limits

@@ -1,0 +1,675 @@
+r"""Quantile Huber regression with estimated asymmetry, as a statsmodels model."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from statsmodels.base.model import GenericLikelihoodModel, LikelihoodModel
+
+from qhreg.alignment import RowSource, numeric_vector, to_pandas
+from qhreg.covariance import Point, expected_information, observed_hessian, score_obs
+from qhreg.domain import check_kappa, check_sigma, check_tau
+from qhreg.exceptions import ConvergenceWarning, DataError, DomainError
+from qhreg.fitstatistics import loglike_obs, starting_values
+from qhreg.formulas import (
+    SPEC_NAME,
+    dump_spec,
+    eval_env_argument,
+    formula_namespace,
+    load_spec,
+)
+from qhreg.observations import Observations, find_constant
+from qhreg.parameters import EXTRA_NAMES, Parameters, ParameterSpace
+from qhreg.prediction import predict
+from qhreg.results import (
+    QuantileHuberResults,
+    QuantileHuberResultsWrapper,
+    covariance_request,
+)
+from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
+
+__all__ = ["QuantileHuberMLE"]
+
+FloatArray = npt.NDArray[np.float64]
+
+# statsmodels carries no types, and mypy forbids a base class without one.
+_Base: Any = GenericLikelihoodModel
+
+_ROW_EXTRAS = ("freq_weights", "weights", "offset")
+_FORMULA_KEYS = ("formula", "missing_idx", SPEC_NAME)
+
+
+class QuantileHuberMLE(_Base):  # type: ignore[misc]
+    r"""Linear regression with the quantile Huber likelihood.
+
+    .. math::
+
+        y_i = x_i'\beta + o_i + \sigma u_i, \qquad
+        f(u) = e^{-\rho_\tau(u)} / c(\tau, \kappa)
+
+    with the quantile Huber loss :math:`\rho`: slope tau far to the left, 1 - tau far to the right,
+    quadratic on :math:`[-\kappa\tau, \kappa(1-\tau)]`. The coefficients, the scale sigma and the
+    asymmetry tau are estimated together by maximum likelihood.
+
+    Parameters
+    ----------
+    endog : array_like, shape (n,)
+        Response.
+    exog : array_like, shape (n, k)
+        Regressors. No constant is added: use ``statsmodels.api.add_constant`` or a formula.
+    kappa : float or None
+        Huber width in units of sigma, kappa >= 0: 0 is the quantile loss. None estimates it.
+    tau : float or None
+        Asymmetry in (0, 1). None estimates it; a number fixes it, which is plain quantile Huber
+        regression.
+    sigma : float or None
+        Scale. None estimates it; a number fixes it.
+    tau_bounds : (float, float)
+        Range of an estimated tau.
+    freq_weights : array_like, shape (n,), optional
+        How often each row was observed: the fit is that of the repeated rows, `nobs` their number.
+    weights : array_like, shape (n,), optional
+        Sampling weights: what each row counts for in the likelihood. The default covariance is then
+        robust.
+    offset : array_like, shape (n,), optional
+        Known part of the location.
+    missing : {"none", "drop", "raise"}
+        What to do with rows that have a NaN anywhere, weights and offset included.
+    hasconst : bool, optional
+        Whether the regressors span a constant; found out when not given.
+
+    Notes
+    -----
+    The slope of the loss is tau on negative and 1 - tau on positive residuals, so that a high tau
+    means noise with a heavy right tail. At kappa = 0 the fitted line is the 1 - tau quantile
+    (``QuantReg`` with q = 1 - tau). **For kappa > 0 it is not**: the probability below it is
+    ``results.quantile_level``, and ``results.predict(which="quantile", q=...)`` gives quantiles.
+
+    A Series among the weights is matched to the rows by its labels.
+
+    Examples
+    --------
+    >>> import statsmodels.api as sm
+    >>> from qhreg import QuantileHuberMLE
+    >>> engel = sm.datasets.engel.load_pandas().data
+    >>> fit = QuantileHuberMLE.from_formula("foodexp ~ income", engel).fit()
+    >>> fit.params.round(3).to_dict()
+    {'Intercept': 71.161, 'income': 0.604, 'sigma': 33.107, 'tau': 0.347}
+    >>> round(fit.quantile_level, 3)
+    0.632
+    """
+
+    _formula_max_endog = 1
+
+    def __init__(
+        self,
+        endog: Any,
+        exog: Any,
+        *,
+        kappa: float | None = 1.0,
+        tau: float | None = None,
+        sigma: float | None = None,
+        tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
+        freq_weights: Any = None,
+        weights: Any = None,
+        offset: Any = None,
+        missing: str = "none",
+        hasconst: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        _reject_unknown(kwargs)
+        if missing not in ("none", "drop", "raise"):
+            raise DataError(f"missing must be 'none', 'drop' or 'raise', got {missing!r}")
+        self.kappa = None if kappa is None else _number("kappa", kappa, check_kappa)
+        self.tau = None if tau is None else _number("tau", tau, check_tau)
+        self.sigma = None if sigma is None else _number("sigma", sigma, check_sigma)
+        self.tau_bounds = _bounds(tau_bounds)
+        if exog is None:
+            raise DataError("exog is None: pass at least a column of ones for a constant")
+        endog, exog = _as_table(endog), _as_table(exog)
+        given = {"freq_weights": freq_weights, "weights": weights, "offset": offset}
+        extras = given
+        if "missing_idx" not in kwargs:
+            extras = _match_extras(endog, exog, given)
+        extras = {name: values for name, values in extras.items() if values is not None}
+        n_given = len(endog)
+        self.weights = self.offset = None
+        LikelihoodModel.__init__(
+            self, endog, exog, missing=missing, hasconst=hasconst, **extras, **kwargs
+        )
+        self.nobs_given = int(kwargs["missing_idx"].size) if _has_mask(kwargs) else n_given
+        self._init_keys = ["kappa", "tau", "sigma", "tau_bounds", *extras]
+        if hasconst is not None:
+            self.hasconst = hasconst
+            self._init_keys.append("hasconst")
+        for key in ("missing_idx", SPEC_NAME):
+            self.__dict__.pop(key, None)
+        self._data_attr.extend(_ROW_EXTRAS)
+        self._offset_name: str | None = None
+        self._namespace: Any = {}
+        self._check_rows()
+        self._name_parameters()
+
+    # ------------------------------------------------------------------ construction
+
+    def initialize(self) -> None:
+        """Do nothing: the rank of exog, which the base class computes here, comes from the fit."""
+
+    def _handle_data(
+        self, endog: Any, exog: Any, missing: str, hasconst: bool | None, **kwargs: Any
+    ) -> Any:
+        """Return the data holder of statsmodels, with the constant found without an SVD."""
+        # hasconst=False: no search for a constant by the base class
+        data = super()._handle_data(endog, exog, missing, False, **kwargs)
+        _check_design(data.exog)
+        if hasconst is not False:
+            data.k_constant, data.const_idx = find_constant(data.exog)
+            data.k_constant = 1 if hasconst else data.k_constant
+        if not isinstance(exog, (pd.DataFrame, pd.Series)):
+            data.xnames = _default_names(data.exog.shape[1], data.const_idx)
+        return data
+
+    def _check_rows(self) -> None:
+        n, k = self.exog.shape
+        for name in ("endog", *_ROW_EXTRAS):
+            array = getattr(self, name, None)
+            if array is None:
+                continue
+            array = numeric_vector(name, array)
+            setattr(self, name, array)
+            if array.shape != (n,):
+                raise DataError(f"{name} has length {array.size}, exog has {n} rows")
+            bad = np.flatnonzero(~np.isfinite(array))
+            if bad.size:
+                raise DataError(
+                    f"{name} contains {bad.size} NaN or infinite value(s), the first in row "
+                    f'{bad[0]}: use missing="drop" for NaN, or remove these rows'
+                )
+            if name != "endog" and name != "offset" and float(array.min(initial=0.0)) < 0.0:
+                raise DataError(f"{name} must not be negative, got {float(array.min())!r}")
+        if n == 0:
+            raise DataError("there are no rows left to fit")
+        self.k_exog = k
+
+    def _name_parameters(self) -> None:
+        """Append the estimated extra parameters to the names, and set the degrees of freedom."""
+        names = self.data.xnames
+        taken = [name for name in names if name in EXTRA_NAMES]
+        if taken:
+            raise DataError(
+                f"exog has a column called {taken[0]!r}, which is the name of a parameter of the "
+                "model: rename the column"
+            )
+        self.space = ParameterSpace(self.k_exog, self.sigma, self.tau, self.kappa)
+        names.extend(self.space.extra_names)
+        self.k_extra = len(self.space.extra_names)
+        self.nparams = self.space.size
+        self.df_model = float(self.k_exog - self.k_constant)
+        self.df_resid = self.observations.nobs - self.nparams
+
+    @classmethod
+    def from_formula(
+        cls,
+        formula: Any,
+        data: Any,
+        subset: Any = None,
+        drop_cols: Any = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> QuantileHuberMLE:
+        """Return a model described by a formula.
+
+        Parameters
+        ----------
+        formula : str
+            Such as ``"y ~ x + C(group)"``.
+        data : DataFrame
+            The variables.
+        subset : array_like, optional
+            Rows to use: booleans, or labels of the index.
+        drop_cols : sequence of str, optional
+            Columns to leave out of the design; not those of a factor.
+        *args
+            None are accepted.
+        **kwargs
+            Keywords of the model. ``freq_weights``, ``weights`` and ``offset`` may be names of
+            columns. ``missing`` is "drop" by default. ``eval_env``: where names in the formula that
+            are no columns come from; the caller by default, -1 for nowhere, or a dict.
+
+        Returns
+        -------
+        QuantileHuberMLE
+            The model.
+        """
+        if args:
+            raise TypeError(f"from_formula takes keywords after drop_cols, got {args!r}")
+        _reject_unknown({k: v for k, v in kwargs.items() if k not in (*_KEYWORDS, "eval_env")})
+        namespace = formula_namespace(formula, kwargs.pop("eval_env", None), depth=2)
+        data = to_pandas(data)
+        if isinstance(data, dict):
+            data = pd.DataFrame(data)
+        named = {key: kwargs.pop(key) for key in _ROW_EXTRAS if key in kwargs}
+        data, extras = _formula_extras(data, subset, named)
+        model: QuantileHuberMLE = super().from_formula(
+            formula,
+            data,
+            None,
+            drop_cols,
+            eval_env=eval_env_argument(namespace),
+            **kwargs,
+            **extras,
+        )
+        model._namespace = namespace
+        if isinstance(named.get("offset"), str):
+            model._offset_name = named["offset"]
+        return model
+
+    # ------------------------------------------------------------------ data
+
+    @property
+    def observations(self) -> Observations:
+        """The arrays of the model."""
+        if self.exog is None:
+            raise DataError("the data of this model were removed (remove_data); fit it again")
+        return Observations(
+            self.exog, self.endog, self.offset, getattr(self, "freq_weights", None), self.weights
+        )
+
+    @property
+    def row_source(self) -> RowSource:
+        """Where the rows came from, to match other arrays to them."""
+        n_given = self.nobs_given
+        dropped = getattr(self.data, "missing_row_idx", None)
+        kept = None
+        if dropped is not None and len(dropped):
+            kept = np.setdiff1d(np.arange(n_given), np.asarray(dropped))
+        frame = getattr(self.data, "frame", None)
+        labels = self.data.row_labels
+        return RowSource(n_given, kept, labels if isinstance(labels, pd.Index) else None, frame)
+
+    # ------------------------------------------------------------------ likelihood
+
+    def loglikeobs(self, params: Any) -> FloatArray:
+        """Return the log-likelihood of each row, times its weights, shape (n,)."""
+        return loglike_obs(self.observations, self.space.unpack(params))
+
+    def loglike(self, params: Any) -> float:
+        """Return the log-likelihood."""
+        return float(self.loglikeobs(params).sum())
+
+    def nloglike(self, params: Any) -> float:
+        """Return the negative log-likelihood."""
+        return -self.loglike(params)
+
+    def score_obs(self, params: Any, **kwds: Any) -> FloatArray:
+        """Return the derivative of each row's log-likelihood, shape (n, number of parameters)."""
+        p, obs = self.space.unpack(params), self.observations
+        return score_obs(
+            obs.exog,
+            obs.endog,
+            Point(*p),
+            offset=obs.offset,
+            weights=obs.case_weights,
+            free=self.space.free,
+        )
+
+    def score(self, params: Any) -> FloatArray:
+        """Return the derivative of the log-likelihood."""
+        total: FloatArray = self.score_obs(params).sum(axis=0)
+        return total
+
+    def hessian(self, params: Any) -> FloatArray:
+        """Return the second derivative of the log-likelihood.
+
+        The beta block counts the rows in the quadratic zone only: for small kappa it says little
+        about the curvature of the expected likelihood, and no standard error here is based on it.
+        """
+        p, obs = self.space.unpack(params), self.observations
+        return observed_hessian(
+            obs.exog,
+            obs.endog,
+            Point(*p),
+            offset=obs.offset,
+            weights=obs.case_weights,
+            free=self.space.free,
+        )
+
+    def information(self, params: Any, observed: bool = False) -> FloatArray:
+        """Return the Fisher information: expected, in closed form, or minus the Hessian."""
+        if observed:
+            return -self.hessian(params)
+        p, obs = self.space.unpack(params), self.observations
+        return expected_information(
+            obs.exog, p.sigma, p.tau, p.kappa, weights=obs.case_weights, free=self.space.free
+        )
+
+    @property
+    def start_params(self) -> FloatArray:
+        """Starting values from least squares; the solver has its own and does not need them."""
+        kappa = 1.0 if self.kappa is None else self.kappa
+        guess = starting_values(self.observations, kappa, self.tau)
+        tau = float(np.clip(guess.tau, *self.tau_bounds)) if self.tau is None else self.tau
+        sigma = guess.sigma if self.sigma is None else self.sigma
+        return self.space.pack(Parameters(guess.beta, sigma, tau, kappa))
+
+    # ------------------------------------------------------------------ fit
+
+    def fit(
+        self,
+        start_params: Any = None,
+        method: str = "newton",
+        cov_type: str | None = None,
+        cov_kwds: dict[str, Any] | None = None,
+        use_t: bool | None = None,
+        *,
+        search: bool | None = None,
+        maxiter: int | None = None,
+        full_output: bool = True,
+        disp: bool = False,
+        callback: Any = None,
+        retall: bool = False,
+        warn_convergence: bool = True,
+        skip_hessian: bool = False,
+    ) -> QuantileHuberResultsWrapper:
+        """Return the maximum-likelihood fit.
+
+        Parameters
+        ----------
+        start_params : array_like, optional
+            Parameters to start from.
+        method : {"newton", "lbfgs"}
+            Newton's method, or L-BFGS before a last Newton phase, for many columns.
+        cov_type : {"nonrobust", "HC0", "HC1", "cluster", "HAC", "bootstrap"}, optional
+            Covariance of the parameters. By default "nonrobust", the inverse expected information,
+            which trusts the density; "HC1" where tau is fixed or `weights` are given, since then
+            the density is a device and not a model of the noise.
+        cov_kwds : dict, optional
+            ``groups`` for "cluster" (values, Series, or name of a column; two columns for two-way),
+            ``maxlags`` for "HAC", options of the bootstrap.
+        use_t : bool, optional
+            Whether tests and intervals use the t distribution.
+        search : bool, optional
+            Whether to search the whole range of tau for the global maximum; by default up to 500
+            rows.
+        maxiter, full_output, disp, callback, retall, skip_hessian
+            Accepted since statsmodels passes them; the solver has no use for them.
+        warn_convergence : bool
+            Whether to warn when the solver could not prove its result.
+
+        Returns
+        -------
+        QuantileHuberResultsWrapper
+            The fit. ``mle_retvals`` holds what the solver said.
+        """
+        request = covariance_request(self, cov_type, cov_kwds)
+        if method not in ("newton", "lbfgs"):
+            raise DomainError(f"method must be 'newton' or 'lbfgs', got {method!r}")
+        start = None if start_params is None else self._start(start_params)
+        with warnings.catch_warnings() if not warn_convergence else _nothing():
+            if not warn_convergence:
+                warnings.simplefilter("ignore", ConvergenceWarning)
+            solution, details = self._solve(method, start, search)
+        settings = {
+            "optimizer": method,
+            "start_params": start_params,
+            "search": search,
+            "maxiter": maxiter,
+            "full_output": full_output,
+            "disp": disp,
+            "callback": callback,
+            "retall": retall,
+            "skip_hessian": skip_hessian,
+        }
+        results = QuantileHuberResults(
+            self, solution, request, use_t=bool(use_t), settings=settings, details=details
+        )
+        if request.cov_type == "bootstrap":
+            results.cov_params()
+        return QuantileHuberResultsWrapper(results)
+
+    def _solve(
+        self, method: str, start: Solution | None, search: bool | None
+    ) -> tuple[Solution, dict[str, Any]]:
+        """Return the solution, and what else there is to say when kappa was estimated."""
+        obs = self.observations
+        options: dict[str, Any] = {
+            "tau": self.tau,
+            "sigma": self.sigma,
+            "tau_bounds": self.tau_bounds,
+            "weights": obs.case_weights,
+            "offset": obs.offset,
+            "method": method,
+            "search": search,
+            "names": [str(name) for name in self.data.xnames[: self.k_exog]],
+        }
+        if self.kappa is not None:
+            found = solve(obs.exog, obs.endog, kappa=self.kappa, start=start, **options)
+            return found, {}
+        from qhreg.kappafit import solve_kappa
+
+        profiled = solve_kappa(obs.exog, obs.endog, **options)
+        return profiled.solution, {"kappa_solution": profiled}
+
+    def _start(self, start_params: Any) -> Solution:
+        """Return a starting point in the form the solver takes."""
+        p = self.space.unpack(np.asarray(start_params, dtype=np.float64))
+        n = self.observations.nobs
+        return Solution(
+            p.beta,
+            p.sigma,
+            p.tau,
+            p.kappa,
+            value=np.inf,
+            gap=np.inf,
+            tau_slope=np.inf,
+            converged=False,
+            reason="starting values",
+            n=n,
+            rank=self.k_exog,
+            dependent=(),
+            rows_in_zone=0,
+            iterations=0,
+            passes=0,
+            tau_at_bound=False,
+            searched=False,
+        )
+
+    # ------------------------------------------------------------------ prediction
+
+    def predict(
+        self,
+        params: Any,
+        exog: Any = None,
+        which: str = "location",
+        offset: Any = None,
+        q: Any = None,
+        y_values: Any = None,
+    ) -> Any:
+        """Return predictions at given parameters.
+
+        Parameters
+        ----------
+        params : array_like
+            Parameters.
+        exog : array_like, shape (m, k), optional
+            Regressors; those of the model by default.
+        which : {"location", "mean", "median", "quantile", "prob", "var"}
+            See :func:`qhreg.prediction.predict`.
+        offset : float or array_like, optional
+            Offset of the new rows. Needed when the model has one and `exog` is given.
+        q : float or sequence of float
+            Levels for ``which="quantile"``.
+        y_values : float or sequence of float
+            Thresholds for ``which="prob"``.
+
+        Returns
+        -------
+        ndarray, shape (m,), or (m, number of levels or thresholds)
+            The predictions.
+        """
+        p = self.space.unpack(params)
+        return predict(self.location(p.beta, exog, offset), p, which, q=q, y_values=y_values)
+
+    def location(self, beta: FloatArray, exog: Any = None, offset: Any = None) -> FloatArray:
+        """Return x'beta plus offset, for the rows of the model or for new ones."""
+        if exog is None:
+            if offset is None:
+                return self.observations.location(beta)
+            exog = self.observations.exog
+        elif offset is None and self._has_offset:
+            raise DataError(
+                "the model was fitted with an offset, which the new rows need too: pass offset= "
+                "(0 for none)"
+            )
+        exog = np.asarray(exog, dtype=np.float64)
+        exog = exog[:, None] if exog.ndim == 1 and self.k_exog == 1 else np.atleast_2d(exog)
+        if exog.shape[1] != self.k_exog:
+            raise DataError(f"exog has {exog.shape[1]} columns, the model has {self.k_exog}")
+        fitted: FloatArray = exog @ beta
+        if offset is not None:
+            values = np.asarray(offset, dtype=np.float64)
+            if values.ndim and values.shape != fitted.shape:
+                raise DataError(f"offset has length {values.size}, exog has {fitted.size} rows")
+            fitted = fitted + values
+        return fitted
+
+    @property
+    def _has_offset(self) -> bool:
+        return "offset" in self._init_keys
+
+    # ------------------------------------------------------------------ pickling
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        spec = getattr(self.data, SPEC_NAME, None)
+        if spec is not None:
+            # the data holder of statsmodels would evaluate the formula again when it is restored
+            data = object.__new__(type(self.data))
+            data.__dict__.update(self.data.__dict__)
+            del data.__dict__[SPEC_NAME]
+            state["data"] = data
+            state["_spec"] = dump_spec(spec, self._namespace)
+            del state["_namespace"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        spec = state.pop("_spec", None)
+        self.__dict__.update(state)
+        if spec is not None:
+            restored, self._namespace = load_spec(spec)
+            setattr(self.data, SPEC_NAME, restored)
+
+
+_KEYWORDS = ("kappa", "tau", "sigma", "tau_bounds", *_ROW_EXTRAS, "missing", "hasconst")
+
+
+class _nothing:
+    """A context that does nothing."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *args: Any) -> None:
+        return None
+
+
+def _reject_unknown(kwargs: dict[str, Any]) -> None:
+    """Raise a TypeError that names an unknown keyword, and the known one that is meant."""
+    for key in kwargs:
+        if key in _FORMULA_KEYS:
+            continue
+        close = difflib.get_close_matches(key, _KEYWORDS, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(_KEYWORDS)}"
+        raise TypeError(f"QuantileHuberMLE got an unknown keyword {key!r}{hint}")
+
+
+def _has_mask(kwargs: dict[str, Any]) -> bool:
+    return kwargs.get("missing_idx") is not None
+
+
+def _number(name: str, value: Any, check: Any) -> float:
+    checked = check(value)
+    if not isinstance(checked, float):
+        raise DomainError(f"{name} must be one number, got an array of shape {checked.shape}")
+    return checked
+
+
+def _bounds(bounds: Any) -> tuple[float, float]:
+    """Return the bounds of tau as floats, or raise a DomainError."""
+    try:
+        low, high = (float(bound) for bound in bounds)
+    except (TypeError, ValueError) as error:
+        raise DomainError(f"tau_bounds must be two numbers, got {bounds!r}") from error
+    if not 0.0 < low < high < 1.0:
+        raise DomainError(f"tau_bounds must satisfy 0 < lower < upper < 1, got {bounds!r}")
+    return low, high
+
+
+def _as_table(values: Any) -> Any:
+    """Return pandas objects as they are and everything else as an array of floats."""
+    values = to_pandas(values)
+    if isinstance(values, (pd.Series, pd.DataFrame)):
+        return values
+    array = np.asarray(values)
+    return array if array.dtype in (np.float32, np.float64) else _floats(array)
+
+
+def _floats(array: npt.NDArray[Any]) -> FloatArray:
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"endog and exog must be numeric: {error}") from error
+
+
+def _match_extras(endog: Any, exog: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Return weights and offset as arrays in the order of the rows."""
+    labels = next((t.index for t in (exog, endog) if hasattr(t, "index")), None)
+    source = RowSource(len(endog), labels=labels)
+    return {
+        name: None if values is None else numeric_vector(name, source.take(name, values))
+        for name, values in given.items()
+    }
+
+
+def _formula_extras(
+    data: pd.DataFrame, subset: Any, named: dict[str, Any]
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Return the chosen rows, and weights and offset for them."""
+    n_given = len(data)
+    kept, chosen = None, data
+    if subset is not None:
+        positions = pd.Series(np.arange(n_given), index=data.index).loc[subset]
+        kept, chosen = positions.to_numpy(), data.iloc[positions.to_numpy()]
+    source = RowSource(n_given, kept, chosen.index, data)
+    extras = {
+        name: numeric_vector(name, source.take(name, values))
+        for name, values in named.items()
+        if values is not None
+    }
+    return chosen, extras
+
+
+def _check_design(exog: FloatArray) -> None:
+    """Raise a DataError that names the columns with NaN or infinite values."""
+    with np.errstate(all="ignore"):
+        if np.isfinite(exog.sum()):
+            return
+    bad = np.flatnonzero(~np.isfinite(exog).all(axis=0))
+    if bad.size:
+        raise DataError(
+            f"exog contains NaN or infinite values in column(s) {', '.join(map(str, bad[:10]))}: "
+            'use missing="drop" for NaN, or remove these rows'
+        )
+
+
+def _default_names(k: int, constant: int | None) -> list[str]:
+    """Return const and x1, x2, ... as statsmodels calls the columns of an array."""
+    names = [f"x{j}" for j in range(1, k + (constant is None))]
+    if constant is not None:
+        names.insert(constant, "const")
+    return names

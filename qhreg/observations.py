@@ -1,0 +1,108 @@
+"""The data of one regression: arrays, weights, offset, and what follows from them in one pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Observations", "find_constant"]
+
+FloatArray = npt.NDArray[np.float64]
+
+_BLOCK_ROWS = 65536
+
+
+@dataclass(frozen=True)
+class Observations:
+    """Rows of one regression; nothing is copied.
+
+    Attributes
+    ----------
+    exog : ndarray, shape (n, k)
+        Regressors.
+    endog : ndarray, shape (n,)
+        Response.
+    offset : ndarray, shape (n,), or None
+        Known part of the location.
+    freq_weights : ndarray, shape (n,), or None
+        How often each row was observed.
+    weights : ndarray, shape (n,), or None
+        Sampling weights: what each row counts for in the likelihood.
+    """
+
+    exog: FloatArray
+    endog: FloatArray
+    offset: FloatArray | None = None
+    freq_weights: FloatArray | None = None
+    weights: FloatArray | None = None
+
+    @property
+    def case_weights(self) -> FloatArray | None:
+        """What each row counts for in the likelihood: the product of both kinds of weights."""
+        if self.freq_weights is None or self.weights is None:
+            return self.weights if self.freq_weights is None else self.freq_weights
+        return self.freq_weights * self.weights
+
+    @property
+    def nobs(self) -> float:
+        """Number of observations: the sum of the frequency weights, or the number of rows."""
+        if self.freq_weights is None:
+            return float(self.endog.shape[0])
+        return float(self.freq_weights.sum())
+
+    def location(self, beta: FloatArray) -> FloatArray:
+        """Return x'beta plus the offset."""
+        fitted: FloatArray = self.exog @ beta
+        return fitted if self.offset is None else fitted + self.offset
+
+    def residuals(self, beta: FloatArray) -> FloatArray:
+        """Return the response minus the location."""
+        return self.endog - self.location(beta)
+
+
+def find_constant(exog: FloatArray) -> tuple[int, int | None]:
+    """Return (1, column) of a constant column, (1, None) of an implicit constant, or (0, None).
+
+    The implicit constant is a combination of columns, such as all levels of a factor. Rows are
+    looked at until the answer is certain: a constant column is ruled out by two values, an
+    implicit constant by few rows on which no combination is 1.
+    """
+    n, k = exog.shape
+    if n == 0 or k == 0:
+        return 0, None
+    few = exog[: 4 * k + 8]
+    constant: int | None = None
+    for j in np.flatnonzero((few == few[0]).all(axis=0)):
+        column = exog[:, j]
+        if column[0] == 0.0 or not bool((column == column[0]).all()):
+            continue
+        if constant is None or (column[0] == 1.0 and exog[0, constant] != 1.0):
+            constant = int(j)
+    if constant is not None:
+        return 1, constant
+    if not _spans_ones(few) or not _spans_ones(exog):
+        return 0, None
+    return 1, None
+
+
+def _spans_ones(exog: FloatArray) -> bool:
+    """Return whether some combination of the columns is 1 in every row.
+
+    The last diagonal element of a triangular factor of [X, 1] is the distance of 1 from the columns
+    of X. Columns are scaled first: a rank must not depend on units.
+    """
+    n, k = exog.shape
+    size = np.abs(exog).max(axis=0)
+    factor = np.empty((0, k + 1))
+    for start in range(0, n, _BLOCK_ROWS):
+        block = exog[start : start + _BLOCK_ROWS] / np.where(size > 0.0, size, 1.0)
+        ones = np.ones((block.shape[0], 1))
+        stacked = np.vstack([factor, np.hstack([block, ones])])
+        factor = np.asarray(np.linalg.qr(stacked, mode="r"))
+    if factor.shape[0] <= k:
+        return True
+    coefficients = np.linalg.lstsq(factor[:, :k], factor[:, k], rcond=1e-12)[0]
+    distance = np.linalg.norm(factor[:, k] - factor[:, :k] @ coefficients)
+    return bool(distance <= 1e-9 * np.sqrt(n))
