@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -19,13 +20,16 @@ from qhreg.certificate import (
     joint_indefiniteness_witness,
 )
 from qhreg.certificate import biconvexity as engine
+from qhreg.certificate import data as data_engine
 from qhreg.certificate.enclosures import (
     curvature,
     curvature_at_half,
     curvature_second_derivative,
     end_bound,
     interval_context,
+    lower,
     scaled_half,
+    upper,
 )
 from qhreg.exceptions import DataError, DomainError, QhregError
 from qhreg.loss import quantile_huber_loss
@@ -142,6 +146,16 @@ def test_curvature_exceeds_the_bound_at_the_ends(tau, x):
     assert curvature(iv.mpf(tau), iv.mpf(kappa), iv).b >= bound.a
     if (iv.mpf(kappa) * tau * tau).b <= 1:
         assert curvature(iv.mpf(tau), iv.mpf(kappa), iv).a > bound.b
+
+
+@pytest.mark.parametrize("numerator", [1, 2, 3, 5, 7, 10])
+def test_floats_from_an_interval_lie_on_the_safe_side(numerator):
+    iv = interval_context(96)
+    for sign in (-1, 1):
+        exact = Fraction(sign * numerator, 9)
+        enclosure = iv.mpf(sign * numerator) / 9
+        assert Fraction(lower(enclosure)) < exact < Fraction(upper(enclosure))
+        assert upper(enclosure) - lower(enclosure) < 1e-15
 
 
 def test_interval_contexts_are_private():
@@ -364,6 +378,48 @@ def test_verdicts_for_residuals_agree_with_a_dense_grid():
             assert bounds[0] < certificate.witness_tau < bounds[1]
             assert second_derivative(u, certificate.witness_tau, kappa, weights) < 0
     assert min(seen.values()) > 20
+
+
+def test_the_sweep_alone_proves_nothing_false():
+    """Without the search for a witness in front of it, also where only one half fails."""
+    failed = {True: 0, False: 0}
+    for seed in range(120):
+        u, kappa, bounds, weights = random_case(seed)
+        proved = data_engine._prove(data_engine._sample(u, weights), kappa, *bounds)
+        grid = np.linspace(*bounds, 4003)[1:-1]
+        values = second_derivative(u, grid, kappa, weights)
+        assert proved == (data_certificate(u, kappa, bounds, weights).status == "proved")
+        if values.min() < 0:
+            assert not proved
+            failed[bool(grid[np.argmin(values)] < 0.5)] += 1
+    assert min(failed.values()) > 20
+
+
+def test_residuals_to_the_right_of_the_zone_count_in_the_left_half():
+    kappa = 8.0
+    allowed = biconvexity_certificate(kappa).min_curvature / kappa
+    for right, left in [(10, 10), (39, 0), (40, 0), (0, 40), (25, 20)]:
+        u = np.concatenate([np.full(right, 1e3), np.full(left, -1e3), np.zeros(100 - right - left)])
+        sample = data_engine._sample(u, None)
+        expected = (right + left) / 100 < allowed
+        assert data_engine._sweep(sample, kappa, 0.0, 0.5) == expected
+        assert data_engine._sweep(sample.mirrored(), kappa, 0.0, 0.5) == expected
+
+
+def test_a_residual_on_the_edge_of_the_zone_is_inside_and_the_next_float_is_not():
+    sample = data_engine._sample([-4.0, 4.0], None)
+    assert sample.weight_left(0.5, 8.0) == 0
+    assert sample.weight_right(0.5, 8.0) == 0
+    beyond = data_engine._sample([math.nextafter(-4.0, -5.0), math.nextafter(4.0, 5.0)], None)
+    assert beyond.weight_left(0.5, 8.0) == 1
+    assert beyond.weight_right(0.5, 8.0) == 1
+
+
+def test_the_sweep_counts_a_residual_one_float_beyond_the_edge():
+    """40 of 100 are too many at kappa = 8; they are outside on a sliver left of 1/2 only."""
+    u = np.zeros(100)
+    u[:40] = math.nextafter(4.0, 5.0)
+    assert not data_engine._sweep(data_engine._sample(u, None), 8.0, 0.0, 0.5)
 
 
 def test_margin_for_residuals_is_the_infimum_of_the_second_derivative():

@@ -21,7 +21,6 @@ from qhreg.certificate.enclosures import (
     interval_context,
     lower,
     scaled_half,
-    upper,
 )
 from qhreg.certificate.report import Status, as_html, as_text
 from qhreg.domain import check_kappa
@@ -104,12 +103,14 @@ class BiconvexityCertificate:
 
 
 def end_width(kappa: float, iv: Any) -> float:
-    """Return t0 <= 1/2 such that (QH-32) proves (log c)'' > kappa on (0, t0]."""
+    """Return t0 <= 1/2 such that (QH-32) proves (log c)'' > kappa on (0, t0].
+
+    Where the bound exceeds kappa, it is valid: kappa t^2 < 1 / (1 + (2 + kappa / 2) t) < 1.
+    """
     width = iv.mpf(kappa)
 
     def covered(t: float) -> bool:
-        point = iv.mpf(t)
-        return upper(width * point * point) <= 1 and lower(end_bound(point, width)) > kappa
+        return lower(end_bound(iv.mpf(t), width)) > kappa
 
     good = 0.5
     while not covered(good):

@@ -221,9 +221,13 @@ def _sweep(sample: _Sample, kappa: float, low: float, high: float) -> bool:
     return False
 
 
-def _mirrored_bounds(low: float, high: float) -> tuple[float, float]:
-    """Return (1 - high, 1 - low), rounded outwards and cut at 1/2."""
-    return math.nextafter(1.0 - high, -math.inf), min(math.nextafter(1.0 - low, math.inf), 0.5)
+def _prove(sample: _Sample, kappa: float, low: float, high: float) -> bool:
+    """Return whether convexity on (low, high) is proved: left of 1/2, and mirrored, right of it."""
+    mirrored_low = math.nextafter(1.0 - high, -math.inf)
+    mirrored_high = math.nextafter(1.0 - low, math.inf)
+    return _sweep(sample, kappa, low, min(high, 0.5)) and _sweep(
+        sample.mirrored(), kappa, mirrored_low, min(mirrored_high, 0.5)
+    )
 
 
 def data_certificate(
@@ -284,10 +288,7 @@ def data_certificate(
     status: Status = "undecided"
     if witness is not None:
         status = "refuted"
-    elif biconvexity_certificate(kappa).holds or (
-        _sweep(sample, kappa, low, min(high, 0.5))
-        and _sweep(sample.mirrored(), kappa, *_mirrored_bounds(low, high))
-    ):
+    elif biconvexity_certificate(kappa).holds or _prove(sample, kappa, low, high):
         status = "proved"
     return DataCertificate(
         kappa,
