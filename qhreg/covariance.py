@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import linalg
 from statsmodels.stats import sandwich_covariance as sandwich
 
 from qhreg.basis import CHOLESKY_SAFE, basis_of, minimum_norm
@@ -121,7 +120,7 @@ def _coordinates(moments: DesignMoments) -> _Coordinates:
     length = np.sqrt(np.einsum("ij,ij->j", factor, factor))
     shares = np.abs(factor.diagonal()) / np.where(length > 0.0, length, 1.0)
     if float(shares.min(initial=1.0)) > CHOLESKY_SAFE:
-        inverse: FloatArray = linalg.solve_triangular(factor, np.eye(factor.shape[0]))
+        inverse = np.triu(np.linalg.inv(factor))
         return _Coordinates(inverse, inverse)
     p = factor.shape[0]
     basis = basis_of(factor, np.zeros(p))
@@ -153,11 +152,11 @@ def _inverse(matrix: FloatArray) -> FloatArray | None:
     if not length.min(initial=1.0) > 0.0:
         return None
     try:
-        factor = linalg.cho_factor(matrix / np.outer(length, length))
-    except linalg.LinAlgError:
+        factor = np.linalg.cholesky(matrix / np.outer(length, length))
+    except np.linalg.LinAlgError:
         return None
-    inverse: FloatArray = linalg.cho_solve(factor, np.eye(length.size)) / np.outer(length, length)
-    return 0.5 * (inverse + inverse.T)
+    root = np.linalg.inv(factor) / length
+    return root.T @ root
 
 
 class _Frame(NamedTuple):
