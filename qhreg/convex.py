@@ -14,20 +14,23 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import qr
 
-from qhreg.dual import DualPoint, dual_from_newton, dual_from_rows
+from qhreg.dual import DualPoint, dual_from_gradient, dual_from_newton, dual_from_rows
 from qhreg.interior import interior_point
 from qhreg.likelihood import residuals, weighted_columns
 from qhreg.loss import loss_and_slope, zone_part
-from qhreg.newton import newton
+from qhreg.newton import NewtonPoint, newton
 from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.problem import Problem
 
-__all__ = ["TauFit", "fit_at"]
+__all__ = ["TauFit", "fit_at", "proved_newton"]
 
 FloatArray = npt.NDArray[np.float64]
 
 GAP_TOLERANCE = 1e-9
 """Duality gap per unit of weight at which a fit counts as proved."""
+
+QUICK_GAP = 3e-10
+"""Gap per unit of weight below which the bound from the gradient alone is taken."""
 
 ROUNDING = 1e-13
 """Relative rounding of the value that no method can see below; matters with outliers of 1e15."""
@@ -175,10 +178,12 @@ def _vertex(
         exact[basic] = np.linalg.solve(square.T, -rest) / w[basic]
     except np.linalg.LinAlgError:
         return z, v
-    inside = exact[basic].min() >= -tau - 1e-9 and exact[basic].max() <= 1.0 - tau + 1e-9
+    room = 1e-12 * min(tau, 1.0 - tau)
+    inside = exact[basic].min() >= -tau - room and exact[basic].max() <= 1.0 - tau + room
     return z, exact if inside else v
 
 
+@np.errstate(over="ignore", invalid="ignore")  # an unbounded reduced problem ends at infinity
 def _proved(
     problem: Problem, undecided: _Undecided, z: FloatArray, v: FloatArray, tau: float, steps: int
 ) -> TauFit:
@@ -233,7 +238,35 @@ def _fit_undecided(
         loss = _sum(loss_and_slope(u, tau, 0.0)[0], undecided.weights)
         z = z * (problem.n / max(loss + float(undecided.linear @ z), 1e-300))
     exact = _proved(problem, undecided, z, v, tau, inner.iterations)
-    return exact if exact.value <= fit.value + 1e-13 * problem.n else fit
+    if not exact.value <= fit.value + 1e-13 * problem.n:
+        return fit
+    return exact if exact.dual.value >= fit.dual.value else replace(exact, dual=fit.dual)
+
+
+def proved_newton(problem: Problem, point: NewtonPoint, *, keep: bool = False) -> TauFit | None:
+    """Return where Newton's method ended with its dual bound, or None when it is not near enough.
+
+    The gradient alone gives the bound when it is at rounding level; otherwise, and to keep the dual
+    variables, another pass does.
+    """
+    if not point.error < 1e-7:
+        return None
+    n, now = problem.n, point.objective
+    c = log_normalizer_derivatives(point.tau, problem.kappa)
+    value = now.value - n * c.value
+    passes = point.passes
+    dual: DualPoint | None = None
+    if not keep:
+        dual = dual_from_gradient(problem, point)
+    if dual is None or not value - dual.value <= QUICK_GAP * n:
+        dual = dual_from_newton(problem, point, keep=keep)
+        passes += 1
+    if dual is None:
+        return None
+    excess = n * c.d_tau - now.d_tau
+    return TauFit(
+        point.tau, point.z, value, excess, dual, now.rows_in_zone, passes, point.iterations
+    )
 
 
 def _newton_fit(
@@ -241,23 +274,7 @@ def _newton_fit(
 ) -> TauFit | None:
     """Return the fit by Newton's method, or None when it did not get there."""
     point = newton(problem, start, tau, tau_bounds=None, max_passes=max_passes)
-    if not point.error < 1e-7:
-        return None
-    dual = dual_from_newton(problem, point, keep=keep)
-    if dual is None:
-        return None
-    n = problem.n
-    c = log_normalizer_derivatives(tau, problem.kappa)
-    return TauFit(
-        tau,
-        point.z,
-        point.objective.value - n * c.value,
-        n * c.d_tau - point.objective.d_tau,
-        dual,
-        point.objective.rows_in_zone,
-        point.passes + 1,
-        point.iterations,
-    )
+    return proved_newton(problem, point, keep=keep)
 
 
 def _narrowing_fit(problem: Problem, tau: float, start: FloatArray) -> tuple[FloatArray, int]:

@@ -25,7 +25,7 @@ from qhreg.loss import zone_part
 from qhreg.newton import NewtonPoint
 from qhreg.problem import Problem
 
-__all__ = ["DualPoint", "dual_from_newton", "dual_from_rows", "dual_value"]
+__all__ = ["DualPoint", "dual_from_gradient", "dual_from_newton", "dual_from_rows", "dual_value"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -77,6 +77,29 @@ def _overshoot(v: FloatArray, tau: float) -> float:
     return max(1.0, float(v.max()) / (1.0 - tau), float(v.min()) / -tau)
 
 
+def dual_from_gradient(problem: Problem, point: NewtonPoint) -> DualPoint:
+    """Return the dual bound that the gradient alone gives, without a pass over the data.
+
+    Moving psi along the rows of the zone onto the null space of X' changes no row by more than
+    ``omega = sqrt(d' G^-1 d)``, with d = X'(w psi) and G the Gram matrix of the zone's rows. At the
+    rounding of the gradient this bound is as good as the one from another pass.
+    """
+    n, kappa, tau, now = problem.n, problem.kappa, point.tau, point.objective
+    theta = float(point.z[-1])
+    r = point.z.size - 1
+    gram = kappa * point.curvature.d2_z[:r, :r]
+    try:
+        omega2 = float(now.d_z[:r] @ np.linalg.solve(gram, now.d_z[:r]))
+    except np.linalg.LinAlgError:
+        return DualPoint(-np.inf, 0.0, 0.0)
+    omega = float(np.sqrt(max(omega2, 0.0))) if np.isfinite(omega2) else np.inf
+    root = float(np.sqrt(now.square))
+    overshoot = 1.0 + omega / min(tau, 1.0 - tau)
+    alignment = (now.loss + 0.5 * kappa * now.square - omega * kappa * root) / (overshoot * theta)
+    square = (root + omega) ** 2
+    return DualPoint(float(dual_value(alignment, square, n, kappa, problem.theta)), alignment, square)
+
+
 def dual_from_newton(
     problem: Problem, point: NewtonPoint, *, keep: bool = False
 ) -> DualPoint | None:
@@ -96,20 +119,18 @@ def dual_from_newton(
     shift = np.zeros(r + 1)
     shift[:r] = correction
     theta = float(point.z[-1])
-    columns = np.column_stack([point.z, shift, hessian.z])
-    columns = problem.to_rows(columns)
+    here, shift, there = (problem.to_rows(z) for z in (point.z, shift, hessian.z))
     alignment = square = 0.0
     overshoot = 1.0
     kept: list[FloatArray] = []
     for block in problem.rows.blocks():
-        u = residuals(block, columns)
-        slack = u[:, 2]
-        slope = zone_part(u[:, 0], tau, kappa) / kappa
-        in_zone = (slack >= -kappa * hessian.tau) & (slack <= kappa * (1.0 - hessian.tau))
-        v = slope - in_zone * u[:, 1]
+        u, then = residuals(block, here), residuals(block, there)
+        in_zone = (then >= -kappa * hessian.tau) & (then <= kappa * (1.0 - hessian.tau))
+        v = zone_part(u, tau, kappa) / kappa
+        v -= in_zone * residuals(block, shift)
         overshoot = max(overshoot, _overshoot(v, tau))
         weighted = v if block.weights is None else v * block.weights
-        alignment += float(weighted @ u[:, 0])
+        alignment += float(weighted @ u)
         square += float(weighted @ v)
         if keep:
             kept.append(v)

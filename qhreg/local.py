@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.convex import TINY_KAPPA, TauFit, fit_at
-from qhreg.dual import dual_from_newton
+from qhreg.convex import TINY_KAPPA, TauFit, fit_at, proved_newton
 from qhreg.newton import Curvature, NewtonPoint, newton
 from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.problem import Problem, Task
@@ -44,23 +43,7 @@ def _joint_newton(
 ) -> tuple[NewtonPoint, TauFit | None]:
     """Return where Newton's method ended, and its proof if it has one."""
     point = newton(problem, z, tau, tau_bounds=task.free_bounds, **options)
-    if not point.error < 1e-7:
-        return point, None
-    dual = dual_from_newton(problem, point)
-    if dual is None:
-        return point, None
-    c = log_normalizer_derivatives(point.tau, problem.kappa)
-    fit = TauFit(
-        point.tau,
-        point.z,
-        point.objective.value - problem.n * c.value,
-        problem.n * c.d_tau - point.objective.d_tau,
-        dual,
-        point.objective.rows_in_zone,
-        point.passes + 1,
-        point.iterations,
-    )
-    return point, fit
+    return point, proved_newton(problem, point)
 
 
 def profile_slope(fit: TauFit, problem: Problem) -> float:
@@ -127,9 +110,9 @@ def local_fit(problem: Problem, z: FloatArray, tau: float, task: Task, **options
     curvature, iterations, passes = None, 0, 0
     if problem.kappa > TINY_KAPPA:
         point, fit = _joint_newton(problem, z, tau, task, **options)
-        curvature, iterations, passes = point.curvature, point.iterations, point.passes + 1
+        curvature, iterations, passes = point.curvature, point.iterations, point.passes
         if fit is not None and fit.proved(problem.n):
-            return LocalFit(fit, curvature, iterations, passes, "Newton's method converged")
+            return LocalFit(fit, curvature, iterations, fit.passes, "Newton's method converged")
         if point.error < 1e-2:
             z, tau = point.z, point.tau
     fit = fit_at(problem, tau, z)

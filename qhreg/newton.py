@@ -31,7 +31,13 @@ ARMIJO = 1e-4
 MAX_TAU_STEP = 0.15
 """Longest step in tau: farther away the quadratic model of log c is not to be trusted."""
 
-CHEAP_HESSIAN = 0.12
+ROUNDING_ERROR = 1e-9
+"""Error below which a step that gains less than a digit has met the rounding of the gradient."""
+
+NEAR = 1e-4
+"""Error at which a Hessian is good enough to be kept: it then gains four digits per pass."""
+
+CHEAP_HESSIAN = 0.03
 """Share of rows in the zone below which a new Hessian costs little more than the gradient."""
 
 
@@ -64,8 +70,6 @@ class NewtonPoint:
         decrement over n.
     iterations, passes : int
         Steps taken; passes over the data.
-    converged : bool
-        Whether `error` fell below the tolerance.
     """
 
     z: FloatArray
@@ -75,7 +79,6 @@ class NewtonPoint:
     error: float
     iterations: int
     passes: int
-    converged: bool
 
 
 def curvature_of(
@@ -155,7 +158,7 @@ def newton(
     tau_bounds: tuple[float, float] | None,
     curvature: Curvature | None = None,
     reuse_hessian: bool = False,
-    tol: float = 1e-11,
+    tol: float = 1e-13,
     max_passes: int = 60,
 ) -> NewtonPoint:
     """Return a stationary point of g by damped Newton steps.
@@ -174,53 +177,71 @@ def newton(
         Whether to keep a Hessian as long as it makes good progress. Pays when the Gram matrix is the
         larger part of a pass.
     tol : float
-        Error (see NewtonPoint) at which to stop.
+        Error (see NewtonPoint) at which to stop; rounding may stop it earlier, below 1e-9.
     max_passes : int
         Passes over the data after which to give up.
     """
     n = problem.n
     k = z.size if problem.theta is None else z.size - 1
-    want_hessian = curvature is None
-    now = problem.evaluate(z, tau, hessian=want_hessian)
-    passes, iterations, last_error = 1, 0, np.inf
+    now = problem.evaluate(z, tau, hessian=curvature is None)
+    if not np.isfinite(now.value):
+        raise FloatingPointError("the likelihood is not finite at the starting point")
+    passes, iterations = 1, 0
+    last_error = hessian_error = np.inf
     while True:
-        if now.d2_z is not None:
+        fresh = now.d2_z is not None
+        if fresh:
             curvature = curvature_of(now, z, tau)
         assert curvature is not None
-        fresh = curvature.z is z
-        room = _tau_room(tau, tau_bounds)
-        dz, dtau = newton_step(now, curvature, room, n, k)
+        dz, dtau = newton_step(now, curvature, _tau_room(tau, tau_bounds), n, k)
         slope = float(now.d_z[:k] @ dz) + now.d_tau * dtau
         if not slope < 0.0 and not fresh:
             now, passes = problem.evaluate(z, tau), passes + 1
             continue
-        error = np.sqrt(max(-slope, 0.0) / n)
-        if error <= tol or not np.isfinite(error):
-            return NewtonPoint(
-                z, tau, now, curvature, error, iterations, passes, bool(error <= tol)
-            )
-        zone_share = now.rows_in_zone / n if now.d2_z is not None else 1.0
-        slow = error > 0.02 * last_error and not fresh
-        want_hessian = (
-            not reuse_hessian or not curvature.exact or slow or zone_share < CHEAP_HESSIAN
+        error = float(np.sqrt(max(-slope, 0.0) / n))
+        at_rounding = error < ROUNDING_ERROR and error > 0.1 * last_error
+        if error <= tol or at_rounding or not np.isfinite(error):
+            return NewtonPoint(z, tau, now, curvature, error, iterations, passes)
+        if fresh:
+            hessian_error = error
+        good = curvature.exact and hessian_error < NEAR and error < max(0.1 * last_error, NEAR)
+        cheap = now.rows_in_zone < CHEAP_HESSIAN * n
+        found, tried = _line_search(
+            problem,
+            (z, tau, now),
+            (dz, dtau),
+            slope,
+            not (reuse_hessian and good) or cheap,
+            max_passes - passes,
         )
-        last_error = error
-        step = 1.0
-        if problem.theta is None and dz[-1] < 0.0:
-            step = min(step, 0.8 * float(z[-1]) / -float(dz[-1]))
-        while True:
-            trial = z.copy()
-            trial[:k] += step * dz
-            trial_tau = tau + step * dtau
-            after = problem.evaluate(trial, trial_tau, hessian=want_hessian)
-            passes += 1
-            rounding = 1e-13 * (n + abs(now.value))
-            if after.value <= now.value + ARMIJO * step * slope + rounding or passes >= max_passes:
-                break
-            step *= 0.4
-        iterations += 1
-        if passes >= max_passes or (step < 1e-8 and error < 1e-6):
-            better = after.value < now.value
-            z, tau, now = (trial, trial_tau, after) if better else (z, tau, now)
-            return NewtonPoint(z, tau, now, curvature, error, iterations, passes, False)
-        z, tau, now = trial, trial_tau, after
+        passes, iterations, last_error = passes + tried, iterations + 1, error
+        if found is None:
+            return NewtonPoint(z, tau, now, curvature, error, iterations, passes)
+        z, tau, now = found
+
+
+def _line_search(
+    problem: Problem,
+    here: tuple[FloatArray, float, Objective],
+    move: tuple[FloatArray, float],
+    slope: float,
+    hessian: bool,
+    max_passes: int,
+) -> tuple[tuple[FloatArray, float, Objective] | None, int]:
+    """Return the first point down the move that decreases g enough, and the passes taken.
+
+    None when the passes are used up or the decrease is below rounding.
+    """
+    (z, tau, now), (dz, dtau) = here, move
+    rounding = 1e-13 * (problem.n + abs(now.value))
+    step = 1.0
+    if problem.theta is None and dz[-1] < 0.0:  # theta stays positive
+        step = min(step, 0.8 * float(z[-1]) / -float(dz[-1]))
+    for tried in range(1, max_passes + 1):
+        trial = z.copy()
+        trial[: dz.size] += step * dz
+        after = problem.evaluate(trial, tau + step * dtau, hessian=hessian)
+        if after.value <= now.value + ARMIJO * step * slope + rounding:
+            return (trial, tau + step * dtau, after), tried
+        step *= 0.4
+    return None, max_passes

@@ -19,7 +19,7 @@ from qhreg.local import local_fit
 from qhreg.newton import Curvature, newton
 from qhreg.problem import Problem, Task
 
-__all__ = ["Setup", "narrowed_start", "rows_of", "set_up"]
+__all__ = ["Setup", "narrowed_start", "require_finite", "rows_of", "set_up"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -63,7 +63,8 @@ def rows_of(exog: Any, endog: Any, weights: Any, offset: Any) -> ArrayRows:
     if w is not None and not bool((w > 0.0).any()):
         raise DataError("all weights are zero: there is nothing to fit")
     rows = ArrayRows(x, y, w, _vector("offset", offset, y.size))
-    _require_finite(rows)
+    if rows.exog.size <= SMALL_SIZE:  # larger data show it in the first pass over them
+        require_finite(rows)
     if w is not None and bool((w == 0.0).any()):
         keep = w > 0.0
         kept_offset = None if rows.offset is None else rows.offset[keep]
@@ -71,21 +72,20 @@ def rows_of(exog: Any, endog: Any, weights: Any, offset: Any) -> ArrayRows:
     return rows
 
 
-def _require_finite(rows: ArrayRows) -> None:
+def require_finite(rows: ArrayRows) -> None:
     """Raise a DataError that counts the NaN and infinite values of each array."""
     for name, array in (("endog", rows.endog), ("exog", rows.exog)):
         assert array is not None
-        flat = array.ravel(order="K")
-        if np.isfinite(flat @ np.zeros_like(flat)):  # 0 * nan and 0 * inf are nan
-            continue
-        bad = int(np.count_nonzero(~np.isfinite(array)))
-        where = ""
-        if array.ndim == 2:
-            columns = np.flatnonzero(~np.isfinite(array).all(axis=0))
-            where = f" in column(s) {', '.join(map(str, columns[:10]))}"
-        raise DataError(
-            f"{name} contains {bad} NaN or infinite values{where}; remove those rows first"
-        )
+        bad = ~np.isfinite(array)
+        if bad.any():
+            where = ""
+            if array.ndim == 2:
+                columns = np.flatnonzero(bad.any(axis=0))
+                where = f" in column(s) {', '.join(map(str, columns[:10]))}"
+            raise DataError(
+                f"{name} contains {int(bad.sum())} NaN or infinite values{where}; "
+                "remove those rows first"
+            )
 
 
 def _endog_scale(rows: ArrayRows) -> float:
@@ -184,7 +184,7 @@ def _scaled(curvature: Curvature, factor: float) -> Curvature:
 
 def _sample_size(n: int, p: int) -> int:
     """Return how many rows to fit first: enough to start Newton's method in its fast range."""
-    return min(n, max(4000, 40 * (p + 1), n // 40))
+    return min(n, max(4000, 40 * (p + 1), n // 80))
 
 
 def _easy_width(kappa: float, rows: int, k: int) -> float:
@@ -240,6 +240,8 @@ def _set_up_large(rows: ArrayRows, task: Task, scale: float) -> Setup:
     m = _sample_size(rows.n_rows, rows.exog.shape[1])
     chosen = np.sort(np.random.default_rng(0).integers(0, rows.n_rows, m))
     sample = _take(rows, chosen)
+    if not (np.isfinite(sample.exog).all() and np.isfinite(sample.endog).all()):
+        require_finite(rows)
     basis = basis_of(sample.exog, sample.endog)
     degenerate = basis.dependent.size > 0 or not _has_residual(basis, sample.endog)
     if degenerate:
@@ -255,11 +257,14 @@ def _set_up_large(rows: ArrayRows, task: Task, scale: float) -> Setup:
     weight = float(m if sample.weights is None else sample.weights.sum())
     small = Problem(ArrayRows(design, None, sample.weights), weight, width, None, theta)
     first = starting_point(design, width, theta, task.tau)
-    local = local_fit(small, *first, task, tol=1e-4)
-    start = (local.fit.z, local.fit.tau)
+    point = newton(small, *first, tau_bounds=task.free_bounds, tol=1e-4)
+    start, curvature = (point.z, point.tau), point.curvature
+    if not point.error < 1e-2:
+        fit = local_fit(small, *first, task).fit
+        start, curvature = (fit.z, fit.tau), None
     options: dict[str, Any] = {"reuse_hessian": True}
-    if local.curvature is not None and width == task.kappa and not degenerate:
-        options["curvature"] = _scaled(local.curvature, n / weight)
+    if curvature is not None and width == task.kappa and not degenerate:
+        options["curvature"] = _scaled(curvature, n / weight)
     return Setup(basis, problem, task, scale, rows.weights, start, options)
 
 

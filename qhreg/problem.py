@@ -76,6 +76,7 @@ class Problem:
         return Totals(
             raw.loss,
             m.T @ raw.slope,
+            raw.square,
             raw.excess,
             None if raw.gram is None else m.T @ raw.gram @ m,
             None if raw.outside is None else m.T @ raw.outside,

@@ -27,7 +27,7 @@ from qhreg.exceptions import (
     RankWarning,
 )
 from qhreg.local import LocalFit, local_fit, profile_slope, profile_value, search_tau
-from qhreg.preparation import Setup, narrowed_start, rows_of, set_up
+from qhreg.preparation import Setup, narrowed_start, require_finite, rows_of, set_up
 from qhreg.problem import Task
 from qhreg.projection import lbfgs
 
@@ -175,8 +175,12 @@ def solve(
         raise DataError("there are no rows with positive weight")
     if search is None:
         search = rows.n_rows <= SEARCH_ROWS
-    setup = set_up(rows, task)
-    local, searched = _fit(setup, method, start, search)
+    try:
+        setup = set_up(rows, task)
+        local, searched = _fit(setup, method, start, search)
+    except FloatingPointError as error:
+        require_finite(rows)
+        raise DataError(f"the data leave the range of floating-point numbers: {error}") from error
     if setup.basis.dependent.size:
         _warn_dependent(setup.basis, names)
     return report(setup, local, searched=searched)
