@@ -310,6 +310,10 @@ class quantile_huber_gen(_RvContinuous):  # type: ignore[misc]
         return (right + (-1.0) ** n * left) * np.exp(-log_normalizer_derivatives(tau, kappa).value)
 
     def _entropy(self, tau: Any, kappa: Any) -> Any:
+        # scipy asks for bad shapes too and discards the answer; nan is tested first, because
+        # ordering it raises a floating point flag
+        if np.any(np.isnan(tau + kappa)) or not np.all(self._argcheck(tau, kappa)):
+            return np.nan
         log_c = log_normalizer_derivatives(tau, kappa)
         return 1.0 + log_c.value - kappa * log_c.d_kappa
 

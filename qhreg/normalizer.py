@@ -8,8 +8,9 @@ The integral of exp(-rho) splits at zero into two halves of one function (QH-5):
     A(t) = \frac{e^{-\kappa t^2/2}}{t} + \sqrt{\frac{\pi\kappa}{2}}\,
            \operatorname{erf}\!\Big(t\sqrt{\kappa/2}\Big).
 
-Both terms are positive, so that nothing cancels; the textbook form with a difference of two normal
-distribution functions loses all digits where both are close to one.
+Both terms are positive, so that nothing cancels. The form with a difference of two normal
+distribution functions gives the same value, but a derivative in kappa wrong by 1e-16/sqrt(kappa)
+and 0/0 at kappa = 0; the two terms of the derivative in tau cancel near tau = 1/2.
 """
 
 from __future__ import annotations
