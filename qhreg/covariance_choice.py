@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from qhreg.alignment import RowSource, group_codes
-from qhreg.covariance import COV_TYPES
+from qhreg.constraints import Constraint
+from qhreg.covariance import COV_TYPES, CovarianceEstimate, covariance
 from qhreg.exceptions import DomainError
+from qhreg.observations import Observations
+from qhreg.parameters import ParameterSpace
+from qhreg.solver import Solution
 
-__all__ = ["CovarianceChoice", "choose_covariance"]
+__all__ = ["CovarianceChoice", "choose_covariance", "estimate_covariance"]
 
 ALL_TYPES = (*COV_TYPES, "bootstrap")
 
@@ -86,3 +90,67 @@ def _take_groups(groups: Any, rows: RowSource) -> Any:
         first, second = (rows.take("groups", part) for part in groups)
         return {0: list(first), 1: list(second)}
     return rows.take("groups", groups)
+
+
+def estimate_covariance(
+    choice: CovarianceChoice,
+    observations: Observations,
+    solution: Solution,
+    space: ParameterSpace,
+    constraint: Constraint | None = None,
+) -> CovarianceEstimate:
+    """Return the chosen covariance of the estimates; of constrained ones, through their gamma.
+
+    Parameters
+    ----------
+    choice : CovarianceChoice
+        Type and options; not "bootstrap".
+    observations : Observations
+        The data.
+    solution : Solution
+        The fit.
+    space : ParameterSpace
+        The estimated parameters.
+    constraint : Constraint, optional
+        What the estimates had to satisfy.
+    """
+    if constraint is not None:
+        return _constrained(choice, observations, solution, space, constraint)
+    obs = observations
+    return covariance(
+        choice.cov_type,
+        obs.exog,
+        obs.endog,
+        solution,
+        free=space.free,
+        freq_weights=obs.freq_weights,
+        weights=obs.weights,
+        offset=obs.offset,
+        **choice.options,
+    )
+
+
+def _constrained(
+    choice: CovarianceChoice,
+    observations: Observations,
+    solution: Solution,
+    space: ParameterSpace,
+    constraint: Constraint,
+) -> CovarianceEstimate:
+    gamma = constraint.transform.T @ (solution.beta - constraint.shift)
+    free = ParameterSpace(gamma.size, **_fixed(space, constraint))
+    made = estimate_covariance(
+        choice, constraint.reduce(observations), replace(solution, beta=gamma), free
+    )
+    jacobian = constraint.jacobian(space)
+    return replace(
+        made,
+        cov=jacobian @ made.cov @ jacobian.T,
+        free=space.free,
+        held_fixed=(*made.held_fixed, *constraint.fixed),
+    )
+
+
+def _fixed(space: ParameterSpace, constraint: Constraint) -> dict[str, Any]:
+    known = {"sigma": space.sigma, "tau": space.tau, "kappa": space.kappa}
+    return {**known, **constraint.fixed}

@@ -28,6 +28,7 @@ __all__ = [
     "dump_spec",
     "eval_env_argument",
     "formula_namespace",
+    "linear_constraints",
     "load_spec",
 ]
 
@@ -101,6 +102,25 @@ def design_matrix(spec: Any, data: Any, namespace: Any) -> pd.DataFrame:
         spec, data, eval_env=env, pandas=True, na_action=keep_rows, prediction=True
     )
     return pd.DataFrame(made)
+
+
+def linear_constraints(constraints: Any, names: list[str]) -> tuple[Any, Any]:
+    """Return matrix and right-hand side of constraints such as ``"x1 = x2, tau = 0.5"``.
+
+    Parameters
+    ----------
+    constraints : str, list of str, array_like or (matrix, values)
+        A matrix alone has zeros as right-hand sides.
+    names : list of str
+        The parameters.
+    """
+    if FormulaManager is None:
+        from patsy import DesignInfo
+
+        made = DesignInfo(names).linear_constraint(constraints)
+        return made.coefs, made.constants
+    made = FormulaManager().get_linear_constraints(constraints, names)
+    return made.constraint_matrix, made.constraint_values
 
 
 def _rebuild(cls: type, state: dict[str, Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pandas as pd
 from statsmodels.base.model import GenericLikelihoodModel, LikelihoodModel
 
 from qhreg.alignment import RowSource, numeric_vector, to_pandas
+from qhreg.constraints import linear_constraint
 from qhreg.covariance import Point, expected_information, observed_hessian, score_obs
 from qhreg.domain import check_kappa, check_sigma, check_tau
 from qhreg.exceptions import ConvergenceWarning, DataError, DomainError
@@ -21,6 +23,7 @@ from qhreg.formulas import (
     dump_spec,
     eval_env_argument,
     formula_namespace,
+    linear_constraints,
     load_spec,
 )
 from qhreg.observations import Observations, find_constant
@@ -274,11 +277,15 @@ class QuantileHuberMLE(_Base):  # type: ignore[misc]
     @property
     def observations(self) -> Observations:
         """The arrays of the model."""
-        if self.exog is None:
-            raise DataError("the data of this model were removed (remove_data); fit it again")
+        self.require_data()
         return Observations(
             self.exog, self.endog, self.offset, getattr(self, "freq_weights", None), self.weights
         )
+
+    def require_data(self) -> None:
+        """Raise a DataError when the data were removed."""
+        if self.exog is None:
+            raise DataError("the data of this model were removed (remove_data): it cannot do this")
 
     @property
     def row_source(self) -> RowSource:
@@ -413,7 +420,7 @@ class QuantileHuberMLE(_Base):  # type: ignore[misc]
         with warnings.catch_warnings() if not warn_convergence else _nothing():
             if not warn_convergence:
                 warnings.simplefilter("ignore", ConvergenceWarning)
-            solution, details = self._solve(method, start, search)
+            solution, details = self._solve(method, start, search, self.observations, {})
         settings = {
             "optimizer": method,
             "start_params": start_params,
@@ -432,14 +439,65 @@ class QuantileHuberMLE(_Base):  # type: ignore[misc]
             results.cov_params()
         return QuantileHuberResultsWrapper(results)
 
+    def fit_constrained(
+        self,
+        constraints: Any,
+        start_params: Any = None,
+        method: str = "newton",
+        cov_type: str | None = None,
+        cov_kwds: dict[str, Any] | None = None,
+        use_t: bool | None = None,
+        *,
+        search: bool | None = None,
+    ) -> QuantileHuberResultsWrapper:
+        """Return the maximum-likelihood fit under linear constraints.
+
+        Parameters
+        ----------
+        constraints : str, list of str, or (matrix, values)
+            Such as ``"x1 = x2, tau = 0.5"``: each combines coefficients or fixes one of sigma, tau
+            and kappa.
+        start_params : array_like, optional
+            Accepted since statsmodels passes it; not used.
+        method, cov_type, cov_kwds, use_t, search
+            As in `fit`.
+
+        Returns
+        -------
+        QuantileHuberResultsWrapper
+            All parameters; the covariance is singular in the directions that are fixed.
+        """
+        choice = covariance_request(self, cov_type, cov_kwds)
+        names = [str(name) for name in self.data.param_names]
+        constraint = linear_constraint(*linear_constraints(constraints, names), self.space)
+        found, details = self._solve(
+            method, None, search, constraint.reduce(self.observations), constraint.fixed
+        )
+        solution = replace(found, beta=constraint.expand(found.beta), dependent=())
+        settings = {"optimizer": method, "constraints": constraints, "search": search}
+        results = QuantileHuberResults(
+            self,
+            solution,
+            choice,
+            use_t=bool(use_t),
+            settings=settings,
+            details=details,
+            constraint=constraint,
+        )
+        return QuantileHuberResultsWrapper(results)
+
     def _solve(
-        self, method: str, start: Solution | None, search: bool | None
+        self,
+        method: str,
+        start: Solution | None,
+        search: bool | None,
+        obs: Observations,
+        fixed: dict[str, float],
     ) -> tuple[Solution, dict[str, Any]]:
         """Return the solution, and what else there is to say when kappa was estimated."""
-        obs = self.observations
         options: dict[str, Any] = {
-            "tau": self.tau,
-            "sigma": self.sigma,
+            "tau": fixed.get("tau", self.tau),
+            "sigma": fixed.get("sigma", self.sigma),
             "tau_bounds": self.tau_bounds,
             "weights": obs.case_weights,
             "offset": obs.offset,
@@ -447,8 +505,11 @@ class QuantileHuberMLE(_Base):  # type: ignore[misc]
             "search": search,
             "names": [str(name) for name in self.data.xnames[: self.k_exog]],
         }
-        if self.kappa is not None:
-            found = solve(obs.exog, obs.endog, kappa=self.kappa, start=start, **options)
+        if obs.exog.shape[1] != self.k_exog:
+            options["names"] = None
+        kappa = fixed.get("kappa", self.kappa)
+        if kappa is not None:
+            found = solve(obs.exog, obs.endog, kappa=kappa, start=start, **options)
             return found, {}
         from qhreg.kappafit import solve_kappa
 

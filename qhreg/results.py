@@ -15,8 +15,9 @@ from statsmodels.base.model import GenericLikelihoodModelResults, LikelihoodResu
 from statsmodels.base.wrapper import populate_wrapper
 
 from qhreg.certificate import BiconvexityCertificate, biconvexity_certificate
-from qhreg.covariance import CovarianceEstimate, covariance, score_obs, smoothed_bread
-from qhreg.covariance_choice import CovarianceChoice, choose_covariance
+from qhreg.constraints import Constraint
+from qhreg.covariance import CovarianceEstimate, score_obs, smoothed_bread
+from qhreg.covariance_choice import CovarianceChoice, choose_covariance, estimate_covariance
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, DomainError
 from qhreg.fitstatistics import (
@@ -29,6 +30,7 @@ from qhreg.fitstatistics import (
 )
 from qhreg.formulas import SPEC_NAME, design_matrix
 from qhreg.globalopt import GlobalCertificate, certify_global
+from qhreg.influence import QuantileHuberInfluence
 from qhreg.intervals import wald_intervals
 from qhreg.observations import Observations
 from qhreg.parameters import Parameters, ParameterSpace
@@ -73,6 +75,7 @@ class QuantileHuberResults(_Base):  # type: ignore[misc]
         use_t: bool = False,
         settings: dict[str, Any] | None = None,
         details: dict[str, Any] | None = None,
+        constraint: Constraint | None = None,
     ) -> None:
         self.model = model
         self.solution = solution
@@ -84,12 +87,13 @@ class QuantileHuberResults(_Base):  # type: ignore[misc]
         self.nobs = model.observations.nobs
         self.n_rows = len(model.endog)
         self.k_constant = model.k_constant
+        self.details = details or {}
+        self.constraint = constraint
         self.rank = solution.rank
         self.df_model = float(solution.rank - model.k_constant)
         self.df_resid = self.nobs - self.n_params
         self.scale = 1.0
         self.use_t = use_t
-        self.details = details or {}
         self.mle_settings = settings or {"optimizer": "newton"}
         self.mle_retvals = _retvals(solution)
         self._choice = choice
@@ -107,7 +111,14 @@ class QuantileHuberResults(_Base):  # type: ignore[misc]
     @property
     def n_params(self) -> int:
         """Number of estimated parameters; linearly dependent columns count once."""
-        return self.solution.rank + len(self.space.extra_names)
+        fixed = {} if self.constraint is None else self.constraint.fixed
+        return self.solution.rank + len(self.space.extra_names) - len(fixed)
+
+    @property
+    def tau_estimated(self) -> bool:
+        """Whether tau was free in this fit."""
+        constrained = self.constraint is not None and "tau" in self.constraint.fixed
+        return self.space.tau is None and not constrained
 
     @property
     def llf(self) -> float:
@@ -155,7 +166,7 @@ class QuantileHuberResults(_Base):  # type: ignore[misc]
         **options
             Passed to :func:`qhreg.globalopt.certify_global`.
         """
-        if self.model.tau is not None:
+        if not self.tau_estimated:
             raise DomainError(
                 "tau is fixed: the problem is convex, and duality_gap already bounds it globally"
             )
@@ -239,17 +250,8 @@ class QuantileHuberResults(_Base):  # type: ignore[misc]
     def _covariance(self) -> CovarianceEstimate:
         if self._choice.cov_type == "bootstrap":
             return self._bootstrap_covariance()
-        obs = self._observations
-        return covariance(
-            self._choice.cov_type,
-            obs.exog,
-            obs.endog,
-            self.solution,
-            free=self.space.free,
-            freq_weights=obs.freq_weights,
-            weights=obs.weights,
-            offset=obs.offset,
-            **self._choice.options,
+        return estimate_covariance(
+            self._choice, self._observations, self.solution, self.space, self.constraint
         )
 
     def _bootstrap_covariance(self) -> CovarianceEstimate:
@@ -280,7 +282,22 @@ class QuantileHuberResults(_Base):  # type: ignore[misc]
         errors = np.sqrt(self._covariance.cov.diagonal())
         for name in self._covariance.held_fixed:
             errors[self.space.position(name)] = np.nan
+        if self.constraint is not None:
+            known = np.abs(self.constraint.transform).max(axis=1, initial=0.0) < 1e-12
+            errors[: self.space.k][known] = np.nan
         return errors
+
+    @property
+    def held_fixed(self) -> dict[str, str]:
+        """Estimated parameters that the covariance treats as known, and why."""
+        by_user = {} if self.constraint is None else self.constraint.fixed
+        reasons = {}
+        for name in self._covariance.held_fixed:
+            at_bound = name == "tau" and self.solution.tau_at_bound
+            reasons[name] = (
+                "constrained" if name in by_user else "at bound" if at_bound else "no info"
+            )
+        return reasons
 
     @property
     def null_values(self) -> FloatArray:
@@ -532,6 +549,7 @@ class QuantileHuberResults(_Base):  # type: ignore[misc]
     def _new_rows(self, exog: Any, transform: bool, offset: Any) -> tuple[Any, Any, Any]:
         """Return regressors, offset and labels of new rows."""
         if exog is None:
+            self.model.require_data()
             return None, offset, self.model.data.row_labels
         if offset is None and self.model._offset_name is not None:
             offset = _new_offset(exog, self.model._offset_name)
@@ -615,6 +633,10 @@ class QuantileHuberResults(_Base):  # type: ignore[misc]
         rows, offset, _ = self._new_rows(exog, transform, offset)
         location = self.model.location(self.solution.beta, rows, offset)
         return quantile_huber(self.tau, self.kappa, loc=location, scale=self.sigma)
+
+    def get_influence(self) -> QuantileHuberInfluence:
+        """Return measures of how much each row moves the fit."""
+        return QuantileHuberInfluence(self)
 
     # ------------------------------------------------------------------ tables
 

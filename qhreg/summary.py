@@ -69,7 +69,7 @@ def _right(results: Any) -> list[tuple[str, Any]]:
 
 
 def _searched(results: Any) -> str:
-    if results.model.tau is not None:
+    if not results.tau_estimated:
         return "tau is fixed"
     return "all of its range" if results.solution.searched else "locally"
 
@@ -113,7 +113,7 @@ def _shape_rows(results: Any, alpha: float) -> list[tuple[str, list[str]]]:
         test = ["", ""]
         if name == "tau" and np.isfinite(tvalues[j]):
             test = [f"{tvalues[j]:.3f}", f"{pvalues[j]:.3f}"]
-        error = forg(bse[j], prec=3) if np.isfinite(bse[j]) else "(at bound)"
+        error = forg(bse[j], prec=3) if np.isfinite(bse[j]) else f"({results.held_fixed[name]})"
         ends = [forg(v, prec=3) if np.isfinite(v) else "" for v in limits[j]]
         rows.append((name, [forg(params[j], prec=4), error, *test, *ends]))
     return rows
@@ -131,7 +131,7 @@ def _shape_table(results: Any, alpha: float) -> Any:
 def notes(results: Any) -> list[str]:
     """Return what a reader of the tables must know."""
     level = results.quantile_level
-    if results.kappa == 0.0:
+    if results.kappa == 0.0 or abs(level + results.tau - 1.0) < 5e-5:
         about = (
             f"tau is the slope of the loss on negative residuals: x'beta is the {level:.4f} "
             "quantile (1 - tau), the q of QuantReg."

@@ -1,0 +1,128 @@
+"""How much each row moves the fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from statsmodels.stats.outliers_influence import MLEInfluence
+
+from qhreg.covariance import Fitted, bread_width, score_obs, smoothed_bread
+from qhreg.observations import Observations
+
+__all__ = ["QuantileHuberInfluence", "RowInfluence", "row_influence"]
+
+FloatArray = npt.NDArray[np.float64]
+
+# statsmodels carries no types, and mypy forbids a base class without one.
+_Base: Any = MLEInfluence
+
+
+@dataclass(frozen=True)
+class RowInfluence:
+    """The pieces of every measure of influence.
+
+    Attributes
+    ----------
+    score_obs : ndarray, shape (n, q)
+        Score of each row, times its weight.
+    bread : ndarray, shape (q, q)
+        Minus the smoothed Hessian of the log-likelihood.
+    leverage : ndarray, shape (n,)
+        Share of its own location that each row decides: between 0 and 1, with sum the rank, and 0
+        outside the zone, where moving the response changes nothing.
+    """
+
+    score_obs: FloatArray
+    bread: FloatArray
+    leverage: FloatArray
+
+
+def row_influence(
+    observations: Observations, fit: Fitted, free: tuple[str, ...], nobs: float
+) -> RowInfluence:
+    r"""Return scores, smoothed Hessian and leverage.
+
+    Parameters
+    ----------
+    observations : Observations
+        The data.
+    fit : Fitted
+        The estimates.
+    free : tuple of str
+        The estimated parameters.
+    nobs : float
+        Number of observations, which decides how wide the zone of the Hessian is.
+
+    Notes
+    -----
+    With the rows Z in the zone of the smoothed Hessian, the leverage of one of them is
+    :math:`w_i x_i' (\sum_{j\in Z} w_j x_j x_j')^{-1} x_i`.
+    """
+    obs = observations
+    weights = obs.case_weights
+    width = bread_width(fit.kappa, nobs)
+    scores = score_obs(obs.exog, obs.endog, fit, free=free, weights=weights, offset=obs.offset)
+    bread = smoothed_bread(
+        obs.exog, obs.endog, fit, free=free, weights=weights, offset=obs.offset, width=width
+    )
+    u = obs.residuals(fit.beta) / fit.sigma
+    inside = (u > -width * fit.tau) & (u < width * (1.0 - fit.tau))
+    rows = np.asarray(obs.exog[inside], dtype=np.float64)
+    if weights is not None:
+        rows = rows * np.sqrt(weights[inside])[:, None]
+    leverage = np.zeros(u.size)
+    left = np.linalg.svd(rows, full_matrices=False)
+    rank = int((left[1] > 1e-10 * left[1].max(initial=0.0)).sum())
+    leverage[inside] = np.einsum("ij,ij->i", left[0][:, :rank], left[0][:, :rank])
+    return RowInfluence(scores, bread, leverage)
+
+
+class QuantileHuberInfluence(_Base):  # type: ignore[misc]
+    """Influence and outlier measures of a fit, under the names of statsmodels.
+
+    One Newton step from the fit towards the fit without a row, with the smoothed Hessian of the
+    robust covariance: ``d_params``, ``params_one``, ``dfbetas``, ``cooks_distance``,
+    ``d_fittedvalues``, ``hat_matrix_diag``, ``resid_studentized``, ``summary_frame()`` and the plots
+    of statsmodels.
+
+    Parameters
+    ----------
+    results : QuantileHuberResults
+        The fit.
+    """
+
+    def __init__(self, results: Any) -> None:
+        obs = results.model.observations
+        numbers = row_influence(obs, results.solution, results.space.free, results.nobs)
+        self.results = results
+        self.nobs, self.k_vars = obs.exog.shape
+        self.k_params = results.params.size
+        self.endog, self.exog = obs.endog, obs.exog
+        self.scale = 1.0
+        self.resid = results.resid_pearson
+        self.cov_params = results.cov_params()
+        self.model_class = type(results.model)
+        self.hessian = -numbers.bread
+        self.score_obs = numbers.score_obs
+        self._hat_matrix_diag = numbers.leverage
+
+    @cached_property
+    def d_params(self) -> FloatArray:
+        """Estimates minus the estimates without each row, by one Newton step, shape (n, q)."""
+        step: FloatArray = self.score_obs @ np.linalg.pinv(-self.hessian, hermitian=True)
+        step /= np.maximum(1.0 - self.hat_matrix_diag, 1e-8)[:, None]
+        return step
+
+    @cached_property
+    def d_fittedvalues(self) -> FloatArray:
+        """Change of each row's own location when the row is left out, by one Newton step."""
+        moved: FloatArray = np.einsum("ij,ij->i", self.exog, self.d_params[:, : self.k_vars])
+        return moved
+
+    @cached_property
+    def _get_prediction(self) -> Any:
+        return self.results.get_prediction(which="location")
