@@ -30,8 +30,8 @@ __all__ = ["ArrayRows", "Block", "Objective", "RowBlocks", "Totals", "objective"
 
 FloatArray = npt.NDArray[np.float64]
 
-BLOCK_BYTES = 2**20
-"""Size of a row block of W: within the second-level cache, large enough to hide call overhead."""
+BLOCK_BYTES = 2**21
+"""Size of a row block of W: its vectors stay in cache, and it is large enough to hide call overhead."""
 
 
 @dataclass(frozen=True)

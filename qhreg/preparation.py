@@ -184,7 +184,7 @@ def _scaled(curvature: Curvature, factor: float) -> Curvature:
 
 def _sample_size(n: int, p: int) -> int:
     """Return how many rows to fit first: enough to start Newton's method in its fast range."""
-    return min(n, max(4000, 40 * (p + 1), n // 80))
+    return min(n, max(4000, 40 * (p + 1), n // 40))
 
 
 def _easy_width(kappa: float, rows: int, k: int) -> float:

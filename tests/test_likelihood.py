@@ -1,0 +1,138 @@
+"""The one pass over the data: derivatives, blocks, layouts, weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference_solvers import log_c, loss
+from solver_data import regression
+
+import qhreg.likelihood
+from qhreg.likelihood import ArrayRows, objective, reduce_rows
+
+TAU, KAPPA = 0.3, 0.7
+
+
+def data(n=300, p=3):
+    X, y = regression(n, p, seed=1)
+    rng = np.random.default_rng(2)
+    z = np.append(-np.linalg.lstsq(X, y, rcond=None)[0], 1.0) / 2.0
+    return X, y, rng.integers(0, 4, n).astype(float), rng.standard_normal(n), z
+
+
+def value(z, tau, X, y, w):
+    u = z[-1] * y + X @ z[:-1]
+    return float(w @ loss(u, tau, KAPPA) + w.sum() * (log_c(tau, KAPPA) - np.log(z[-1])))
+
+
+def at(rows, z, tau, **options):
+    return objective(reduce_rows(rows, z, tau, KAPPA, **options), z, tau, KAPPA, rows.weight_sum)
+
+
+def test_the_value_is_the_weighted_sum_written_by_cases():
+    X, y, w, _, z = data()
+    assert at(ArrayRows(X, y, w), z, TAU).value == pytest.approx(value(z, TAU, X, y, w), rel=1e-13)
+
+
+def test_the_gradient_is_the_derivative_of_the_value():
+    X, y, w, _, z = data()
+    here = at(ArrayRows(X, y, w), z, TAU)
+    step = 1e-6
+    for j in range(z.size):
+        e = np.eye(z.size)[j] * step
+        numeric = (value(z + e, TAU, X, y, w) - value(z - e, TAU, X, y, w)) / (2 * step)
+        assert here.d_z[j] == pytest.approx(numeric, rel=1e-6, abs=1e-5)
+    numeric = (value(z, TAU + step, X, y, w) - value(z, TAU - step, X, y, w)) / (2 * step)
+    assert here.d_tau == pytest.approx(numeric, rel=1e-6)
+
+
+def test_the_hessian_is_the_derivative_of_the_gradient_away_from_the_knots():
+    X, y, w, _, z = data()
+    rows = ArrayRows(X, y, w)
+    here = at(rows, z, TAU)
+    step = 1e-7  # no row crosses a knot
+    for j in range(z.size):
+        e = np.eye(z.size)[j] * step
+        up, down = at(rows, z + e, TAU), at(rows, z - e, TAU)
+        assert up.rows_in_zone == down.rows_in_zone
+        numeric = (up.d_z - down.d_z) / (2 * step)
+        np.testing.assert_allclose(here.d2_z[j], numeric, rtol=1e-5, atol=1e-4)
+    up, down = at(rows, z, TAU + step), at(rows, z, TAU - step)
+    np.testing.assert_allclose(here.d_z_tau, (up.d_z - down.d_z) / (2 * step), rtol=1e-5, atol=1e-4)
+    assert here.d2_tau == pytest.approx((up.d_tau - down.d_tau) / (2 * step), rel=1e-5)
+
+
+def test_the_offset_moves_the_response():
+    X, y, w, offset, z = data()
+    moved = reduce_rows(ArrayRows(X, y - offset, w), z, TAU, KAPPA)
+    given_offset = reduce_rows(ArrayRows(X, y, w, offset), z, TAU, KAPPA)
+    assert given_offset.loss == pytest.approx(moved.loss, rel=1e-14)
+    np.testing.assert_allclose(given_offset.gram, moved.gram, rtol=1e-12)
+
+
+def test_gradients_alone_equal_gradients_with_the_hessian():
+    X, y, w, _, z = data()
+    rows = ArrayRows(X, y, w)
+    short, full = (reduce_rows(rows, z, TAU, KAPPA, hessian=h) for h in (False, True))
+    assert short.gram is None
+    assert (short.loss, short.excess, short.square) == (full.loss, full.excess, full.square)
+    assert short.rows_in_zone == full.rows_in_zone
+    np.testing.assert_array_equal(short.slope, full.slope)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_layout_precision_and_read_only_arrays_do_not_matter(order, dtype):
+    X, y, w, _, z = data()
+    X, y = X.astype(np.float32).astype(np.float64), y.astype(np.float32).astype(np.float64)
+    expected = reduce_rows(ArrayRows(X, y, w), z, TAU, KAPPA)
+    other, endog = np.asarray(X, dtype=dtype, order=order), y.astype(dtype)
+    for array in (other, endog):
+        array.setflags(write=False)
+    got = reduce_rows(ArrayRows(other, endog, w), z, TAU, KAPPA)
+    assert got.loss == pytest.approx(expected.loss, rel=1e-12)
+    np.testing.assert_allclose(got.gram, expected.gram, rtol=1e-12)
+    np.testing.assert_allclose(got.slope, expected.slope, rtol=1e-10, atol=1e-10)
+
+
+@settings(max_examples=30, deadline=None)
+@given(block_bytes=st.integers(1, 50_000))
+def test_the_totals_do_not_depend_on_the_blocks(block_bytes):
+    X, y, w, _, z = data(n=1100)
+    whole = reduce_rows(ArrayRows(X, y, w), z, TAU, KAPPA)
+    old = qhreg.likelihood.BLOCK_BYTES
+    qhreg.likelihood.BLOCK_BYTES = block_bytes
+    try:
+        split = reduce_rows(ArrayRows(X, y, w), z, TAU, KAPPA)
+    finally:
+        qhreg.likelihood.BLOCK_BYTES = old
+    assert split.loss == pytest.approx(whole.loss, rel=1e-12)
+    assert split.rows_in_zone == whole.rows_in_zone
+    np.testing.assert_allclose(split.gram, whole.gram, rtol=1e-11)
+    np.testing.assert_allclose(split.outside, whole.outside, rtol=1e-11, atol=1e-9)
+
+
+def test_integer_weights_are_repeated_rows():
+    X, y, w, _, z = data()
+    times = w.astype(int)
+    weighted = reduce_rows(ArrayRows(X, y, w), z, TAU, KAPPA)
+    repeated = reduce_rows(ArrayRows(np.repeat(X, times, 0), np.repeat(y, times)), z, TAU, KAPPA)
+    assert weighted.loss == pytest.approx(repeated.loss, rel=1e-13)
+    assert weighted.weight_outside == repeated.weight_outside
+    np.testing.assert_allclose(weighted.gram, repeated.gram, rtol=1e-12)
+    np.testing.assert_allclose(weighted.outside, repeated.outside, rtol=1e-12)
+
+
+def test_a_transform_changes_coordinates_only():
+    X, y, w, _, z = data()
+    rng = np.random.default_rng(3)
+    M = np.triu(rng.standard_normal((4, 4))) + 4 * np.eye(4)
+    rows = ArrayRows(X, y, w)
+    plain = reduce_rows(rows, M @ z, TAU, KAPPA)
+    mapped = reduce_rows(replace(rows, transform=M), z, TAU, KAPPA)
+    assert mapped.loss == pytest.approx(plain.loss, rel=1e-12)
+    np.testing.assert_allclose(mapped.gram, M.T @ plain.gram @ M, rtol=1e-10)

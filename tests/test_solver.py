@@ -1,0 +1,240 @@
+"""The joint solver: optimality, equivariance, warm starts, and what its result says."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference_solvers import log_c, loss
+from solver_data import regression
+
+from qhreg.convex import fit_at
+from qhreg.exceptions import BoundaryWarning
+from qhreg.preparation import rows_of, set_up
+from qhreg.projection import best_tau
+from qhreg.solver import DEFAULT_TAU_BOUNDS, solve, task_of
+
+KAPPAS = [0.0, 1e-3, 0.05, 1.0, 6.0]
+
+
+def negative_loglike(X, y, fit):
+    u = (y - X @ fit.beta) / fit.sigma
+    n = len(y)
+    return float(loss(u, fit.tau, fit.kappa).sum() + n * log_c(fit.tau, fit.kappa) + n * np.log(fit.sigma))
+
+
+@pytest.mark.parametrize("kappa", KAPPAS)
+@pytest.mark.parametrize("n", [250, 3000, 30_000])
+def test_the_fit_is_proved_and_its_value_is_the_likelihood(n, kappa):
+    X, y = regression(n, 4, seed=n)
+    fit = solve(X, y, kappa=kappa)
+    assert fit.converged
+    assert fit.gap <= 1e-9 * n
+    assert abs(fit.tau_slope) <= 1e-7
+    assert fit.value == pytest.approx(negative_loglike(X, y, fit), rel=1e-12)
+    assert fit.tau == pytest.approx(0.3, abs=0.15)
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.05, 1.0])
+@pytest.mark.parametrize(("tau", "sigma"), [(None, None), (0.4, None), (None, 1.5), (0.4, 1.5)])
+def test_no_nearby_point_is_better(tau, sigma, kappa):
+    X, y = regression(400, 3, seed=4)
+    fit = solve(X, y, kappa=kappa, tau=tau, sigma=sigma)
+    assert tau is None or fit.tau == tau
+    assert sigma is None or fit.sigma == pytest.approx(sigma, rel=1e-15)
+    rng = np.random.default_rng(0)
+    for size in [1e-5, 1e-3, 1e-1]:
+        for _ in range(20):
+            other = dataclasses.replace(
+                fit,
+                beta=fit.beta + size * rng.standard_normal(3),
+                sigma=fit.sigma if sigma else fit.sigma * np.exp(size * rng.standard_normal()),
+                tau=fit.tau if tau else float(np.clip(fit.tau + size * rng.standard_normal(), 0.01, 0.99)),
+            )
+            assert negative_loglike(X, y, other) >= fit.value - 1e-9
+
+
+@pytest.mark.parametrize("kappa", [0.05, 1.0])
+def test_lbfgs_finds_the_same_optimum(kappa):
+    X, y = regression(2000, 6, seed=8)
+    newton, lbfgs = (solve(X, y, kappa=kappa, method=m) for m in ("newton", "lbfgs"))
+    assert lbfgs.converged
+    assert lbfgs.value == pytest.approx(newton.value, abs=1e-8)
+
+
+def test_large_data_have_the_fit_of_the_same_rows_in_memory(monkeypatch):
+    X, y = regression(40_000, 5, seed=3)
+    large = solve(X, y, kappa=0.3)
+    monkeypatch.setattr("qhreg.preparation.SMALL_SIZE", 10**9)
+    small = solve(X, y, kappa=0.3)
+    assert large.value == pytest.approx(small.value, abs=1e-7)
+    np.testing.assert_allclose(large.beta, small.beta, atol=1e-8)
+
+
+def test_a_warm_start_at_the_solution_takes_next_to_no_passes():
+    X, y = regression(5000, 4, seed=6)
+    cold = solve(X, y)
+    warm = solve(X, y, start=cold)
+    assert warm.passes <= 3
+    assert warm.value == pytest.approx(cold.value, abs=1e-9)
+    np.testing.assert_allclose(warm.beta, cold.beta, atol=1e-9)
+
+
+def test_a_warm_start_from_another_kappa_changes_the_route_only():
+    X, y = regression(5000, 4, seed=6)
+    start = solve(X, y, kappa=1.0)
+    assert solve(X, y, kappa=0.5, start=start).value == pytest.approx(solve(X, y, kappa=0.5).value)
+
+
+def test_the_result_is_frozen():
+    X, y = regression(100, 2, seed=1)
+    fit = solve(X, y)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        fit.tau = 0.5
+    assert fit.loglike == -fit.value
+
+
+def test_the_inputs_are_left_alone():
+    X, y = regression(200, 3, seed=1)
+    kept = X.copy(), y.copy()
+    solve(X, y, weights=np.ones(200), offset=np.ones(200))
+    np.testing.assert_array_equal(X, kept[0])
+    np.testing.assert_array_equal(y, kept[1])
+
+
+ALL_KAPPAS = st.sampled_from([0.0, 0.05, 1.0])
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    kappa=ALL_KAPPAS,
+    scale=st.sampled_from([1e-6, 0.5, 40.0, -1.0, -1e5]),
+)
+def test_rescaled_and_shifted_responses_move_the_estimates_along(seed, kappa, scale):
+    X, y = regression(150, 3, seed)
+    shift = np.random.default_rng(seed).standard_normal(3) * abs(scale)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BoundaryWarning)
+        fit, moved = solve(X, y, kappa=kappa), solve(X, scale * y + X @ shift, kappa=kappa)
+    expected = fit.tau if scale > 0 else 1 - fit.tau
+    assert moved.value == pytest.approx(fit.value + 150 * np.log(abs(scale)), abs=1e-6)
+    assert moved.tau == pytest.approx(expected, abs=1e-6)
+    assert moved.sigma == pytest.approx(fit.sigma * abs(scale), rel=1e-6)
+    np.testing.assert_allclose(moved.beta / scale, fit.beta + shift / scale, atol=1e-5)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6), kappa=ALL_KAPPAS)
+def test_other_columns_of_the_same_space_give_the_same_fit(seed, kappa):
+    X, y = regression(150, 3, seed)
+    A = np.random.default_rng(seed + 1).standard_normal((3, 3)) * [1e-4, 1.0, 1e5]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BoundaryWarning)
+        fit, other = solve(X, y, kappa=kappa), solve(X @ A, y, kappa=kappa)
+    assert other.value == pytest.approx(fit.value, abs=1e-7)
+    np.testing.assert_allclose(A @ other.beta, fit.beta, atol=1e-5)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6), kappa=ALL_KAPPAS)
+def test_the_order_of_the_rows_does_not_matter(seed, kappa):
+    X, y = regression(150, 3, seed)
+    order = np.random.default_rng(seed).permutation(150)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BoundaryWarning)
+        fit, other = solve(X, y, kappa=kappa), solve(X[order], y[order], kappa=kappa)
+    assert other.value == pytest.approx(fit.value, abs=1e-8)
+    np.testing.assert_allclose(other.beta, fit.beta, atol=1e-6)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6), kappa=ALL_KAPPAS)
+def test_integer_weights_are_repeated_rows(seed, kappa):
+    X, y = regression(120, 3, seed)
+    w = np.random.default_rng(seed).integers(0, 4, 120)
+    w[:20] = 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BoundaryWarning)
+        weighted = solve(X, y, kappa=kappa, weights=w)
+        repeated = solve(np.repeat(X, w, 0), np.repeat(y, w), kappa=kappa)
+    assert weighted.n == w.sum()
+    assert weighted.value == pytest.approx(repeated.value, abs=1e-7)
+    np.testing.assert_allclose(weighted.beta, repeated.beta, atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [300, 60_000])
+def test_an_offset_is_taken_off_the_response(n):
+    X, y = regression(n, 3, seed=2)
+    offset = np.random.default_rng(1).standard_normal(n)
+    with_offset, moved = solve(X, y, offset=offset), solve(X, y - offset)
+    assert with_offset.value == pytest.approx(moved.value, abs=1e-7)
+    np.testing.assert_allclose(with_offset.beta, moved.beta, atol=1e-8)
+
+
+@pytest.mark.parametrize("n", [300, 60_000])
+def test_single_precision_and_fortran_order_are_taken_as_they_are(n):
+    X, y = regression(n, 3, seed=2)
+    X32, y32 = np.asfortranarray(X.astype(np.float32)), y.astype(np.float32)
+    fit = solve(X32, y32)
+    expected = solve(X32.astype(np.float64), y32.astype(np.float64))
+    assert fit.value == pytest.approx(expected.value, abs=1e-6)
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.05, 1.0])
+@pytest.mark.parametrize("sigma", [None, 1.0])
+def test_the_profile_without_the_normaliser_is_concave_in_tau(kappa, sigma):
+    X, y = regression(60, 2, seed=9)
+    taus = np.linspace(0.05, 0.95, 31)
+    h = np.array([solve(X, y, kappa=kappa, tau=t, sigma=sigma).value - 60 * log_c(t, kappa) for t in taus])
+    assert (np.diff(h, 2) <= 1e-8).all()
+
+
+@pytest.mark.parametrize("kappa", [0.0, 1e-4, 0.05, 1.0, 100.0])
+@pytest.mark.parametrize("sigma", [None, 1.0])
+def test_the_dual_bound_is_below_the_value_everywhere(kappa, sigma):
+    X, y = regression(90, 3, seed=10)
+    setup = set_up(rows_of(X, y, None, None), task_of(kappa, None, sigma, DEFAULT_TAU_BOUNDS))
+    rng = np.random.default_rng(0)
+    for tau in [0.01, 0.3, 0.8]:
+        best = fit_at(setup.problem, tau, setup.start[0])
+        assert best.gap <= 1e-9 * 90
+        for _ in range(30):
+            z = best.z + 0.3 * rng.standard_normal(best.z.size) * np.append(np.ones(3), sigma is None)
+            if z[-1] <= 0:
+                continue
+            u = setup.basis.design @ z
+            value = loss(u, tau, kappa).sum() - 90 * np.log(z[-1])
+            assert value >= best.dual.value - 1e-9
+
+
+def test_kept_dual_variables_are_feasible():
+    X, y = regression(90, 3, seed=10)
+    for kappa in [0.0, 0.05, 1.0]:
+        setup = set_up(rows_of(X, y, None, None), task_of(kappa, None, None, DEFAULT_TAU_BOUNDS))
+        v = fit_at(setup.problem, 0.3, setup.start[0], keep=True).dual.v
+        assert v.min() >= -0.3 - 1e-12
+        assert v.max() <= 0.7 + 1e-12
+        np.testing.assert_allclose(X.T @ v, 0.0, atol=1e-10)
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.05, 1.0, 4.0])
+def test_the_best_tau_of_given_residuals_is_the_minimum_on_a_fine_grid(kappa):
+    rng = np.random.default_rng(5)
+    u, w = rng.laplace(size=300) + 0.4, rng.integers(1, 4, 300).astype(float)
+    tau = best_tau(u, kappa, weights=w, tau_bounds=(1e-3, 1 - 1e-3))
+
+    def value(t):
+        return w @ loss(u, t, kappa) + w.sum() * log_c(t, kappa)
+
+    grid = np.linspace(0.01, 0.99, 981)
+    assert value(tau) <= min(value(t) for t in grid) + 1e-10
+
+
+def test_the_best_tau_can_be_a_bound():
+    assert best_tau(np.full(10, 1e6), 1.0, tau_bounds=(0.1, 0.9)) == 0.9
+    assert best_tau(np.full(10, -1e6), 1.0, tau_bounds=(0.1, 0.9)) == 0.1
