@@ -18,6 +18,15 @@ __all__ = ["CovarianceChoice", "choose_covariance", "estimate_covariance"]
 
 ALL_TYPES = (*COV_TYPES, "bootstrap")
 
+_SANDWICH = ("width",)
+_OPTIONS = {
+    "nonrobust": (),
+    "HC0": _SANDWICH,
+    "HC1": _SANDWICH,
+    "cluster": ("groups", "use_correction", *_SANDWICH),
+    "HAC": ("maxlags", "kernel", "use_correction", *_SANDWICH),
+}
+
 
 @dataclass(frozen=True)
 class CovarianceChoice:
@@ -70,11 +79,14 @@ def choose_covariance(
             reason = "sampling weights are given"
         if options and "groups" in options:
             raise DomainError("cov_kwds has groups but cov_type is not given: use 'cluster'")
-        return CovarianceChoice("HC1" if reason else "nonrobust", options, reason)
+        default = "HC1" if reason else "nonrobust"
+        _check_options(default, options)
+        return CovarianceChoice(default, options, reason)
     if cov_type not in ALL_TYPES:
         close = difflib.get_close_matches(str(cov_type), ALL_TYPES, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise DomainError(f"cov_type must be one of {', '.join(ALL_TYPES)}; got {cov_type!r}{hint}")
+    _check_options(cov_type, options)
     if options.get("groups") is not None:
         options["groups"] = group_codes(_take_groups(options["groups"], rows))
     elif cov_type == "cluster":
@@ -82,6 +94,15 @@ def choose_covariance(
             'cov_type="cluster" needs cov_kwds={"groups": ...}: one label per row, or two columns'
         )
     return CovarianceChoice(cov_type, options)
+
+
+def _check_options(cov_type: str, options: dict[str, Any]) -> None:
+    """Raise a DomainError that names an option the type does not have, before the fit."""
+    known = _OPTIONS.get(cov_type)
+    for name in options:
+        if known is not None and name not in known:
+            offered = f"its options are {', '.join(known)}" if known else "it has no options"
+            raise DomainError(f"cov_kwds has {name!r}, unknown to cov_type={cov_type!r}: {offered}")
 
 
 def _take_groups(groups: Any, rows: RowSource) -> Any:

@@ -514,6 +514,31 @@ class QuantileHuberResults(_Base):  # type: ignore[misc]
             scalar=scalar,
         )
 
+    def wald_test_terms(
+        self,
+        skip_single: bool = False,
+        extra_constraints: Any = None,
+        combine_terms: Any = None,
+        scalar: bool = True,
+    ) -> Any:
+        """Return Wald tests of the terms of the formula; see statsmodels.
+
+        Parameters
+        ----------
+        skip_single, extra_constraints, combine_terms
+            As in statsmodels.
+        scalar : bool
+            Whether the statistics are numbers.
+        """
+        made = super().wald_test_terms(
+            skip_single=skip_single,
+            extra_constraints=extra_constraints,
+            combine_terms=combine_terms,
+            scalar=scalar,
+        )
+        made.table = made.table.rename(index={"1": "Intercept"})
+        return made
+
     # ------------------------------------------------------------------ prediction
 
     def predict(self, exog: Any = None, transform: bool = True, *args: Any, **kwargs: Any) -> Any:

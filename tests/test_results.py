@@ -1,0 +1,400 @@
+"""Inference after the fit: covariance, intervals, tests, criteria, residuals, influence, tables."""
+
+import copy
+import re
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from model_data import skewed_frame
+from scipy import stats
+from statsmodels.iolib.summary2 import summary_col
+
+import qhreg.formula.api as qhf
+from qhreg import QuantileHuberMLE, quantile_huber
+from qhreg.exceptions import BoundaryWarning, DomainError
+
+FRAME = skewed_frame()
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return qhf.quantile_huber("y ~ x + C(g)", FRAME).fit()
+
+
+@pytest.fixture(scope="module")
+def engel():
+    return sm.datasets.engel.load_pandas().data
+
+
+# --- covariance -------------------------------------------------------------------------------------
+
+
+def test_the_default_covariance_is_the_inverse_expected_information(fit):
+    assert fit.cov_type == "nonrobust"
+    information = fit.model.information(fit.params.to_numpy())
+    np.testing.assert_allclose(fit.cov_params() @ information, np.eye(6), atol=1e-9)
+    np.testing.assert_allclose(fit.bse, np.sqrt(np.diag(fit.cov_params())), rtol=1e-12)
+    assert fit.scale == 1.0
+
+
+def test_with_tau_fixed_the_default_covariance_is_robust_and_the_summary_says_so():
+    fixed = qhf.quantile_huber("y ~ x", FRAME, tau=0.3).fit()
+    assert fixed.cov_type == "HC1"
+    text = str(fixed.summary())
+    assert "HC1" in text
+    assert "The default covariance is robust here: tau is fixed" in text
+    plain = qhf.quantile_huber("y ~ x", FRAME, tau=0.3).fit(cov_type="nonrobust")
+    assert not np.allclose(plain.bse, fixed.bse, rtol=1e-2)
+    assert "default covariance" not in str(plain.summary())
+
+
+def test_another_covariance_gives_a_new_result_with_nothing_stale(fit):
+    before = (
+        fit.bse.copy(),
+        fit.pvalues.copy(),
+        fit.conf_int().copy(),
+        str(fit.summary().tables[1]),
+    )
+    robust = fit.get_robustcov_results("HC0")
+    after = (fit.bse, fit.pvalues, fit.conf_int(), str(fit.summary().tables[1]))
+    for old, new in zip(before, after, strict=True):
+        assert np.all(np.asarray(old) == np.asarray(new))
+    direct = fit.model.fit(cov_type="HC0")
+    for name in ("bse", "tvalues", "pvalues"):
+        np.testing.assert_allclose(getattr(robust, name), getattr(direct, name), rtol=1e-10)
+        assert not np.allclose(
+            getattr(robust, name).dropna(), getattr(fit, name).dropna(), rtol=1e-3
+        )
+    np.testing.assert_allclose(robust.conf_int(), direct.conf_int(), rtol=1e-10)
+    assert str(robust.summary().tables[1]) == str(direct.summary().tables[1])
+
+
+def test_every_pair_of_covariance_types_differs(fit):
+    made = {
+        "nonrobust": fit,
+        "HC0": fit.get_robustcov_results("HC0"),
+        "HC1": fit.get_robustcov_results("HC1"),
+        "cluster": fit.get_robustcov_results("cluster", groups="firm"),
+        "two-way": fit.get_robustcov_results("cluster", groups=["firm", "g"]),
+        "HAC": fit.get_robustcov_results("HAC", maxlags=5),
+    }
+    names = list(made)
+    for i, one in enumerate(names):
+        for other in names[i + 1 :]:
+            ratio = np.abs(np.log(made[one].bse / made[other].bse)).max()
+            assert ratio > 1e-3, (one, other)
+    n, q = 300, 6
+    np.testing.assert_allclose(made["HC1"].bse / made["HC0"].bse, np.sqrt(n / (n - q)), rtol=1e-10)
+
+
+def test_groups_may_be_a_column_a_shuffled_series_or_an_array(fit):
+    by_name = fit.get_robustcov_results("cluster", groups="firm").bse
+    shuffled = FRAME.firm.sample(frac=1.0, random_state=3)
+    for groups in (FRAME.firm, shuffled, FRAME.firm.to_numpy(), FRAME.firm.astype(str).to_numpy()):
+        np.testing.assert_allclose(
+            fit.get_robustcov_results("cluster", groups=groups).bse, by_name, rtol=1e-12
+        )
+    two = fit.get_robustcov_results("cluster", groups=FRAME[["firm", "g"]]).bse
+    np.testing.assert_allclose(
+        fit.get_robustcov_results("cluster", groups=["firm", "g"]).bse, two, rtol=1e-12
+    )
+
+
+def test_clusters_give_the_degrees_of_freedom_of_t(fit):
+    clustered = fit.get_robustcov_results("cluster", use_t=True, groups="firm")
+    assert clustered.df_resid_inference == 29
+    expected = 2 * stats.t.sf(np.abs(clustered.tvalues["x"]), 29)
+    assert clustered.pvalues["x"] == pytest.approx(expected)
+    assert fit.df_resid_inference == fit.df_resid == 294
+
+
+# --- intervals --------------------------------------------------------------------------------------
+
+
+def test_wald_limits_are_on_the_natural_log_and_logit_scale(fit):
+    limits, z = fit.conf_int(0.1), stats.norm.ppf(0.95)
+    params, bse = fit.params, fit.bse
+    np.testing.assert_allclose(
+        limits.loc["x"], [params["x"] - z * bse["x"], params["x"] + z * bse["x"]]
+    )
+    np.testing.assert_allclose(
+        np.log(limits.loc["sigma"]),
+        np.log(fit.sigma) + np.array([-z, z]) * bse["sigma"] / fit.sigma,
+    )
+    logit = np.log(fit.tau / (1 - fit.tau))
+    np.testing.assert_allclose(
+        np.log(limits.loc["tau"] / (1 - limits.loc["tau"])),
+        logit + np.array([-z, z]) * bse["tau"] / (fit.tau * (1 - fit.tau)),
+    )
+
+
+def test_unknown_interval_methods_and_levels_are_refused(fit):
+    with pytest.raises(DomainError, match="'wals'"):
+        fit.conf_int(method="wals")
+    with pytest.raises(DomainError, match="alpha"):
+        fit.conf_int(alpha=5)
+
+
+# --- tests ------------------------------------------------------------------------------------------
+
+
+def test_tau_is_tested_against_one_half_and_sigma_not_at_all(fit):
+    assert fit.tvalues["tau"] == pytest.approx((fit.tau - 0.5) / fit.bse["tau"])
+    assert fit.pvalues["tau"] == pytest.approx(fit.t_test("tau = 0.5").pvalue)
+    assert np.isnan(fit.tvalues["sigma"])
+    assert np.isnan(fit.pvalues["sigma"])
+
+
+def test_tests_of_statsmodels_work_with_names_and_terms(fit):
+    t = fit.t_test("x = 2")
+    assert t.effect[0] == pytest.approx(fit.params["x"])
+    assert t.tvalue.item() == pytest.approx((fit.params["x"] - 2) / fit.bse["x"])
+    joint = fit.wald_test("x = 2, tau = 0.5")
+    gap = np.array([fit.params["x"] - 2, fit.tau - 0.5])
+    cov = fit.cov_params().loc[["x", "tau"], ["x", "tau"]].to_numpy()
+    assert float(joint.statistic) == pytest.approx(gap @ np.linalg.solve(cov, gap))
+    assert fit.f_test("x = 2").df_num == 1
+    terms = fit.wald_test_terms().table
+    assert list(terms.index) == ["Intercept", "C(g)", "x"]
+    assert float(terms.loc["C(g)", "statistic"]) >= 0.0
+    pairs = fit.t_test_pairwise("C(g)").result_frame
+    assert pairs.loc["b-a", "coef"] == pytest.approx(fit.params["C(g)[T.b]"])
+
+
+def test_constrained_fits_satisfy_the_constraints_and_nest(fit):
+    model = fit.model
+    equal = model.fit_constrained("C(g)[T.b] = C(g)[T.c]")
+    assert equal.params["C(g)[T.b]"] == pytest.approx(equal.params["C(g)[T.c]"])
+    assert equal.llf <= fit.llf
+    assert equal.df_resid == fit.df_resid + 1
+    merged = qhf.quantile_huber("y ~ x + I((g != 'a') * 1.0)", FRAME).fit()
+    assert equal.llf == pytest.approx(merged.llf, abs=1e-8)
+    assert equal.bse["C(g)[T.b]"] == pytest.approx(merged.bse.iloc[2], rel=1e-6)
+    assert equal.bse["x"] == pytest.approx(merged.bse["x"], rel=1e-6)
+
+
+def test_a_constraint_may_fix_tau_or_a_coefficient(fit):
+    fixed = fit.model.fit_constrained("tau = 0.5, x = 2")
+    assert fixed.tau == 0.5
+    assert fixed.params["x"] == pytest.approx(2.0)
+    assert np.isnan(fixed.bse["tau"])
+    assert np.isnan(fixed.bse["x"])
+    other = QuantileHuberMLE(FRAME.y, fit.model.exog[:, :3], tau=0.5, offset=2 * FRAME.x).fit(
+        cov_type="nonrobust"
+    )
+    assert fixed.llf == pytest.approx(other.llf, abs=1e-8)
+    np.testing.assert_allclose(fixed.bse.iloc[:3], other.bse.iloc[:3], rtol=1e-6)
+    assert "constrained" in str(fixed.summary())
+    with pytest.raises(DomainError, match="not both"):
+        fit.model.fit_constrained("tau + x = 2")
+    with pytest.raises(DomainError, match="contradict"):
+        fit.model.fit_constrained("x = 2, x = 3")
+
+
+# --- criteria ---------------------------------------------------------------------------------------
+
+
+def test_information_criteria_follow_their_definitions(fit):
+    k, n = 6, 300
+    assert fit.aic == pytest.approx(-2 * fit.llf + 2 * k)
+    assert fit.bic == pytest.approx(-2 * fit.llf + np.log(n) * k)
+    assert fit.hqic == pytest.approx(-2 * fit.llf + 2 * np.log(np.log(n)) * k)
+    assert fit.info_criteria("aicc") == pytest.approx(fit.aic + 2 * k * (k + 1) / (n - k - 1))
+    with pytest.raises(ValueError, match="'dic'"):
+        fit.info_criteria("dic")
+
+
+def test_takeuchis_criterion_is_akaikes_when_the_model_is_true():
+    rng = np.random.default_rng(5)
+    exog = sm.add_constant(rng.normal(size=(20000, 2)))
+    true = QuantileHuberMLE(
+        exog.sum(axis=1) + quantile_huber.rvs(0.6, 1.0, size=20000, random_state=rng), exog
+    )
+    fit = true.fit()
+    assert fit.tic == pytest.approx(fit.aic, abs=1.0)
+    heavy = QuantileHuberMLE(
+        exog.sum(axis=1) + rng.standard_t(2, 20000) * (1 + exog[:, 1] ** 2), exog
+    )
+    wrong = heavy.fit()
+    assert wrong.tic > wrong.aic + 3.0
+
+
+def test_the_null_model_is_the_fit_of_a_constant(fit):
+    null = qhf.quantile_huber("y ~ 1", FRAME).fit()
+    assert fit.llnull == pytest.approx(null.llf)
+    assert fit.llr == pytest.approx(2 * (fit.llf - null.llf))
+    assert fit.llr_pvalue == pytest.approx(stats.chi2.sf(fit.llr, 3))
+    assert null.llr == pytest.approx(0.0, abs=1e-7)
+    assert np.isnan(null.llr_pvalue)
+    assert null.prsquared == pytest.approx(0.0, abs=1e-9)
+
+
+def test_pseudo_r_squared_is_that_of_quantreg_at_kappa_0_and_of_ols_for_normal_noise(engel):
+    check = qhf.quantile_huber("foodexp ~ income", engel, kappa=0.0, tau=0.25).fit()
+    quantreg = sm.QuantReg.from_formula("foodexp ~ income", engel).fit(q=0.75)
+    assert check.prsquared == pytest.approx(quantreg.prsquared, abs=1e-5)
+    normal = qhf.quantile_huber("y ~ x", FRAME, kappa=2e3, tau=0.5).fit()
+    ols = sm.OLS.from_formula("y ~ x", FRAME).fit()
+    assert normal.pseudo_rsquared("cs") == pytest.approx(ols.rsquared, abs=2e-3)
+    assert normal.pseudo_rsquared("mcf") == pytest.approx(1 - normal.llf / normal.llnull)
+    with pytest.raises(DomainError, match="kind"):
+        normal.pseudo_rsquared("adj")
+
+
+# --- the level of the location ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kappa", [0.0, 1.0, 5.0])
+def test_the_quantile_level_is_the_distribution_function_at_zero(kappa):
+    fit = qhf.quantile_huber("y ~ x", FRAME, kappa=kappa, tau=0.9).fit()
+    assert fit.quantile_level == pytest.approx(float(quantile_huber.cdf(0.0, 0.9, kappa)))
+    assert (fit.quantile_level == pytest.approx(0.1)) == (kappa == 0.0)
+    text = str(fit.summary())
+    assert ("is not the" in re.sub(r"\s+", " ", text)) == (kappa > 0.0)
+    assert f"{fit.quantile_level:.4f}" in text
+
+
+def test_the_share_below_counts_negative_residuals(fit):
+    assert fit.share_below == pytest.approx(float((fit.resid < 0).mean()))
+
+
+# --- residuals, influence ---------------------------------------------------------------------------
+
+
+def test_residuals_of_every_kind_follow_their_definitions(fit):
+    assert list(fit.resid.index) == list(FRAME.index)
+    u = (FRAME.y - fit.fittedvalues) / fit.sigma
+    np.testing.assert_allclose(fit.resid_standardized, u)
+    law = quantile_huber(fit.tau, fit.kappa)
+    np.testing.assert_allclose(fit.resid_pearson, (u - law.mean()) / law.std())
+    np.testing.assert_allclose(fit.resid_pit, law.cdf(u))
+    np.testing.assert_allclose(fit.resid_quantile, stats.norm.ppf(law.cdf(u)), rtol=1e-6)
+
+
+def test_quantile_residuals_stay_finite_far_out():
+    y = np.concatenate([np.linspace(-1, 1, 200), [1e3, -1e3]])
+    fit = QuantileHuberMLE(y, np.ones(202), tau=0.5, sigma=1.0).fit()
+    assert np.isfinite(fit.resid_quantile).all()
+    assert fit.resid_quantile[-2] == pytest.approx(-fit.resid_quantile[-1], rel=1e-6)
+
+
+def test_weighted_least_squares_with_the_weights_is_the_fit(fit):
+    wls = sm.WLS(FRAME.y, fit.model.exog, weights=fit.weights).fit()
+    # the slope psi has mean zero against the regressors: the same equation as with weights
+    np.testing.assert_allclose(wls.params, fit.params.iloc[:4], rtol=1e-6)
+    assert fit.weights.max() == 1.0
+    assert fit.weights.min() > 0.0
+
+
+def test_one_step_deletion_is_near_the_refit(fit):
+    influence = fit.get_influence()
+    rows = np.arange(0, 300, 20)
+    change = []
+    for row in rows:
+        kept = np.delete(np.arange(300), row)
+        without = QuantileHuberMLE(fit.model.endog[kept], fit.model.exog[kept]).fit(
+            start_params=fit.params.to_numpy(), search=False
+        )
+        change.append(fit.params.to_numpy() - without.params)
+    found = influence.d_params[rows]
+    for j in range(6):
+        assert np.corrcoef(np.array(change)[:, j], found[:, j])[0, 1] > 0.97
+
+
+def test_leverage_lies_between_0_and_1_and_sums_to_the_rank(fit):
+    influence = fit.get_influence()
+    h = influence.hat_matrix_diag
+    assert h.min() >= 0.0
+    assert h.max() < 1.0
+    assert h.sum() == pytest.approx(4.0)
+    frame = influence.summary_frame()
+    assert list(frame.index) == list(FRAME.index)
+    assert {"dfb_x", "dfb_tau", "cooks_d", "hat_diag"} <= set(frame.columns)
+    assert np.isfinite(frame.to_numpy()).all()
+
+
+# --- the bound --------------------------------------------------------------------------------------
+
+
+def test_a_tau_on_its_bound_is_reported_and_has_no_standard_error():
+    rng = np.random.default_rng(0)
+    exog = sm.add_constant(rng.normal(size=300))
+    with pytest.warns(BoundaryWarning):
+        fit = QuantileHuberMLE(exog.sum(axis=1) + rng.exponential(size=300), exog).fit()
+    assert np.isnan(fit.bse[-1])
+    assert np.isfinite(fit.bse[:-1]).all()
+    text = str(fit.summary())
+    assert "at bound" in text
+    assert "tau ended on its bound" in text
+
+
+# --- certificates -----------------------------------------------------------------------------------
+
+
+def test_certificates_are_one_attribute_and_one_call_away(fit):
+    assert fit.certificate.holds
+    assert fit.certificate.kappa == 1.0
+    proof = fit.certify_global()
+    assert proof.holds
+    assert proof.upper_bound - fit.llf <= 1e-6
+    with pytest.raises(DomainError, match="convex"):
+        qhf.quantile_huber("y ~ x", FRAME, tau=0.3).fit().certify_global()
+
+
+# --- tables -----------------------------------------------------------------------------------------
+
+
+def test_the_summary_has_two_blocks_and_says_what_was_done(fit):
+    made = fit.summary()
+    assert len(made.tables) == 3
+    lines = str(made).splitlines()
+    assert len({len(line.rstrip("\n")) for line in lines if line.startswith("===")}) == 1
+    text = str(made)
+    for piece in (
+        "kappa:",
+        "1 (fixed)",
+        "nonrobust",
+        "gap",
+        "P(y < x'beta)",
+        "Biconvex:",
+        "Rows in zone",
+    ):
+        assert piece in text, piece
+    sigma_row = next(line for line in lines if line.startswith("sigma"))
+    assert len(sigma_row.split()) == 5
+    tau_row = next(line for line in lines if line.startswith("tau"))
+    assert len(tau_row.split()) == 7
+    assert str(made.tables[1]).count("sigma") == 0
+
+
+def test_every_format_of_the_tables_can_be_made(fit):
+    for made in (fit.summary(), fit.summary2()):
+        assert "tau" in made.as_text()
+        assert "<table" in made.as_html()
+        assert "tabular" in made.as_latex()
+    assert "<table" in fit._repr_html_()
+    assert "income" in fit.summary(xname=["one", "b", "c", "income"]).as_text()
+    with pytest.raises(ValueError, match="xname"):
+        fit.summary(xname=["one"])
+
+
+def test_summary_col_puts_fits_side_by_side(fit):
+    text = summary_col([fit, fit.get_robustcov_results("HC1")], stars=True).as_text()
+    assert "tau" in text
+    assert "sigma" in text
+    sigma = next(line for line in text.splitlines() if line.startswith("sigma"))
+    assert "*" not in sigma
+
+
+# --- copies -----------------------------------------------------------------------------------------
+
+
+def test_copies_are_independent(fit):
+    for make in (copy.copy, copy.deepcopy):
+        other = make(fit)
+        np.testing.assert_array_equal(other.params, fit.params)
+        np.testing.assert_allclose(other.predict(FRAME.iloc[:3]), fit.predict(FRAME.iloc[:3]))
+    deep = copy.deepcopy(fit)
+    deep.remove_data()
+    assert fit.model.exog is not None
