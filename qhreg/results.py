@@ -580,8 +580,9 @@ class QuantileHuberResults(_Base):  # type: ignore[misc]
             offset = _new_offset(exog, self.model._offset_name)
         spec = getattr(self.model.data, SPEC_NAME, None)
         if transform and spec is not None:
-            exog = _variables(exog)
-            exog = design_matrix(spec, exog, self.model._namespace)
+            made = design_matrix(spec, _variables(exog), self.model._namespace)
+            # drop_cols may have removed single columns of a term, which the spec does not know
+            exog = made[self.model.exog_names[: self.space.k]]
         labels = exog.index if isinstance(exog, (pd.DataFrame, pd.Series)) else None
         rows = np.asarray(exog, dtype=np.float64)
         if rows.ndim < 2:

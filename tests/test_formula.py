@@ -1,0 +1,186 @@
+"""Formulas: names, factors, functions, subsets, missing rows, weights by name, both engines."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula
+import statsmodels.formula.api as smf
+from model_data import skewed_frame, with_gaps
+
+import qhreg.formula.api as qhf
+from qhreg import QuantileHuberMLE
+from qhreg.exceptions import DataError
+
+FRAME = skewed_frame()
+
+
+def double(values):
+    return 2.0 * values
+
+
+@pytest.fixture(params=["patsy", "formulaic"])
+def engine(request):
+    """Run a test with each formula engine."""
+    options = getattr(statsmodels.formula, "options", None)
+    if options is None:
+        if request.param == "formulaic":
+            pytest.skip("this statsmodels knows patsy only")
+        yield request.param
+        return
+    before = options.formula_engine
+    options.formula_engine = request.param
+    yield request.param
+    options.formula_engine = before
+
+
+def test_a_formula_gives_the_fit_of_its_design(engine):
+    fit = qhf.quantile_huber("y ~ x + C(g)", FRAME).fit()
+    assert list(fit.params.index) == ["Intercept", "C(g)[T.b]", "C(g)[T.c]", "x", "sigma", "tau"]
+    ols = smf.ols("y ~ x + C(g)", FRAME)
+    by_hand = QuantileHuberMLE(ols.endog, ols.exog).fit()
+    np.testing.assert_allclose(fit.params, by_hand.params, rtol=1e-10)
+    assert fit.model.endog_names == "y"
+    assert fit.model.formula == "y ~ x + C(g)"
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "y ~ x * C(g)",
+        "y ~ np.log(z) + I(x ** 2)",
+        "y ~ double(x) + z",
+        "y ~ bs(z, df=4) + x",
+        "y ~ center(x) + C(g, Treatment('b'))",
+        "y ~ C(g) - 1",
+        "np.exp(y / 4) ~ x",
+    ],
+)
+def test_new_rows_go_through_the_formula(formula, engine):
+    fit = qhf.quantile_huber(formula, FRAME).fit()
+    some = FRAME.iloc[[3, 50, 7]]
+    expected = fit.fittedvalues.loc[some.index]
+    pd.testing.assert_series_equal(fit.predict(some), expected, rtol=1e-9, check_names=False)
+    row = dict(some.iloc[0])
+    assert float(fit.predict(row).iloc[0]) == pytest.approx(expected.iloc[0])
+
+
+def test_names_come_from_where_from_formula_is_called(engine):
+    local_shift = 1.5
+
+    def local_function(values):
+        return values + local_shift
+
+    here = qhf.quantile_huber("y ~ local_function(x)", FRAME).fit()
+    class_method = QuantileHuberMLE.from_formula("y ~ local_function(x)", FRAME).fit()
+    given = qhf.quantile_huber("y ~ f(x)", FRAME, eval_env={"f": local_function}).fit()
+    for fit in (class_method, given):
+        np.testing.assert_allclose(fit.params, here.params, rtol=1e-12)
+    assert here.predict(FRAME.iloc[:2]).shape == (2,)
+
+    def called_from_elsewhere():
+        return qhf.quantile_huber("y ~ local_function(x)", FRAME, eval_env=1).fit()
+
+    np.testing.assert_allclose(called_from_elsewhere().params, here.params, rtol=1e-12)
+    with pytest.raises(Exception, match="local_function"):
+        qhf.quantile_huber("y ~ local_function(x)", FRAME, eval_env=-1)
+
+
+def test_missing_rows_are_dropped_with_their_weights_and_offsets(engine):
+    gaps = with_gaps(FRAME)
+    clean = gaps.dropna()
+    assert len(clean) == 300 - 5
+    fit = qhf.quantile_huber("y ~ x", gaps, freq_weights="w", offset="o").fit()
+    expected = qhf.quantile_huber("y ~ x", clean, freq_weights="w", offset="o").fit()
+    np.testing.assert_allclose(fit.params, expected.params, rtol=1e-12)
+    assert fit.nobs == expected.nobs == clean.w.sum()
+    assert list(fit.resid.index) == list(clean.index)
+    for groups in ("firm", gaps.firm, gaps.firm.to_numpy(), clean.firm):
+        np.testing.assert_allclose(
+            fit.get_robustcov_results("cluster", groups=groups).bse,
+            expected.get_robustcov_results("cluster", groups="firm").bse,
+            rtol=1e-10,
+        )
+    with pytest.raises(Exception, match=r"(?i)missing|nan|null"):
+        qhf.quantile_huber("y ~ x", gaps, missing="raise")
+
+
+def test_missing_groups_of_rows_in_the_model_are_an_error():
+    gaps = FRAME.assign(firm=FRAME.firm.where(FRAME.firm > 0))
+    assert gaps.firm.isna().any()
+    with pytest.raises(DataError, match="groups is missing"):
+        qhf.quantile_huber("y ~ x", gaps).fit(cov_type="cluster", cov_kwds={"groups": "firm"})
+
+
+def test_a_subset_takes_its_weights_along(engine):
+    chosen = FRAME.x > 0
+    direct = qhf.quantile_huber("y ~ x", FRAME[chosen], weights="w").fit()
+    for weights in ("w", FRAME.w, FRAME.w.sample(frac=1.0, random_state=0), FRAME.w.to_numpy()):
+        fit = qhf.quantile_huber("y ~ x", FRAME, subset=chosen, weights=weights).fit()
+        np.testing.assert_allclose(fit.params, direct.params, rtol=1e-12)
+    labels = qhf.quantile_huber("y ~ x", FRAME, subset=list(FRAME.index[:200]), weights="w")
+    assert labels.nobs_given == 200
+    gaps = with_gaps(FRAME)
+    both = qhf.quantile_huber("y ~ x", gaps, subset=gaps.z > 1.5, weights="w").fit()
+    kept = gaps[gaps.z > 1.5].dropna()
+    np.testing.assert_allclose(
+        both.params, qhf.quantile_huber("y ~ x", kept, weights="w").fit().params, rtol=1e-12
+    )
+
+
+def test_columns_can_be_dropped(engine):
+    fit = qhf.quantile_huber("y ~ x + z", FRAME, drop_cols=["z"]).fit()
+    np.testing.assert_allclose(
+        fit.params, qhf.quantile_huber("y ~ x", FRAME).fit().params, rtol=1e-12
+    )
+    assert fit.predict(FRAME.iloc[:2]).shape == (2,)
+
+
+def test_an_offset_column_is_read_from_new_data(engine):
+    fit = qhf.quantile_huber("y ~ x", FRAME, offset="o").fit()
+    np.testing.assert_allclose(fit.predict(FRAME.iloc[:4]), fit.fittedvalues.iloc[:4], rtol=1e-10)
+    with pytest.raises(DataError, match="offset='o'"):
+        fit.predict(FRAME[["x"]].iloc[:4])
+    without = fit.predict(FRAME[["x"]].iloc[:4], offset=0.0)
+    np.testing.assert_allclose(without + FRAME.o.iloc[:4], fit.fittedvalues.iloc[:4], rtol=1e-10)
+    of_array = qhf.quantile_huber("y ~ x", FRAME, offset=FRAME.o.to_numpy()).fit()
+    with pytest.raises(DataError, match="pass offset"):
+        of_array.predict(FRAME.iloc[:4])
+
+
+def test_rows_with_missing_values_predict_nan_even_with_repeated_labels(engine):
+    fit = qhf.quantile_huber("y ~ x", FRAME).fit()
+    new = FRAME.iloc[[0, 1, 1]].copy()
+    new.iloc[1, new.columns.get_loc("x")] = np.nan
+    predicted = fit.predict(new)
+    assert list(predicted.index) == list(new.index)
+    assert predicted.isna().tolist() == [False, True, False]
+
+
+def test_a_missing_column_is_named(engine):
+    with pytest.raises(Exception, match="nosuch"):
+        qhf.quantile_huber("y ~ nosuch", FRAME)
+    with pytest.raises(DataError, match="weights='nosuch' is not a column"):
+        qhf.quantile_huber("y ~ x", FRAME, weights="nosuch")
+
+
+def test_misspelt_keywords_and_reserved_names_are_refused():
+    with pytest.raises(TypeError, match=r"weigths.*'weights'"):
+        qhf.quantile_huber("y ~ x", FRAME, weigths="w")
+    with pytest.raises(DataError, match="called 'tau'"):
+        qhf.quantile_huber("y ~ tau", FRAME.assign(tau=FRAME.x))
+    with pytest.raises(DataError, match=r"(?i)formula"):
+        qhf.quantile_huber("y ~ x", FRAME).fit().predict(np.ones((2, 2)))
+
+
+def test_fixed_parameters_go_through_the_formula():
+    fit = qhf.quantile_huber("y ~ x", FRAME, kappa=0.5, tau=0.4, sigma=1.0).fit()
+    assert (fit.kappa, fit.tau, fit.sigma) == (0.5, 0.4, 1.0)
+    assert list(fit.params.index) == ["Intercept", "x"]
+
+
+def test_clones_of_formula_models_have_no_formula_keywords():
+    model = qhf.quantile_huber("y ~ x", FRAME, weights="w")
+    kwds = model._get_init_kwds()
+    assert set(kwds) == {"kappa", "tau", "sigma", "tau_bounds", "weights"}
+    clone = type(model)(model.endog, model.exog, **kwds)
+    np.testing.assert_array_equal(clone.fit().params, model.fit().params)

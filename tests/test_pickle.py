@@ -1,0 +1,122 @@
+"""Storing fits: pickle, save and load, in this and in another process, with and without data."""
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import statsmodels.formula
+from model_data import skewed_frame
+
+import qhreg.formula.api as qhf
+from qhreg import QuantileHuberMLE
+from qhreg.exceptions import DataError
+
+FRAME = skewed_frame()
+FORMULA = "y ~ np.log(z) + center(x) + bs(z, df=4) + C(g)"
+
+
+@pytest.fixture(params=["patsy", "formulaic"])
+def engine(request):
+    options = getattr(statsmodels.formula, "options", None)
+    if options is None:
+        if request.param == "formulaic":
+            pytest.skip("this statsmodels knows patsy only")
+        yield request.param
+        return
+    before = options.formula_engine
+    options.formula_engine = request.param
+    yield request.param
+    options.formula_engine = before
+
+
+def squared(values):
+    return values**2
+
+
+def test_a_formula_fit_survives_pickle_with_stateful_transforms(engine):
+    fit = qhf.quantile_huber(FORMULA, FRAME, weights="w", drop_cols=["bs(z, df=4)[2]"]).fit()
+    other = pickle.loads(pickle.dumps(fit))
+    # a few rows only: their mean and knots are not those of the data
+    some = FRAME.iloc[:3]
+    np.testing.assert_array_equal(other.predict(some), fit.predict(some))
+    np.testing.assert_allclose(fit.predict(some), fit.fittedvalues.iloc[:3], rtol=1e-9)
+    assert str(other.summary().tables[1]) == str(fit.summary().tables[1])
+    np.testing.assert_allclose(other.model.fit().params, fit.params, rtol=1e-10)
+    other.wald_test_terms()
+
+
+def test_functions_of_a_module_survive_pickle(engine):
+    fit = qhf.quantile_huber("y ~ squared(x)", FRAME).fit()
+    other = pickle.loads(pickle.dumps(fit))
+    np.testing.assert_array_equal(other.predict(FRAME.iloc[:2]), fit.predict(FRAME.iloc[:2]))
+
+
+def test_without_data_the_summary_and_predictions_stay_and_the_size_shrinks(engine):
+    fit = qhf.quantile_huber(FORMULA, FRAME).fit(cov_type="cluster", cov_kwds={"groups": "firm"})
+    text, some = fit.summary().as_text(), FRAME.iloc[:3]
+    predicted = fit.predict(some)
+    frame = fit.get_prediction(some).summary_frame()
+    size = len(pickle.dumps(fit))
+    fit.remove_data()
+    small = pickle.dumps(fit)
+    assert len(small) < min(size / 3, 15000)
+    for kept in (fit, pickle.loads(small)):
+        assert without_time(kept.summary().as_text()) == without_time(text)
+        np.testing.assert_array_equal(kept.predict(some), predicted)
+        np.testing.assert_allclose(kept.get_prediction(some).summary_frame(), frame, rtol=1e-12)
+        assert kept.conf_int().shape == (len(kept.params), 2)
+        with pytest.raises(DataError, match="removed"):
+            kept.predict()
+        with pytest.raises(DataError, match="removed"):
+            kept.resid  # noqa: B018
+
+
+def without_time(text):
+    return [line for line in text.splitlines() if not line.startswith(("Date", "Time"))]
+
+
+def test_an_array_fit_without_data_predicts():
+    exog = np.column_stack([np.ones(300), FRAME.x])
+    fit = QuantileHuberMLE(FRAME.y.to_numpy(), exog, freq_weights=FRAME.w.to_numpy()).fit()
+    expected = fit.predict(exog[:3])
+    fit.remove_data()
+    np.testing.assert_array_equal(fit.predict(exog[:3]), expected)
+    assert len(pickle.dumps(fit)) < 6000
+
+
+def test_save_and_load_work_at_the_top_level_of_another_process(tmp_path, engine):
+    """The top level of a script has no frame above it for an engine to look names up in."""
+    path = tmp_path / "fit.pickle"
+    fit = qhf.quantile_huber(FORMULA, FRAME).fit()
+    fit.save(path)
+    FRAME.iloc[:3].to_pickle(tmp_path / "rows.pickle")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import pickle, sys\n"
+        "import pandas as pd\n"
+        f"fit = pickle.load(open({str(path)!r}, 'rb'))\n"
+        f"rows = pd.read_pickle({str(tmp_path / 'rows.pickle')!r})\n"
+        "print(*(v.hex() for v in fit.predict(rows)))\n"
+    )
+    root = Path(__file__).resolve().parents[1]
+    answer = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(root), "PATH": "", "OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    found = [float.fromhex(v) for v in answer.stdout.split()]
+    np.testing.assert_array_equal(found, fit.predict(FRAME.iloc[:3]))
+    loaded = type(fit).load(path)
+    np.testing.assert_array_equal(loaded.params, fit.params)
+
+
+def test_a_lambda_in_a_formula_is_named_when_it_cannot_be_stored():
+    fit = qhf.quantile_huber("y ~ f(x)", FRAME, eval_env={"f": lambda v: v + 1.0}).fit()
+    with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
+        pickle.dumps(fit)

@@ -1,0 +1,156 @@
+"""Predictions, their standard errors by the delta method, and observation intervals."""
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from model_data import skewed_frame
+from statsmodels.tools.numdiff import approx_fprime
+
+import qhreg.formula.api as qhf
+from qhreg import QuantileHuberMLE, quantile_huber
+from qhreg.exceptions import DataError, DomainError
+
+FRAME = skewed_frame()
+NEW = FRAME.iloc[[4, 9, 33]]
+KINDS = [
+    ("location", {}),
+    ("mean", {}),
+    ("median", {}),
+    ("quantile", {"q": 0.9}),
+    ("prob", {"y_values": 2.5}),
+    ("var", {}),
+]
+
+
+@pytest.fixture(scope="module", params=[1.0, 0.0])
+def fit(request):
+    return qhf.quantile_huber("y ~ x", FRAME, kappa=request.param).fit()
+
+
+def test_predictions_are_those_of_the_distribution(fit):
+    law = fit.get_distribution(NEW)
+    np.testing.assert_allclose(fit.predict(NEW, which="mean"), law.mean(), rtol=1e-10)
+    np.testing.assert_allclose(fit.predict(NEW, which="median"), law.median(), rtol=1e-10)
+    np.testing.assert_allclose(fit.predict(NEW, which="var"), law.var(), rtol=1e-10)
+    np.testing.assert_allclose(fit.predict(NEW, which="quantile", q=0.9), law.ppf(0.9), rtol=1e-10)
+    np.testing.assert_allclose(
+        fit.predict(NEW, which="prob", y_values=2.0), law.cdf(2.0), rtol=1e-10
+    )
+    np.testing.assert_allclose(law.cdf(fit.predict(NEW)), fit.quantile_level, rtol=1e-10)
+    assert law.rvs(random_state=0).shape == (3,)
+
+
+def test_several_levels_give_columns_that_never_cross(fit):
+    levels = [0.05, 0.5, 0.95]
+    table = fit.predict(NEW, which="quantile", q=levels)
+    assert list(table.columns) == levels
+    assert list(table.index) == list(NEW.index)
+    assert (np.diff(table.to_numpy(), axis=1) > 0).all()
+    chances = fit.predict(NEW, which="prob", y_values=[0.0, 2.0])
+    assert list(chances.columns) == [0.0, 2.0]
+
+
+@pytest.mark.parametrize(("which", "options"), KINDS)
+def test_standard_errors_are_the_delta_method(fit, which, options):
+    made = fit.get_prediction(NEW, which=which, **options)
+    exog = np.column_stack([np.ones(3), NEW.x])
+
+    def prediction(params):
+        return fit.model.predict(params, exog, which=which, **options)
+
+    params = fit.params.to_numpy()
+    jacobian = np.atleast_2d(approx_fprime(params, prediction, centered=True))
+    variance = np.einsum("ij,jk,ik->i", jacobian, fit.cov_params().to_numpy(), jacobian)
+    np.testing.assert_allclose(made.se, np.sqrt(variance), rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(made.predicted, prediction(params), rtol=1e-12)
+    assert (made.se > 0).all()
+
+
+def test_standard_errors_with_kappa_free_use_its_derivative():
+    model = qhf.quantile_huber("y ~ x", FRAME, kappa=None)
+    from qhreg.parameters import Parameters
+    from qhreg.prediction import prediction_gradient
+
+    at = np.array([1.0, 2.0, 0.7, 0.6, 0.8])
+    exog = np.column_stack([np.ones(3), NEW.x])
+    for which, options in KINDS:
+        numeric = approx_fprime(
+            at,
+            lambda p, which=which, options=options: model.predict(p, exog, which=which, **options),
+            centered=True,
+        )
+        found = prediction_gradient(
+            exog, exog @ at[:2], Parameters(at[:2], *at[2:]), model.space, which, **options
+        )
+        np.testing.assert_allclose(found, numeric, rtol=1e-5, atol=1e-7)
+
+
+def test_the_frame_has_confidence_and_observation_limits(fit):
+    frame = fit.get_prediction(NEW).summary_frame(alpha=0.1)
+    assert list(frame.columns) == [
+        "mean",
+        "mean_se",
+        "mean_ci_lower",
+        "mean_ci_upper",
+        "obs_ci_lower",
+        "obs_ci_upper",
+    ]
+    assert list(frame.index) == list(NEW.index)
+    law = fit.get_distribution(NEW)
+    np.testing.assert_allclose(frame.obs_ci_lower, law.ppf(0.05), rtol=1e-10)
+    np.testing.assert_allclose(frame.obs_ci_upper, law.ppf(0.95), rtol=1e-10)
+    half = (frame.mean_ci_upper - frame.mean_ci_lower) / 2
+    np.testing.assert_allclose(half, 1.6448536269514722 * frame.mean_se, rtol=1e-10)
+
+
+def test_observation_limits_cover_new_data():
+    rng = np.random.default_rng(3)
+    exog = sm.add_constant(rng.normal(size=(4000, 1)))
+    law = quantile_huber(0.7, 1.0)
+    train, test = (exog.sum(axis=1) + law.rvs(size=4000, random_state=rng) for _ in range(2))
+    lower, upper = QuantileHuberMLE(train, exog).fit().get_prediction().obs_int(0.1).T
+    assert np.mean((test > lower) & (test < upper)) == pytest.approx(0.9, abs=0.02)
+    assert np.mean(test < lower) == pytest.approx(0.05, abs=0.015)
+
+
+def test_limits_of_probabilities_and_variances_stay_in_their_range():
+    fit = qhf.quantile_huber("y ~ x", FRAME.iloc[:60], kappa=1.0).fit(search=False)
+    wide = FRAME.assign(x=FRAME.x * 5)
+    limits = fit.get_prediction(wide, which="prob", y_values=0.0).conf_int(0.001)
+    assert np.nanmin(limits) >= 0.0
+    assert np.nanmax(limits) <= 1.0
+    assert fit.get_prediction(wide, which="var").conf_int(0.001).min() > 0.0
+
+
+def test_t_intervals_are_wider(fit):
+    with_t = fit.model.fit(use_t=True).get_prediction(NEW).conf_int()
+    with_z = fit.get_prediction(NEW).conf_int()
+    assert (np.diff(with_t, axis=1) > np.diff(with_z, axis=1)).all()
+
+
+def test_arrays_predict_without_a_formula():
+    exog = sm.add_constant(FRAME[["x", "z"]].to_numpy())
+    fit = QuantileHuberMLE(FRAME.y.to_numpy(), exog).fit()
+    assert isinstance(fit.predict(exog[:3]), np.ndarray)
+    assert fit.predict(exog[0]).shape == (1,)
+    np.testing.assert_allclose(fit.predict(), fit.fittedvalues)
+    np.testing.assert_allclose(fit.predict(exog[:3], which="mean"), fit.predict(which="mean")[:3])
+    assert fit.get_prediction().summary_frame().shape == (300, 6)
+    with pytest.raises(DataError, match="exog has 2 columns, the model has 3"):
+        fit.predict(exog[:, :2])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"which": "mode"}, "which must be one of"),
+        ({"which": "quantile"}, "needs q"),
+        ({"which": "quantile", "q": 1.5}, r"in \(0, 1\)"),
+        ({"which": "prob"}, "needs y_values"),
+        ({"which": "mean", "q": 0.5}, 'q is the level for which="quantile"'),
+        ({"which": "mean", "y_values": 0.5}, "y_values belongs"),
+    ],
+)
+def test_bad_requests_are_named(fit, options, message):
+    with pytest.raises(DomainError, match=message):
+        fit.predict(NEW, **options)
