@@ -29,9 +29,9 @@ class DataError(QhregError, ValueError):
     """The data cannot be used as given: shape, missing or infinite values, degenerate columns."""
 
 
-class BoundaryWarning(ModelWarning):
+class BoundaryWarning(ModelWarning):  # type: ignore[misc]
     """An estimate ended on the edge of the region it was allowed to move in."""
 
 
-class RankWarning(CollinearityWarning):
+class RankWarning(CollinearityWarning):  # type: ignore[misc]
     """The design matrix has linearly dependent columns."""

@@ -216,7 +216,7 @@ def test_no_file_names_a_place_on_one_machine():
 # --- command line ----------------------------------------------------------------------------------
 
 
-def test_the_demo_runs_and_shows_the_certificate(tmp_path):
+def test_the_demo_fits_engel_by_formula_and_shows_the_certificate(tmp_path):
     answer = subprocess.run(
         [sys.executable, "-W", "error", "-m", "qhreg", "demo"],
         capture_output=True,
@@ -226,6 +226,7 @@ def test_the_demo_runs_and_shows_the_certificate(tmp_path):
         check=False,
     )
     assert answer.returncode == 0, answer.stderr
+    assert "foodexp" in answer.stdout
     assert "proved for every tau in (0, 1)" in answer.stdout
 
 
