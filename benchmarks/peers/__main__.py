@@ -11,12 +11,12 @@ SIZES = [(1_000, 5), (10_000, 10), (100_000, 10), (1_000_000, 20)]
 
 
 def main() -> None:
-    """Print one line per size and peer: wall and processor time, ratio to normal equations."""
+    """Print one line per size and peer: wall and processor time, ratio of processor times."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="leave out a million rows")
     sizes = SIZES[:-1] if parser.parse_args().quick else SIZES
     q = 0.7
-    print("       n   p  peer                    wall ms     cpu ms  x normal equations")
+    print("       n   p  peer                    wall ms     cpu ms  cpu / normal equations")
     for n, p in sizes:
         X, y, _ = make_regression(n, p, seed=1)
         repeats = 20 if n <= 10_000 else 5
@@ -29,11 +29,11 @@ def main() -> None:
         if r_peer.have_r():
             for method in ("rq_pfn", "rq_formula_pfn", "conquer", "conquer_uniform"):
                 rows[f"R {method}"] = r_peer.time_r(method, X, y, q, repeats)
-        base = rows["normal equations"]["seconds"]
+        base = rows["normal equations"]["cpu_seconds"]
         for name, row in rows.items():
             wall, cpu = 1e3 * row["seconds"], 1e3 * row["cpu_seconds"]
             print(
-                f"{n:>8} {p:>3}  {name:<18} {wall:>10.2f} {cpu:>10.2f} {row['seconds'] / base:>8.1f}"
+                f"{n:>8} {p:>3}  {name:<18} {wall:>10.2f} {cpu:>10.2f} {row['cpu_seconds'] / base:>8.1f}"
             )
 
 

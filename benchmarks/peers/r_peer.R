@@ -35,12 +35,14 @@ for (i in seq_len(repeats)) {
   seconds[i] <- as.numeric(Sys.time() - start, units = "secs")
   cpu[i] <- sum(proc.time()[1:2]) - cpu_start
 }
+# R counts processor time in milliseconds: below twenty of them only the mean means anything.
+cpu_seconds <- if (min(cpu) >= 0.02) min(cpu) else mean(cpu)
 
 r <- drop(y - x %*% coef)
 objective <- sum(r * (q - (r < 0)))
 numbers <- function(v) paste0("[", paste(sprintf("%.17g", v), collapse = ", "), "]")
 cat(sprintf(
-  paste0("{\"method\": \"%s\", \"q\": %.17g, \"seconds\": %.6f, \"cpu_seconds\": %.3f, ",
+  paste0("{\"method\": \"%s\", \"q\": %.17g, \"seconds\": %.6f, \"cpu_seconds\": %.6f, ",
          "\"all_seconds\": %s, \"coef\": %s, \"objective\": %.17g, \"blas\": \"%s\"}\n"),
-  method, q, min(seconds), min(cpu), numbers(seconds), numbers(coef), objective,
+  method, q, min(seconds), cpu_seconds, numbers(seconds), numbers(coef), objective,
   basename(extSoftVersion()[["BLAS"]])))

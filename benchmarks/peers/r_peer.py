@@ -53,8 +53,9 @@ def time_r(method: str, X: FloatArray, y: FloatArray, q: float, repeats: int = 3
     Returns
     -------
     dict
-        ``seconds``, ``cpu_seconds`` (to the millisecond), ``all_seconds``, ``coef``, ``objective``
-        (the check loss at q), ``blas`` (the file that R takes its BLAS from).
+        ``seconds``, ``cpu_seconds`` (the mean over the repeats when below 20 ms, R's clock being
+        coarse), ``all_seconds``, ``coef``, ``objective`` (the check loss at q), ``blas`` (the file
+        that R takes its BLAS from).
     """
     if method not in METHODS:
         raise ValueError(f"method must be one of {METHODS}, got {method!r}")
