@@ -6,6 +6,8 @@ import difflib
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from qhreg.alignment import RowSource, group_codes
 from qhreg.constraints import Constraint
 from qhreg.covariance import COV_TYPES, CovarianceEstimate, covariance
@@ -119,6 +121,7 @@ def estimate_covariance(
     solution: Solution,
     space: ParameterSpace,
     constraint: Constraint | None = None,
+    known: tuple[str, ...] = (),
 ) -> CovarianceEstimate:
     """Return the chosen covariance of the estimates; of constrained ones, through their gamma.
 
@@ -134,9 +137,19 @@ def estimate_covariance(
         The estimated parameters.
     constraint : Constraint, optional
         What the estimates had to satisfy.
+    known : tuple of str
+        Estimated parameters to treat as known: their rows and columns are zero.
     """
     if constraint is not None:
-        return _constrained(choice, observations, solution, space, constraint)
+        return _constrained(choice, observations, solution, space, constraint, known)
+    if known:
+        values = {name: getattr(solution, name) for name in known}
+        narrow = replace(space, **values)
+        made = estimate_covariance(choice, observations, solution, narrow)
+        kept = [*range(space.k), *(space.position(name) for name in narrow.extra_names)]
+        cov = np.zeros((space.size, space.size))
+        cov[np.ix_(kept, kept)] = made.cov
+        return replace(made, cov=cov, free=space.free, held_fixed=(*made.held_fixed, *known))
     obs = observations
     return covariance(
         choice.cov_type,
@@ -157,11 +170,16 @@ def _constrained(
     solution: Solution,
     space: ParameterSpace,
     constraint: Constraint,
+    known: tuple[str, ...],
 ) -> CovarianceEstimate:
     gamma = constraint.transform.T @ (solution.beta - constraint.shift)
     free = ParameterSpace(gamma.size, **_fixed(space, constraint))
     made = estimate_covariance(
-        choice, constraint.reduce(observations), replace(solution, beta=gamma), free
+        choice,
+        constraint.reduce(observations),
+        replace(solution, beta=gamma),
+        free,
+        known=tuple(name for name in known if name not in constraint.fixed),
     )
     jacobian = constraint.jacobian(space)
     return replace(

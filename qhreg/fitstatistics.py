@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qhreg.kappafit import solve_kappa
 from qhreg.loss import quantile_huber_loss, zone_part
 from qhreg.normalizer import half_normalizer, log_normalizer_derivatives
 from qhreg.observations import Observations
@@ -93,23 +94,23 @@ def _ones(observations: Observations) -> FloatArray:
     return np.ones((observations.endog.shape[0], 1))
 
 
-def null_fit(observations: Observations, **fixed: Any) -> Solution:
+def null_fit(observations: Observations, *, kappa: float | None, **fixed: Any) -> Solution:
     """Return the fit with a constant as only regressor.
 
     Parameters
     ----------
     observations : Observations
         The data; their regressors are not used, weights and offset are.
+    kappa : float or None
+        Width; None estimates it.
     **fixed
-        kappa, tau, sigma and tau_bounds as for the model.
+        tau, sigma and tau_bounds as for the model.
     """
-    return solve(
-        _ones(observations),
-        observations.endog,
-        weights=observations.case_weights,
-        offset=observations.offset,
-        **fixed,
-    )
+    data = (_ones(observations), observations.endog)
+    fixed |= {"weights": observations.case_weights, "offset": observations.offset}
+    if kappa is None:
+        return solve_kappa(*data, **fixed).solution
+    return solve(*data, kappa=kappa, **fixed)
 
 
 def null_loss(observations: Observations, parameters: Parameters) -> float:

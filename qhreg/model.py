@@ -26,6 +26,7 @@ from qhreg.formulas import (
     linear_constraints,
     load_spec,
 )
+from qhreg.kappafit import solve_kappa
 from qhreg.observations import Observations, find_constant
 from qhreg.parameters import EXTRA_NAMES, Parameters, ParameterSpace
 from qhreg.prediction import predict
@@ -511,9 +512,7 @@ class QuantileHuberMLE(_Base):  # type: ignore[misc]
         if kappa is not None:
             found = solve(obs.exog, obs.endog, kappa=kappa, start=start, **options)
             return found, {}
-        from qhreg.kappafit import solve_kappa
-
-        profiled = solve_kappa(obs.exog, obs.endog, **options)
+        profiled = solve_kappa(obs.exog, obs.endog, start=start, **options)
         return profiled.solution, {"kappa_solution": profiled}
 
     def _start(self, start_params: Any) -> Solution:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +20,7 @@ from qhreg.constraints import Constraint
 from qhreg.covariance import CovarianceEstimate, score_obs, smoothed_bread
 from qhreg.covariance_choice import CovarianceChoice, choose_covariance, estimate_covariance
 from qhreg.distribution import quantile_huber
-from qhreg.exceptions import DataError, DomainError
+from qhreg.exceptions import BoundaryWarning, DataError, DomainError
 from qhreg.fitstatistics import (
     information_criterion,
     location_level,
@@ -145,6 +146,12 @@ class QuantileHuberResults(_Base):  # type: ignore[misc]
         """P(y < x'beta) in the fitted distribution: 1 - tau only at kappa = 0."""
         return location_level(self.tau, self.kappa)
 
+    @property
+    def kappa_limit(self) -> str | None:
+        """Which end of its range an estimated kappa reached: "laplace" (0), "gaussian" or None."""
+        profiled = self.details.get("kappa_solution")
+        return None if profiled is None else profiled.limit
+
     @cached_property
     def share_below(self) -> float:
         """Share of the observations below the fitted line, weights included."""
@@ -251,8 +258,20 @@ class QuantileHuberResults(_Base):  # type: ignore[misc]
         if self._choice.cov_type == "bootstrap":
             return self._bootstrap_covariance()
         return estimate_covariance(
-            self._choice, self._observations, self.solution, self.space, self.constraint
+            self._choice,
+            self._observations,
+            self.solution,
+            self.space,
+            self.constraint,
+            known=self._known,
         )
+
+    @property
+    def _known(self) -> tuple[str, ...]:
+        """Estimated parameters that have no sampling distribution: kappa at an end, tau with it."""
+        at_end = {"laplace": ("kappa",), "gaussian": ("tau", "kappa")}
+        names = () if self.kappa_limit is None else at_end[self.kappa_limit]
+        return tuple(name for name in names if self.space.position(name) is not None)
 
     def _bootstrap_covariance(self) -> CovarianceEstimate:
         made = self.bootstrap(**self._choice.options)
@@ -293,10 +312,13 @@ class QuantileHuberResults(_Base):  # type: ignore[misc]
         by_user = {} if self.constraint is None else self.constraint.fixed
         reasons = {}
         for name in self._covariance.held_fixed:
-            at_bound = name == "tau" and self.solution.tau_at_bound
-            reasons[name] = (
-                "constrained" if name in by_user else "at bound" if at_bound else "no info"
-            )
+            if name in by_user:
+                reasons[name] = "constrained"
+            elif name in self._known:
+                reasons[name] = "limit"
+            else:
+                at_bound = name == "tau" and self.solution.tau_at_bound
+                reasons[name] = "at bound" if at_bound else "no info"
         return reasons
 
     @property
@@ -430,21 +452,17 @@ class QuantileHuberResults(_Base):  # type: ignore[misc]
     @cached_property
     def llnull(self) -> float:
         """Log-likelihood with a constant as only regressor."""
-        obs = self._observations
-        fixed = {
-            "tau": self.model.tau,
-            "sigma": self.model.sigma,
-            "tau_bounds": self.model.tau_bounds,
-        }
-        if self.model.kappa is None:
-            from qhreg.kappafit import solve_kappa
-
-            ones = np.ones((obs.endog.shape[0], 1))
-            found = solve_kappa(
-                ones, obs.endog, weights=obs.case_weights, offset=obs.offset, **fixed
-            )
-            return float(found.solution.loglike)
-        return null_fit(obs, kappa=self.kappa, **fixed).loglike
+        model = self.model
+        with warnings.catch_warnings():
+            # a constant may well end on a bound: that is no news about this fit
+            warnings.simplefilter("ignore", BoundaryWarning)
+            return null_fit(
+                self._observations,
+                kappa=model.kappa,
+                tau=model.tau,
+                sigma=model.sigma,
+                tau_bounds=model.tau_bounds,
+            ).loglike
 
     @property
     def llr(self) -> float:

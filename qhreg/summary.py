@@ -17,6 +17,13 @@ __all__ = ["summary2_tables", "summary_tables"]
 FloatArray = npt.NDArray[np.float64]
 
 _NOTE_WIDTH = 76
+_LIMITS = {
+    "laplace": "kappa ended at 0: the asymmetric Laplace law fits best. kappa is treated as known.",
+    "gaussian": (
+        "kappa ended at infinity: the normal law fits best. It is represented by kappa = {kappa:g}, "
+        "which is treated as known; the standard deviation of the noise is sigma sqrt(kappa)."
+    ),
+}
 _TITLE = "Quantile Huber Regression Results"
 
 
@@ -158,9 +165,8 @@ def notes(results: Any) -> list[str]:
             f"exog has rank {results.rank}: {names} depend(s) on other columns; the coefficients "
             "are the shortest ones."
         )
-    kappa_note = results.details.get("kappa_note")
-    if kappa_note:
-        found.append(kappa_note)
+    if results.kappa_limit is not None:
+        found.append(_LIMITS[results.kappa_limit].format(kappa=results.kappa))
     return found
 
 
