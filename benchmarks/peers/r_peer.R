@@ -14,6 +14,7 @@ x <- matrix(readBin(file.path(directory, "X.bin"), "double", n * p), n, p)
 y <- readBin(file.path(directory, "y.bin"), "double", n)
 
 suppressMessages(library(quantreg))
+invisible(loadNamespace("conquer"))
 slopes <- if (grepl("^conquer", method)) x[, -1, drop = FALSE]
 fit <- switch(method,
   rq_pfn = function() rq.fit(x, y, tau = q, method = "pfn")$coefficients,
