@@ -160,7 +160,7 @@ def _far_quantile(p: Any, t: Any, other: Any, kappa: Any, c: Any) -> Any:
     edge = kappa * t
     mass = p * c - half_normalizer(other, kappa)
     tail = (mass - _between(edge, t, kappa)) * t / np.exp(-0.5 * np.minimum(edge * t, 1000.0))
-    zone = np.clip(mass / (_SQRT_HALF_PI * divisor), 0.0, 0.5)
+    zone = np.clip(mass / (_SQRT_HALF_PI * divisor), 0.0, 0.9)  # below 0.39 where it is used
     anchored = np.where(
         tail > 0.0,
         edge - np.log1p(-np.clip(tail, 0.0, 0.5)) / t,
