@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Basis", "basis_of", "minimum_norm", "recentred"]
+__all__ = ["Basis", "basis_of", "minimum_norm", "recentred", "rescaled"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -137,6 +137,15 @@ def recentred(basis: Basis, exog: FloatArray, endog: FloatArray, z: FloatArray) 
     matrix, design = basis.matrix.copy(), basis.design.copy()
     matrix[:-1, -1], matrix[-1, -1] = -beta / scale, 1.0 / scale
     design[:, -1] = residual / scale
+    return replace(basis, matrix=matrix, design=design)
+
+
+def rescaled(basis: Basis, scale: float) -> Basis:
+    """Return the basis with its residuals in units of the given scale."""
+    factor = 1.0 / (scale * basis.matrix[-1, -1])
+    matrix, design = basis.matrix.copy(), basis.design.copy()
+    matrix[:, -1] *= factor
+    design[:, -1] *= factor
     return replace(basis, matrix=matrix, design=design)
 
 

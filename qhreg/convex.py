@@ -324,7 +324,8 @@ def fit_at(
     n = problem.n
     attempt = None
     passes = 0
-    if problem.kappa > TINY_KAPPA:
+    expected_in_zone = n * tau * (1.0 - tau) * problem.kappa  # by the density at its mode
+    if problem.kappa > TINY_KAPPA and expected_in_zone > start.size:
         attempt = _newton_fit(problem, tau, start, keep=keep, max_passes=max_passes)
         if attempt is not None and attempt.proved(n):
             return attempt

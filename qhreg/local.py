@@ -19,9 +19,20 @@ from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.problem import Problem, Task
 from qhreg.taubound import GlobalBound, branch_and_bound
 
-__all__ = ["LocalFit", "bound_profile", "local_fit", "profile_slope", "profile_value", "search_tau"]
+__all__ = [
+    "LocalFit",
+    "basins",
+    "bound_profile",
+    "local_fit",
+    "profile_slope",
+    "profile_value",
+    "search_tau",
+]
 
 FloatArray = npt.NDArray[np.float64]
+
+GRID = 9
+"""Points of the coarse grid over tau."""
 
 SEARCH_TOLERANCE = 1e-5
 """Log-likelihood that the default search may leave to another basin."""
@@ -165,6 +176,22 @@ def bound_profile(
         max_fits=max_fits,
         polish=polish,
     )
+
+
+def basins(problem: Problem, z: FloatArray, task: Task) -> list[LocalFit]:
+    """Return the local optima whose basins a coarse grid of convex fits sees.
+
+    Where the slope of the profile turns from negative to positive between two neighbours, or points
+    out of the range at its ends, there is one.
+    """
+    lo, hi = task.tau_bounds
+    fits: list[TauFit] = []
+    for tau in np.linspace(lo + 0.05 * (hi - lo), hi - 0.05 * (hi - lo), GRID):
+        fits.append(fit_at(problem, float(tau), fits[-1].z if fits else z))
+    slopes = [-1.0, *(profile_slope(f, problem) for f in fits), 1.0]
+    turns = [i for i in range(GRID + 1) if slopes[i] < 0.0 <= slopes[i + 1]]
+    starts = [fits[min(i, GRID - 1)] for i in turns]
+    return [local_fit(problem, f.z, f.tau, task) for f in starts]
 
 
 def search_tau(

@@ -12,22 +12,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.basis import CHOLESKY_SAFE, Basis, basis_of, recentred
+from qhreg.basis import CHOLESKY_SAFE, Basis, basis_of, recentred, rescaled
 from qhreg.exceptions import DataError
 from qhreg.likelihood import ArrayRows
 from qhreg.local import local_fit
 from qhreg.newton import Curvature, newton
 from qhreg.problem import Problem, Task
 
-__all__ = ["Setup", "narrowed_start", "require_finite", "rows_of", "set_up"]
+__all__ = ["Setup", "narrowed_start", "require_finite", "rows_of", "sampled", "set_up"]
 
 FloatArray = npt.NDArray[np.float64]
 
-MAX_AMPLIFICATION = 1e4
-"""Amplification of rounding beyond which residuals are taken from a better centre."""
-
-SUSPECT_SPREAD = 20.0
+SUSPECT_SPREAD = 100.0
 """Largest over median residual below which no outlier can have spoiled least squares."""
+
+SPOILED = 1e-3
+"""Median regression with residuals below this share of least squares' shows that it was spoiled."""
 
 SMALL_SIZE = 150_000
 """Elements of [X, y] up to which the data are worked on whole, in an orthonormal copy."""
@@ -221,6 +221,8 @@ class Setup:
         Case weights of the rows, zero ones dropped.
     start : (ndarray, float)
         Where to start.
+    kurtosis : float
+        Of the least-squares residuals of the rows in `start`'s sample.
     options : dict
         Options for Newton's method from there.
     """
@@ -231,6 +233,7 @@ class Setup:
     scale: float
     weights: FloatArray | None
     start: tuple[FloatArray, float]
+    kurtosis: float
     options: dict[str, Any]
 
 
@@ -265,7 +268,8 @@ def _set_up_large(rows: ArrayRows, task: Task, scale: float) -> Setup:
     options: dict[str, Any] = {"reuse_hessian": True}
     if curvature is not None and width == task.kappa and not degenerate:
         options["curvature"] = _scaled(curvature, n / weight)
-    return Setup(basis, problem, task, scale, rows.weights, start, options)
+    flatness = _kurtosis(design[:, -1])
+    return Setup(basis, problem, task, scale, rows.weights, start, flatness, options)
 
 
 def set_up(rows: ArrayRows, task: Task) -> Setup:
@@ -284,14 +288,8 @@ def set_up(rows: ArrayRows, task: Task) -> Setup:
     basis = basis_of(data.exog, data.endog)
     if not _has_residual(basis, data.endog):
         _reject_perfect_fit(rows, basis, task)
-    setup = _in_memory(basis, data, task, scale)
-    spoiled = task.sigma is not None and _amplification(setup, setup.start[0]) > MAX_AMPLIFICATION
-    if spoiled:  # the scale of the residuals is not what sigma says: let the data tell it first
-        free = replace(task, sigma=None, kappa=1.0, tau=task.tau or 0.5)
-        setup = _recentred(_in_memory(basis, data, free, scale), data)
-        setup = _in_memory(setup.basis, data, task, scale)
-    elif task.sigma is None:
-        setup = _recentred(setup, data)
+        basis = rescaled(basis, task.sigma or 1.0)
+    setup = _in_memory(_well_centred(basis, data), data, task, scale)
     _require_proportion(setup)
     return setup
 
@@ -302,26 +300,38 @@ def _in_memory(basis: Basis, data: _Sample, task: Task, scale: float) -> Setup:
     n = float(data.endog.size if data.weights is None else data.weights.sum())
     problem = Problem(ArrayRows(basis.design, None, data.weights), n, task.kappa, None, theta)
     first = starting_point(basis.design, task.kappa, theta, task.tau)
-    return Setup(basis, problem, task, scale, data.weights, first, {})
+    flatness = _kurtosis(basis.design[:, -1])
+    return Setup(basis, problem, task, scale, data.weights, first, flatness, {})
 
 
-def _amplification(setup: Setup, z: FloatArray) -> float:
-    """Return by how much rounding in the residuals of the basis is amplified in u."""
-    return float(z[-1]) * float(np.median(np.abs(setup.basis.design[:, -1])))
+def _kurtosis(residual: FloatArray) -> float:
+    """Return the fourth moment over the squared second one: 3 for normal, below 2 for U-shaped."""
+    square = residual * residual
+    second = float(square.mean())
+    return float(square @ square) / residual.size / second**2 if second > 0.0 else np.inf
 
 
-def _recentred(setup: Setup, data: _Sample) -> Setup:
-    """Return the problem centred near its solution when least squares is far from it."""
-    size = np.abs(setup.basis.design[:, -1])
-    if float(size.max()) < SUSPECT_SPREAD * float(np.median(size)):
-        return setup
+def sampled(rows: ArrayRows, count: int) -> ArrayRows:
+    """Return a random sample of the rows, the same for the same data."""
+    chosen = np.sort(np.random.default_rng(1).integers(0, rows.n_rows, count))
+    data = _take(rows, chosen)
+    return ArrayRows(data.exog, data.endog, data.weights)
+
+
+def _well_centred(basis: Basis, data: _Sample) -> Basis:
+    """Return the basis centred near the median regression when least squares is far from it."""
+    median_task = Task(kappa=0.0, tau=0.5, sigma=None, tau_bounds=(0.25, 0.75))
     for _ in range(4):
-        fit = local_fit(setup.problem, *setup.start, setup.task).fit
-        if _amplification(setup, fit.z) < MAX_AMPLIFICATION:
+        size = np.abs(basis.design[:, -1])
+        if float(size.max()) < SUSPECT_SPREAD * float(np.median(size)):
             break
-        basis = recentred(setup.basis, data.exog, data.endog, fit.z)
-        setup = _in_memory(basis, data, setup.task, setup.scale)
-    return setup
+        setup = _in_memory(basis, data, median_task, 1.0)
+        z = local_fit(setup.problem, *setup.start, median_task).fit.z
+        left = float(np.median(np.abs(basis.design @ z))) / float(z[-1])
+        if left > SPOILED * float(np.median(size)):
+            break
+        basis = recentred(basis, data.exog, data.endog, z)
+    return basis
 
 
 def _require_proportion(setup: Setup) -> None:

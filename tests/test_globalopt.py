@@ -1,0 +1,125 @@
+"""The certificate of global optimality, and the default fit that passes it."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from reference_solvers import brute_joint
+from scipy import stats
+from solver_data import regression, small_sample
+
+from qhreg.exceptions import BoundaryWarning
+from qhreg.globalopt import certify_global
+from qhreg.solver import solve
+
+
+def two_peaks(n: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    """Return a constant and a response with two peaks and outward tails, nearly symmetric."""
+    quantiles = stats.expon.ppf((np.arange(n // 2) + 0.5) / (n // 2))
+    return np.ones((n, 1)), np.concatenate([-1 - 0.3 * quantiles, 1 + 0.4 * quantiles])
+
+
+def test_the_two_peak_sample_has_two_local_maxima_and_the_certificate_finds_the_better():
+    X, y = two_peaks()
+    low = solve(X, y, kappa=0.3, start=solve(X, y, kappa=0.3, tau=0.1), search=False)
+    high = solve(X, y, kappa=0.3, start=solve(X, y, kappa=0.3, tau=0.9), search=False)
+    assert low.converged
+    assert high.converged
+    assert low.tau < 0.25
+    assert high.tau > 0.75
+    assert high.loglike > low.loglike + 3.0
+    missed = certify_global(X, y, low)
+    assert not missed.holds
+    assert missed.better.tau == pytest.approx(high.tau, abs=1e-6)
+    assert missed.better.loglike == pytest.approx(high.loglike, abs=1e-8)
+    assert "NOT the global maximum" in str(missed)
+
+
+def test_a_local_method_alone_misses_it_and_the_default_fit_does_not():
+    X, y = two_peaks()
+    assert solve(X, y, kappa=0.3, search=False).tau < 0.25
+    default = solve(X, y, kappa=0.3)
+    assert default.searched
+    assert default.tau > 0.75
+    certificate = certify_global(X, y, default)
+    assert certificate.holds
+    assert "Global maximum proved" in str(certificate)
+    assert "Global maximum proved" in certificate._repr_html_()
+
+
+@pytest.mark.parametrize("n", [600, 20_000])
+def test_larger_samples_with_two_peaks_are_searched_through_a_sample(n):
+    rng = np.random.default_rng(n)
+    X = np.column_stack([np.ones(n), rng.standard_normal(n)])
+    left = rng.random(n) < 0.5
+    noise = np.where(left, -1 - 0.3 * rng.exponential(size=n), 1 + 0.4 * rng.exponential(size=n))
+    y = X @ [1.0, 2.0] + noise
+    assert certify_global(X, y, solve(X, y, kappa=0.3)).holds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(10))
+def test_the_default_fit_is_the_certified_optimum_of_two_thousand_small_samples(block):
+    for seed in range(200 * block, 200 * (block + 1)):
+        X, y, options = small_sample(seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BoundaryWarning)
+            fit = solve(X, y, **options)
+        assert fit.converged, seed
+        certificate = certify_global(X, y, fit, sigma=options["sigma"])
+        assert certificate.holds, (seed, str(certificate))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_the_bounds_hold_against_a_scan_of_conic_fits(seed):
+    X, y = regression(40, 2, seed)
+    reference = brute_joint(X, y, 1.0)
+    certificate = certify_global(X, y, solve(X, y, tau_bounds=(0.02, 0.98)), tau_bounds=(0.02, 0.98))
+    assert certificate.holds
+    assert certificate.lower_bound >= -reference.value - 1e-7
+    assert certificate.upper_bound >= -reference.value
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.05, 1.0, 10.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_no_tau_on_a_fine_grid_beats_the_upper_bound(kappa, weighted):
+    X, y = regression(70, 2, seed=5)
+    w = np.random.default_rng(0).integers(1, 4, 70).astype(float) if weighted else None
+    certificate = certify_global(X, y, solve(X, y, kappa=kappa, weights=w), weights=w)
+    assert certificate.holds
+    assert certificate.gap <= 1e-6
+    profile = [solve(X, y, kappa=kappa, tau=t, weights=w).loglike for t in np.linspace(0.01, 0.99, 99)]
+    assert max(profile) <= certificate.upper_bound
+
+
+def test_the_nodes_are_profile_points_with_bounds_above_them():
+    X, y = regression(100, 2, seed=5)
+    certificate = certify_global(X, y, solve(X, y))
+    assert (np.diff(certificate.nodes_tau) > 0).all()
+    assert (certificate.nodes_bound >= certificate.nodes_loglike - 1e-9).all()
+    for tau, loglike in zip(certificate.nodes_tau, certificate.nodes_loglike, strict=True):
+        assert solve(X, y, tau=float(tau)).loglike == pytest.approx(loglike, abs=1e-7)
+
+
+def test_too_few_fits_leave_the_matter_undecided_and_say_so():
+    X, y = regression(100, 2, seed=5)
+    certificate = certify_global(X, y, solve(X, y), max_fits=2)
+    assert not certificate.holds
+    assert certificate.better is None
+    assert certificate.gap > 1e-6
+    assert "Not decided" in str(certificate)
+
+
+def test_a_fixed_sigma_is_certified_too():
+    X, y = regression(100, 2, seed=5)
+    assert certify_global(X, y, solve(X, y, sigma=1.0), sigma=1.0).holds
+
+
+def test_large_data_are_certified_without_a_copy():
+    X, y = regression(60_000, 4, seed=5)
+    certificate = certify_global(X, y, solve(X, y))
+    assert certificate.holds
+    assert certificate.n_fits <= 20

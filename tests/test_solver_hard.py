@@ -1,0 +1,233 @@
+"""Bad and hard input: a clear error, a warning, or a proved fit. Nothing else."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from solver_data import hard_case, regression
+
+from qhreg.exceptions import (
+    BoundaryWarning,
+    ConvergenceWarning,
+    DataError,
+    DomainError,
+    QhregError,
+    RankWarning,
+)
+from qhreg.solver import solve
+
+
+def quiet(X, y, *ignored, **options):
+    with warnings.catch_warnings():
+        for category in ignored:
+            warnings.simplefilter("ignore", category)
+        return solve(X, y, **options)
+
+
+@pytest.mark.parametrize("n", [200, 60_000])
+def test_dependent_columns_give_the_shortest_coefficients_and_are_named(n):
+    X, y = regression(n, 3, seed=1)
+    X = np.column_stack([X, 2.0 * X[:, 1] - X[:, 0], np.ones(n)])
+    with pytest.warns(RankWarning, match="column\\(s\\) d, e are linear combinations"):
+        fit = solve(X, y, names=["a", "b", "c", "d", "e"])
+    full = solve(X[:, :3], y)
+    assert fit.rank == 3
+    assert fit.dependent == (3, 4)
+    assert fit.value == pytest.approx(full.value, abs=1e-7)
+    np.testing.assert_allclose(X @ fit.beta, X[:, :3] @ full.beta, atol=1e-6)
+    shortest = np.linalg.pinv(X[:500]) @ (X[:500] @ fit.beta)
+    np.testing.assert_allclose(fit.beta, shortest, atol=1e-8)
+
+
+def test_a_column_that_is_constant_in_the_sample_only_is_not_dependent():
+    X, y = regression(60_000, 3, seed=1)
+    rare = np.zeros(60_000)
+    rare[123] = 1.0
+    fit = solve(np.column_stack([X, rare]), y)
+    assert fit.converged
+    assert fit.rank == 4
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_no_more_rows_than_columns_is_an_error_with_sigma_free(n):
+    X, y = regression(n, 3, seed=1)
+    with pytest.raises(DataError, match=f"{n} rows for {n} independent columns"):
+        quiet(X, y, RankWarning)
+
+
+@pytest.mark.parametrize("n", [50, 60_000])
+def test_a_perfect_fit_is_an_error_with_sigma_free_and_none_with_sigma_fixed(n):
+    X, _ = regression(n, 3, seed=1)
+    y = X @ [1.0, 2.0, 3.0]
+    with pytest.raises(DataError, match="fit endog exactly"):
+        solve(X, y)
+    with pytest.raises(DataError, match="fit endog exactly"):
+        solve(X, np.full(n, 7.0))
+    fit = solve(X, y, sigma=1.0)
+    np.testing.assert_allclose(fit.beta, [1.0, 2.0, 3.0], atol=1e-8)
+    assert fit.tau == pytest.approx(0.5, abs=1e-6)
+
+
+@pytest.mark.parametrize(("sign", "bound"), [(1.0, 0.999), (-1.0, 0.001)])
+@pytest.mark.parametrize("kappa", [0.0, 0.05, 1.0])
+def test_one_sided_noise_ends_at_the_bound_with_a_warning(sign, bound, kappa):
+    rng = np.random.default_rng(3)
+    X = np.column_stack([np.ones(200), rng.standard_normal(200)])
+    y = X @ [1.0, 2.0] + sign * rng.exponential(size=200)
+    with pytest.warns(BoundaryWarning, match="tau ended on its bound"):
+        fit = solve(X, y, kappa=kappa)
+    assert fit.tau == bound
+    assert fit.tau_at_bound
+    assert fit.converged
+    assert np.isfinite(fit.value)
+    np.testing.assert_allclose(fit.beta, [1.0, 2.0], atol=0.1)
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.05, 1.0])
+@pytest.mark.parametrize("n", [200, 60_000])
+def test_one_far_outlier_costs_no_digits_of_the_others(n, kappa):
+    X, y = regression(n, 3, seed=4)
+    near, far = y.copy(), y.copy()
+    near[7], far[7] = 1e4, 1e15
+    options = {"kappa": kappa, "tau": 0.4, "sigma": 2.0}
+    fit, expected = solve(X, far, **options), solve(X, near, **options)
+    # beyond the zone the slope does not depend on the distance, so neither do the coefficients
+    np.testing.assert_allclose(fit.beta, expected.beta, atol=1e-9)
+
+
+def test_one_far_outlier_with_everything_estimated_converges():
+    X, y = regression(300, 3, seed=4)
+    y[7] = 1e15
+    fit = quiet(X, y, BoundaryWarning)
+    assert fit.converged
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200, 1e-30, 1e30])
+@pytest.mark.parametrize("kappa", [0.0, 0.05, 1.0])
+@pytest.mark.parametrize("n", [200, 60_000])
+def test_units_near_the_ends_of_the_float_range_change_units_only(n, kappa, unit):
+    X, y = regression(n, 3, seed=6)
+    fit, plain = solve(X, unit * y, kappa=kappa), solve(X, y, kappa=kappa)
+    assert fit.converged
+    assert fit.tau == pytest.approx(plain.tau, abs=1e-7)
+    assert fit.value == pytest.approx(plain.value + n * np.log(unit), rel=1e-9)
+    np.testing.assert_allclose(fit.beta / unit, plain.beta, atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [300, 60_000])
+def test_raw_regressors_do_not_hurt(n):
+    rng = np.random.default_rng(8)
+    year, income = rng.integers(1990, 2020, n).astype(float), rng.lognormal(10.5, 0.6, n)
+    t, s = (year - 2005) / 10, (income - 4e4) / 2e4
+    good = np.column_stack([np.ones(n), t, t**2, s, s**2])
+    raw = np.column_stack([np.ones(n), year, year**2, income, income**2])
+    y = good @ [1.0, 0.3, -0.2, 0.5, 0.1] + rng.laplace(size=n)
+    fit, expected = solve(raw, y), solve(good, y)
+    assert fit.converged
+    assert fit.value == pytest.approx(expected.value, abs=1e-6)
+    np.testing.assert_allclose(raw @ fit.beta, good @ expected.beta, atol=1e-5)
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.05, 1.0])
+def test_ties_are_no_trouble(kappa):
+    rng = np.random.default_rng(9)
+    X = np.column_stack([np.ones(400), rng.integers(0, 3, 400)])
+    for y in [
+        rng.integers(0, 4, 400).astype(float),
+        np.where(rng.random(400) < 0.5, 0.0, rng.exponential(size=400)),
+        np.where(rng.random(400) < 0.9, 0.0, rng.standard_normal(400)),
+    ]:
+        assert quiet(X, y, BoundaryWarning, kappa=kappa).converged
+        assert solve(X, y, kappa=kappa, tau=0.3).converged
+
+
+@pytest.mark.parametrize("n", [100, 60_000])
+def test_missing_and_infinite_values_are_counted_and_located(n):
+    X, y = regression(n, 3, seed=1)
+    bad = X.copy()
+    bad[5, 2] = np.nan
+    bad[6, 1] = np.inf
+    with pytest.raises(DataError, match="exog contains 2 NaN or infinite values in column\\(s\\) 1, 2"):
+        solve(bad, y)
+    y[[1, 4, 9]] = np.nan
+    with pytest.raises(DataError, match="endog contains 3 NaN or infinite values"):
+        solve(X, y)
+    with pytest.raises(DataError, match="weights contains 1 NaN"):
+        solve(X, y, weights=np.append(np.ones(n - 1), np.nan))
+    with pytest.raises(DataError, match="offset contains 1 NaN"):
+        solve(X, y, offset=np.append(np.ones(n - 1), np.inf))
+
+
+def test_zero_weights_drop_rows_and_negative_ones_are_an_error():
+    X, y = regression(100, 2, seed=1)
+    w = np.ones(100)
+    w[:30] = 0.0
+    y[:30] = 1e9
+    fit = solve(X, y, weights=w)
+    assert fit.value == pytest.approx(solve(X[30:], y[30:]).value, abs=1e-9)
+    with pytest.raises(DataError, match="1 below zero"):
+        solve(X, y, weights=np.append(np.ones(99), -1.0))
+    with pytest.raises(DataError, match="all weights are zero"):
+        solve(X, y, weights=np.zeros(100))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tau": 1.5}, "tau must satisfy 0 < tau < 1, got 1.5"),
+        ({"kappa": -1.0}, "kappa must satisfy 0 <= kappa < inf, got -1.0"),
+        ({"kappa": np.nan}, "kappa must satisfy"),
+        ({"sigma": 0.0}, "sigma must satisfy 0 < sigma < inf, got 0.0"),
+        ({"tau_bounds": (0.5, 0.2)}, "tau_bounds must satisfy 0 < lower < upper < 1"),
+        ({"method": "bfgs"}, "method must be 'newton' or 'lbfgs', got 'bfgs'"),
+    ],
+)
+def test_options_out_of_range_are_named(options, message):
+    X, y = regression(50, 2, seed=1)
+    with pytest.raises(DomainError, match=message):
+        solve(X, y, **options)
+
+
+def test_wrong_shapes_are_named():
+    X, y = regression(50, 2, seed=1)
+    with pytest.raises(DataError, match="exog must be a matrix"):
+        solve(y, y)
+    with pytest.raises(DataError, match=r"endog must have shape \(50,\)"):
+        solve(X, y[:49])
+    with pytest.raises(DataError, match=r"weights must have shape \(50,\), got \(3,\)"):
+        solve(X, y, weights=np.ones(3))
+    with pytest.raises(DataError, match="start has 2 coefficients, exog has 1 columns"):
+        solve(X[:, :1], y, start=solve(X, y))
+
+
+def test_a_fixed_sigma_out_of_all_proportion_is_an_error():
+    X, y = regression(100, 2, seed=1)
+    with pytest.raises(DataError, match="sigma is fixed at 1 but the residuals are about"):
+        solve(X, 1e100 * y, sigma=1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(10))
+def test_two_thousand_hostile_fits_are_proved_or_say_why_not(block):
+    unproved = 0
+    for seed in range(200 * block, 200 * (block + 1)):
+        X, y, options = hard_case(seed)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                fit = solve(X, y, **options)
+            except QhregError:
+                continue
+        kinds = {w.category for w in caught}
+        assert kinds <= {RankWarning, BoundaryWarning, ConvergenceWarning}, (seed, kinds)
+        numbers = [*fit.beta, fit.sigma, fit.tau, fit.value]
+        assert np.isfinite(numbers).all(), seed
+        assert fit.sigma > 0, seed
+        if fit.converged:
+            assert fit.gap <= 1e-8 * fit.n + 1e-12 * abs(fit.value), seed
+        else:
+            assert ConvergenceWarning in kinds, seed
+            unproved += 1
+    assert unproved <= 2  # of 200; each with a warning that says so
