@@ -69,13 +69,14 @@ def _slope_into(r: Any, tau: Any, kappa: Any, out: FloatArray) -> FloatArray:
     return zone_part(_divide_by_width(r, kappa, out), tau, 1.0, out=out)
 
 
-def _loss_into(r: Any, psi: FloatArray, kappa: Any, out: FloatArray) -> FloatArray:
+def _loss_into(r: Any, psi: FloatArray, kappa: Any, out: FloatArray) -> None:
     """Write rho = psi (r - kappa psi / 2) (QH-3) into out; no overflow, as kappa |psi| <= |r|."""
     if np.ndim(kappa) == 0 and kappa == 0.0:  # two passes over the data fewer
-        return np.multiply(r, psi, out=out)
+        np.multiply(r, psi, out=out)
+        return
     np.multiply(psi, -0.5 * kappa, out=out)
     np.add(out, r, out=out)
-    return np.multiply(out, psi, out=out)
+    np.multiply(out, psi, out=out)
 
 
 def _arguments(r: Any, tau: Any, kappa: Any) -> tuple[FloatArray, Any, Any, tuple[int, ...]]:
