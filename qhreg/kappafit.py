@@ -1,0 +1,399 @@
+r"""The fit with the Huber width estimated too, by an outer profile over kappa.
+
+The likelihood at its maximum over (beta, sigma, tau) is a function of kappa on
+:math:`[0, \infty]`. Its left end is the asymmetric Laplace law; its right end, when sigma is
+estimated, the normal law, which all tau share:
+
+.. math::
+
+    \ell(\infty) = -\frac n2 \Big(1 + \log\big(2\pi\,\mathrm{RSS}/n\big)\Big).
+
+Both ends are candidates. There is a third limit: with no residual beyond the zone on the light side, say
+the right one, only :math:`\kappa\sigma^2` and :math:`\kappa\tau\sigma` matter, the variance of the
+core and where its left tail begins, so that the profile stays level while kappa grows and tau and
+sigma fall as :math:`1/\sqrt\kappa`.
+
+The profile can have several maxima, so that a coarse grid comes first; each of its peaks is then
+refined by Brent's method in :math:`\log(\kappa + 0.01)`, which is even in the relative change of
+large widths and reaches zero.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import optimize
+
+from qhreg.exceptions import BoundaryWarning, DataError
+from qhreg.normalizer import log_normalizer_derivatives
+from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
+
+__all__ = ["KappaSolution", "gaussian_loglike", "solve_kappa"]
+
+FloatArray = npt.NDArray[np.float64]
+
+GRID = (0.0, 0.05, 0.15, 0.4, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+"""Widths at which the profile is evaluated first; more follow while it still rises."""
+
+GROWTH = 4.0
+"""Factor between the widths beyond the grid."""
+
+LARGEST = 1e8
+"""No wider zone is tried: it would need residuals beyond 5000 standard deviations."""
+
+SHIFT = 0.01
+"""The profile is refined in log(kappa + SHIFT)."""
+
+PEAK_MARGIN = 3.0
+"""Peaks of the grid this far below the highest are not refined."""
+
+SEVERAL_BASINS = 500.0
+"""Sum of the weights up to which the likelihood is expected to have several basins in tau."""
+
+ROUNDS = 2
+"""How often the refinement starts again around a better fit found in another basin."""
+
+TOLERANCE = 1e-8
+"""Log-likelihood that the refinement may leave."""
+
+
+@dataclass(frozen=True)
+class KappaSolution:
+    """A fit with estimated Huber width.
+
+    Attributes
+    ----------
+    kappa : float
+        The estimate: 0 for the asymmetric Laplace limit, inf for the normal one; in the one-sided
+        limit the least width that attains the maximum.
+    solution : Solution
+        The fit at `kappa`. In the normal limit, a fit at a finite width whose log-likelihood equals
+        the limit's to 1e-9; tau, which then has no influence, is 1/2 unless it was fixed.
+    limit : {"laplace", "gaussian", "one-sided"} or None
+        The limiting law at which the estimate lies, if any. "one-sided": normal on the light side,
+        and wider zones fit equally well.
+    loglike : float
+        The log-likelihood, that of the limit in the normal case.
+    gaussian_loglike : float
+        The log-likelihood of the normal limit; -inf when sigma is fixed.
+    kappas, loglikes : ndarray, shape (m,)
+        The profile where it was evaluated, in increasing order of kappa.
+    n_fits : int
+        Number of fits.
+    """
+
+    kappa: float
+    solution: Solution
+    limit: str | None
+    loglike: float
+    gaussian_loglike: float
+    kappas: FloatArray
+    loglikes: FloatArray
+    n_fits: int
+
+
+class _Profile:
+    """The profile over kappa: warm-started fits, each width evaluated once.
+
+    In small samples the likelihood has several basins in tau, and neighbouring widths may have been
+    fitted in different ones: there a fit is started from both neighbours.
+    """
+
+    def __init__(self, fit: Callable[..., Solution], start: Solution | None) -> None:
+        self._fit = fit
+        self._start = start
+        self.fits: dict[float, Solution] = {}
+        self.n_fits = 0
+
+    def __call__(self, kappa: float) -> float:
+        if kappa not in self.fits:
+            for start in self._starts(kappa):
+                self.add(self._fit(kappa=kappa, start=start, search=False))
+        return self.fits[kappa].loglike
+
+    def add(self, fit: Solution) -> None:
+        """Keep a fit where it is the best so far at its width."""
+        self.n_fits += 1
+        known = self.fits.get(fit.kappa)
+        if known is None or fit.loglike > known.loglike:
+            self.fits[fit.kappa] = fit
+
+    def _starts(self, kappa: float) -> list[Solution | None]:
+        below = [other for other in self.fits if other < kappa]
+        above = [other for other in self.fits if other > kappa]
+        near = [*([max(below)] if below else []), *([min(above)] if above else [])]
+        near.sort(key=lambda other: abs(_coordinate(other) - _coordinate(kappa)))
+        if not near:
+            return [self._start]
+        if self.fits[near[0]].n > SEVERAL_BASINS:
+            near = near[:1]
+        return [self.fits[other] for other in near]
+
+    @property
+    def best(self) -> Solution:
+        """The fit with the highest likelihood."""
+        return max(self.fits.values(), key=lambda fit: fit.loglike)
+
+    def sorted(self) -> tuple[FloatArray, FloatArray]:
+        """Return the widths in increasing order and their log-likelihoods."""
+        kappas = sorted(self.fits)
+        return np.array(kappas), np.array([self.fits[kappa].loglike for kappa in kappas])
+
+
+def _coordinate(kappa: float) -> float:
+    return math.log(kappa + SHIFT)
+
+
+def gaussian_loglike(exog: Any, endog: Any, *, weights: Any = None, offset: Any = None) -> float:
+    """Return the maximum of the normal log-likelihood: the limit of the profile for kappa to infinity.
+
+    Parameters
+    ----------
+    exog : array_like, shape (n, p)
+        Regressors.
+    endog : array_like, shape (n,)
+        Response.
+    weights, offset : array_like, shape (n,), or None
+        Case weights; known part of the location.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.kappafit import gaussian_loglike
+    >>> round(gaussian_loglike(np.ones((4, 1)), np.array([-1.0, 1.0, -1.0, 1.0])), 6)
+    -5.675754
+    """
+    x, y = np.asarray(exog, dtype=np.float64), np.asarray(endog, dtype=np.float64)
+    y = y if offset is None else y - np.asarray(offset, dtype=np.float64)
+    n = float(y.size)
+    if weights is not None:
+        w = np.asarray(weights, dtype=np.float64)
+        n = float(w.sum())
+        root = np.sqrt(w)
+        x, y = x * root[:, None], y * root
+    residual = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
+    return -0.5 * n * (1.0 + math.log(2.0 * math.pi * float(residual @ residual) / n))
+
+
+def _scan(profile: _Profile) -> None:
+    """Evaluate the grid, from its middle outwards, and beyond it while the profile rises."""
+    middle = GRID.index(1.0)
+    for kappa in (*GRID[middle::-1], *GRID[middle + 1 :]):
+        profile(kappa)
+    kappa = GRID[-1]
+    while profile(kappa) >= profile.best.loglike and kappa < LARGEST:
+        if profile.fits[kappa].rows_in_zone >= profile.fits[kappa].n:
+            return
+        kappa *= GROWTH
+        profile(kappa)
+
+
+def _peaks(kappas: FloatArray, loglikes: FloatArray) -> list[tuple[float, float]]:
+    """Return the brackets around the peaks of the profile that can hold the maximum."""
+    padded = np.concatenate([[-np.inf], loglikes, [-np.inf]])
+    high = loglikes >= float(loglikes.max()) - PEAK_MARGIN
+    peaks = np.flatnonzero((loglikes >= padded[:-2]) & (loglikes >= padded[2:]) & high)
+    last = kappas.size - 1
+    return [(float(kappas[max(i - 1, 0)]), float(kappas[min(i + 1, last)])) for i in peaks.tolist()]
+
+
+def _refine(profile: _Profile, low: float, high: float) -> None:
+    """Evaluate the profile by Brent's method on a bracket until it is flat to the tolerance."""
+    n = max(profile.best.n, 1.0)
+
+    def negative(x: float) -> float:
+        return -profile(max(math.exp(x) - SHIFT, 0.0))
+
+    optimize.minimize_scalar(
+        negative,
+        bounds=(_coordinate(low), _coordinate(high)),
+        method="bounded",
+        # The information in log(kappa) is below 1/2 per row.
+        options={"xatol": math.sqrt(TOLERANCE / n), "maxiter": 100},
+    )
+
+
+def _wide_enough(best: Solution, n: float, tau: float) -> float:
+    """Return a width at which the normaliser is the normal one to 1e-9 in the log-likelihood."""
+    kappa = max(best.kappa, 64.0)
+    while kappa < LARGEST:
+        normal = 0.5 * math.log(2.0 * math.pi * kappa)
+        if n * (log_normalizer_derivatives(tau, kappa).value - normal) < 1e-10:
+            break
+        kappa *= 2.0
+    return kappa
+
+
+def solve_kappa(
+    exog: Any,
+    endog: Any,
+    *,
+    tau: float | None = None,
+    sigma: float | None = None,
+    tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
+    weights: Any = None,
+    offset: Any = None,
+    method: str = "newton",
+    start: Solution | None = None,
+    search: bool | None = None,
+    names: Sequence[str] | None = None,
+) -> KappaSolution:
+    """Return the maximum-likelihood fit of (beta, sigma, tau, kappa).
+
+    Parameters
+    ----------
+    exog, endog, tau, sigma, tau_bounds, weights, offset, method, start, names
+        As in :func:`qhreg.solver.solve`.
+    search : bool or None
+        Whether the last fit searches the whole range of tau; None does so up to 500 rows. A better
+        basin found there is followed.
+
+    Returns
+    -------
+    KappaSolution
+        The fit, the profile where it was evaluated, and whether it ended at a limit.
+
+    Warns
+    -----
+    BoundaryWarning
+        The estimate is the Laplace or the normal limit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.distribution import quantile_huber
+    >>> from qhreg.kappafit import solve_kappa
+    >>> y = quantile_huber.ppf((np.arange(600) + 0.5) / 600, 0.3, 2.0)
+    >>> fit = solve_kappa(np.ones((600, 1)), y)
+    >>> bool(abs(fit.kappa - 2.0) < 0.2), fit.limit
+    (True, None)
+    """
+    shared = {"tau_bounds": tau_bounds, "weights": weights, "offset": offset, "method": method}
+
+    def fit(**options: Any) -> Solution:
+        return solve(exog, endog, **{"tau": tau, "sigma": sigma, **shared, **options})
+
+    gaussian = -math.inf
+    if sigma is None:
+        gaussian = gaussian_loglike(exog, endog, weights=weights, offset=offset)
+    # Fits on the way may touch the bounds of tau; only the last one is the user's concern.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        profile = _Profile(fit, start)
+        _scan(profile)
+        for low, high in _peaks(*profile.sorted()):
+            _refine(profile, low, high)
+        if tau is None:
+            _climb(profile, fit, search)
+        best = profile.best
+    if gaussian >= best.loglike - TOLERANCE:
+        return _gaussian_end(profile, fit, best, gaussian, tau)
+    limit = None
+    if best.kappa < 1e-6 and profile(0.0) >= best.loglike - TOLERANCE:
+        limit, best = "laplace", profile.fits[0.0]
+        _warn("kappa ended at 0: the asymmetric Laplace law fits best, no width is supported")
+    elif sigma is None and tau is None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ridge = _ridge(profile, fit, best)
+        if ridge is not None:
+            limit, best = "one-sided", ridge
+            _warn(
+                f"kappa is not determined: no residual lies beyond the zone on the light side, and "
+                f"every width above {best.kappa:.4g} fits equally well"
+            )
+    final = fit(kappa=best.kappa, start=best, search=False, names=names)
+    profile.add(final)
+    best = profile.fits[best.kappa]
+    return KappaSolution(
+        best.kappa, best, limit, best.loglike, gaussian, *profile.sorted(), profile.n_fits
+    )
+
+
+def _climb(profile: _Profile, fit: Callable[..., Solution], search: bool | None) -> None:
+    """Refine around the best fit, search all tau there, and start again from a better basin.
+
+    A fit in a better basin is carried along the grid first: its neighbours were fitted in the other.
+    """
+    for _ in range(ROUNDS):
+        before = profile.best
+        own = _Profile(fit, before)
+        own.add(before)
+        kappas, _ = profile.sorted()
+        near = int(np.searchsorted(kappas, before.kappa))
+        for kappa in kappas[max(near - 2, 0) : near + 3]:
+            own(float(kappa))
+        own(before.kappa * 0.7)
+        own(before.kappa * 1.4 + SHIFT)
+        for low, high in _peaks(*own.sorted()):
+            _refine(own, low, high)
+        if search is not False:
+            own.add(fit(kappa=own.best.kappa, start=own.best, search=search))
+        profile.n_fits += own.n_fits - len(own.fits)
+        for each in own.fits.values():
+            profile.add(each)
+        if profile.best.loglike <= before.loglike + TOLERANCE:
+            return
+
+
+def _along_ridge(fit: Callable[..., Solution], best: Solution, kappa: float) -> Solution:
+    """Return the fit at another width, started where kappa sigma^2 and kappa tau sigma stay the same."""
+    ratio = math.sqrt(best.kappa / kappa)
+    light = min(best.tau, 1.0 - best.tau) * ratio
+    tau = light if best.tau < 0.5 else 1.0 - light
+    start = replace(best, kappa=kappa, sigma=best.sigma * ratio, tau=tau)
+    return fit(kappa=kappa, start=start, search=False)
+
+
+def _ridge(profile: _Profile, fit: Callable[..., Solution], best: Solution) -> Solution | None:
+    """Return the fit of least width on a level ridge of the profile, or None if there is none."""
+    wide = _along_ridge(fit, best, 4.0 * best.kappa)
+    profile.add(wide)
+    top = max(best.loglike, wide.loglike)
+    if wide.loglike < top - TOLERANCE:
+        return None
+    low, high, found = 0.0, best.kappa, best
+    for _ in range(12):
+        middle = 0.25 * high if low == 0.0 else math.sqrt(low * high)
+        trial = _along_ridge(fit, found, middle)
+        profile.add(trial)
+        if trial.loglike >= top - TOLERANCE:
+            high, found = middle, trial
+        else:
+            low = middle
+        if low > 0.9 * high:
+            break
+    return found
+
+
+def _gaussian_end(
+    profile: _Profile,
+    fit: Callable[..., Solution],
+    best: Solution,
+    gaussian: float,
+    tau: float | None,
+) -> KappaSolution:
+    """Return the normal limit, with a fit at a finite width that equals it."""
+    level = 0.5 if tau is None else tau
+    width = _wide_enough(best, best.n, level)
+    wide = fit(kappa=width, tau=level)
+    if not abs(wide.loglike - gaussian) < 1e-6 * max(1.0, abs(gaussian)):
+        raise DataError(
+            f"the normal limit was not reached: log-likelihood {wide.loglike!r} at kappa "
+            f"{width:g} instead of {gaussian!r}"
+        )
+    _warn("kappa ended at infinity: the normal law fits best, and tau has no influence on it")
+    kappas, loglikes = profile.sorted()
+    return KappaSolution(
+        math.inf, wide, "gaussian", gaussian, gaussian, kappas, loglikes, profile.n_fits + 1
+    )
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, BoundaryWarning, stacklevel=3)

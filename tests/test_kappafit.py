@@ -1,0 +1,120 @@
+"""The fit with estimated width: interior maxima and the three limits."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from qhreg.distribution import quantile_huber
+from qhreg.exceptions import BoundaryWarning
+from qhreg.kappafit import gaussian_loglike, solve_kappa
+from qhreg.solver import solve
+
+
+def spread(n, tau, kappa):
+    """Return equally likely quantiles of the law: a sample without sampling error."""
+    return quantile_huber.ppf((np.arange(n) + 0.5) / n, tau, kappa)
+
+
+def design(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.column_stack([np.ones(n), rng.permutation(np.linspace(-2, 2, n))])
+
+
+@pytest.fixture(scope="module")
+def interior():
+    exog = design(1500)
+    endog = exog @ [1.0, 2.0] + 3.0 * spread(1500, 0.35, 2.0)
+    return exog, endog, solve_kappa(exog, endog)
+
+
+def test_estimate_is_near_the_width_the_data_were_made_with(interior):
+    _, _, fit = interior
+    assert fit.limit is None
+    assert_allclose([fit.kappa, fit.solution.tau, fit.solution.sigma], [2.0, 0.35, 3.0], rtol=0.1)
+
+
+def test_no_neighbouring_width_fits_better(interior):
+    exog, endog, fit = interior
+    for factor in (0.5, 0.9, 0.99, 0.999, 1.001, 1.01, 1.1, 2.0, 10.0):
+        other = solve(exog, endog, kappa=fit.kappa * factor, start=fit.solution)
+        assert other.loglike <= fit.loglike + 1e-8
+    assert fit.kappas.size == fit.loglikes.size
+    assert np.all(np.diff(fit.kappas) > 0)
+    assert fit.loglikes.max() == fit.loglike == fit.solution.loglike
+
+
+def test_a_peak_sharper_than_laplace_is_the_asymmetric_laplace_limit():
+    exog = design(1000)
+    noise = spread(1000, 0.4, 0.0)
+    endog = exog @ [1.0, -1.0] + np.sign(noise) * np.abs(noise) ** 1.3
+    with pytest.warns(BoundaryWarning, match="kappa ended at 0"):
+        fit = solve_kappa(exog, endog)
+    assert fit.limit == "laplace"
+    assert fit.kappa == 0.0
+    assert_allclose(fit.loglike, solve(exog, endog, kappa=0.0).loglike, atol=1e-6)
+
+
+def test_light_tails_are_the_normal_limit():
+    exog = design(400)
+    endog = exog @ [1.0, 2.0] + np.linspace(-1, 1, 400)
+    with pytest.warns(BoundaryWarning, match="kappa ended at infinity"):
+        fit = solve_kappa(exog, endog)
+    assert fit.limit == "gaussian"
+    assert math.isinf(fit.kappa)
+    beta, rss = np.linalg.lstsq(exog, endog, rcond=None)[:2]
+    normal = -200 * (1 + math.log(2 * math.pi * rss[0] / 400))
+    assert_allclose([fit.loglike, fit.gaussian_loglike], normal, rtol=1e-12)
+    assert_allclose(fit.solution.beta, beta, atol=1e-6)
+    assert_allclose(fit.solution.sigma**2 * fit.solution.kappa, rss[0] / 400, rtol=1e-6)
+    assert_allclose(fit.solution.loglike, normal, atol=1e-8)
+
+
+def test_a_normal_side_leaves_the_width_undetermined():
+    # The law at kappa = 100 and tau = 0.1: normal to the right for nine standard deviations.
+    exog = design(600)
+    endog = exog @ [1.0, 2.0] + spread(600, 0.1, 100.0)
+    with pytest.warns(BoundaryWarning, match="kappa is not determined"):
+        fit = solve_kappa(exog, endog)
+    assert fit.limit == "one-sided"
+    ratio = 0.5
+    start = replace(fit.solution, sigma=ratio * fit.solution.sigma, tau=ratio * fit.solution.tau)
+    wider = solve(exog, endog, kappa=4.0 * fit.kappa, start=start, search=False)
+    assert abs(wider.loglike - fit.loglike) < 1e-7
+    narrower = solve(exog, endog, kappa=0.5 * fit.kappa, start=fit.solution, search=False)
+    assert narrower.loglike < fit.loglike - 1e-7
+
+
+def test_case_weights_equal_repeated_rows_and_offsets_move_the_location(interior):
+    exog, endog, _ = interior
+    keep = slice(0, 1500, 2)
+    x, y = exog[keep], endog[keep]
+    w = np.random.default_rng(0).integers(1, 3, y.size)
+    repeated = solve_kappa(np.repeat(x, w, axis=0), np.repeat(y, w))
+    weighted = solve_kappa(x, y + 7.0, weights=w, offset=np.full(y.size, 7.0))
+    assert_allclose(weighted.loglike, repeated.loglike, atol=2e-6)
+    assert_allclose(weighted.kappa, repeated.kappa, rtol=1e-3)
+
+
+def test_tau_and_sigma_can_be_fixed(interior):
+    exog, endog, free = interior
+    fit = solve_kappa(exog, endog, tau=0.4, sigma=3.0)
+    assert fit.solution.tau == 0.4
+    assert fit.solution.sigma == 3.0
+    assert fit.gaussian_loglike == -math.inf
+    assert fit.loglike < free.loglike
+    other = solve(exog, endog, kappa=fit.kappa * 1.01, tau=0.4, sigma=3.0)
+    assert other.loglike < fit.loglike
+
+
+def test_normal_likelihood_takes_weights_and_offset():
+    exog, rng = design(50), np.random.default_rng(0)
+    endog = rng.standard_normal(50)
+    w = rng.integers(1, 4, 50)
+    repeated = gaussian_loglike(np.repeat(exog, w, axis=0), np.repeat(endog, w))
+    shifted = gaussian_loglike(
+        exog, endog + 3 * exog[:, 1] ** 2, weights=w, offset=3 * exog[:, 1] ** 2
+    )
+    assert_allclose(shifted, repeated, rtol=1e-12)
