@@ -16,12 +16,14 @@ from qhreg.parameters import Parameters
 from qhreg.solver import Solution, solve
 
 __all__ = [
+    "best_constant",
     "information_criterion",
     "location_level",
     "loglike_obs",
     "null_fit",
     "null_loss",
     "robust_weights",
+    "share_below",
     "starting_values",
     "total_loss",
 ]
@@ -42,12 +44,11 @@ def loglike_obs(observations: Observations, parameters: Parameters) -> FloatArra
     return -value if weights is None else -value * weights
 
 
-def total_loss(observations: Observations, parameters: Parameters) -> float:
-    """Return the sum of w rho(u): the loss without the normalising terms."""
-    beta, sigma, tau, kappa = parameters
-    loss = quantile_huber_loss(observations.residuals(beta) / sigma, tau, kappa)
-    weights = observations.case_weights
-    return float(loss.sum() if weights is None else loss @ weights)
+def total_loss(loglike: float, weight: float, parameters: Parameters) -> float:
+    """Return the sum of w rho(u) from the log-likelihood, which differs by the normalising terms."""
+    _, sigma, tau, kappa = parameters
+    log_c = float(log_normalizer_derivatives(tau, kappa).value)
+    return -loglike - weight * (log_c + math.log(sigma))
 
 
 def location_level(tau: float, kappa: float) -> float:
@@ -113,20 +114,89 @@ def null_fit(observations: Observations, *, kappa: float | None, **fixed: Any) -
     return solve(*data, kappa=kappa, **fixed)
 
 
+def _weighted_quantile(values: FloatArray, level: float, weights: FloatArray | None) -> float:
+    """Return a point with weight at least `level` at or below it, and the rest at or above."""
+    if weights is None:
+        k = min(int(level * values.size), values.size - 1)
+        return float(np.partition(values, k)[k])
+    order = np.argsort(values)
+    below = np.cumsum(weights[order])
+    k = int(np.searchsorted(below, level * below[-1]))
+    return float(values[order[min(k, values.size - 1)]])
+
+
+def best_constant(
+    values: FloatArray, tau: float, kappa: float, weights: FloatArray | None = None
+) -> float:
+    """Return a constant b that minimises the sum of w rho(values - b).
+
+    Newton's method, kept inside a bracket of the root of the derivative, which is monotone.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n,)
+        Values in units of sigma.
+    tau, kappa : float
+        Asymmetry and width.
+    weights : ndarray, shape (n,), or None
+        Weights of the values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.fitstatistics import best_constant
+    >>> best_constant(np.array([0.0, 1.0, 2.0, 3.0, 90.0]), 0.5, 0.0)
+    2.0
+    """
+    if kappa == 0.0:
+        return _weighted_quantile(values, 1.0 - tau, weights)
+    few = values[:: max(1, values.size // 5000)]
+    b = float(np.quantile(few, location_level(tau, kappa)))
+    low, high = float(values.min()), float(values.max())
+    total = float(values.size if weights is None else weights.sum())
+    for _ in range(100):
+        slope, bend = _slope_and_bend(values - b, tau, kappa, weights)
+        if slope**2 <= 1e-12 * total * kappa * bend:  # what a Newton step would gain
+            break
+        low, high = (b, high) if slope > 0.0 else (low, b)
+        moved = b + slope / bend if bend > 0.0 else math.inf
+        b = moved if low < moved < high else 0.5 * (low + high)
+    return b
+
+
+def _slope_and_bend(
+    u: FloatArray, tau: float, kappa: float, weights: FloatArray | None
+) -> tuple[float, float]:
+    """Return kappa times the sum of w psi(u), and the weight in the zone."""
+    inside = zone_part(u, tau, kappa)
+    in_zone = inside == u
+    if weights is None:
+        return float(inside.sum()), float(np.count_nonzero(in_zone))
+    return float(inside @ weights), float(in_zone @ weights)
+
+
 def null_loss(observations: Observations, parameters: Parameters) -> float:
-    """Return the smallest total loss of a constant at the same sigma, tau and kappa."""
+    """Return the smallest sum of w rho over constants, at the same sigma, tau and kappa."""
     _, sigma, tau, kappa = parameters
-    fit = null_fit(observations, kappa=kappa, tau=tau, sigma=sigma)
-    return total_loss(
-        Observations(
-            _ones(observations),
-            observations.endog,
-            observations.offset,
-            observations.freq_weights,
-            observations.weights,
-        ),
-        Parameters(fit.beta, sigma, tau, kappa),
-    )
+    values = observations.endog
+    if observations.offset is not None:
+        values = values - observations.offset
+    values = values / sigma
+    weights = observations.case_weights
+    values -= best_constant(values, tau, kappa, weights)
+    loss = quantile_huber_loss(values, tau, kappa)
+    return float(loss.sum() if weights is None else loss @ weights)
+
+
+def share_below(observations: Observations, beta: FloatArray) -> float:
+    """Return the share of the weight that lies below the location, in one pass over row blocks."""
+    below = total = 0.0
+    for part in observations.blocks():
+        negative = part.residuals(beta) < 0.0
+        weights = part.case_weights
+        below += float(np.count_nonzero(negative) if weights is None else negative @ weights)
+        total += float(negative.size if weights is None else weights.sum())
+    return below / total
 
 
 def starting_values(observations: Observations, kappa: float, tau: float | None) -> Parameters:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ __all__ = ["Observations", "find_constant"]
 FloatArray = npt.NDArray[np.float64]
 
 _BLOCK_ROWS = 65536
+_BLOCK_BYTES = 2**20
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,15 @@ class Observations:
         if self.freq_weights is None:
             return float(self.endog.shape[0])
         return float(self.freq_weights.sum())
+
+    def blocks(self) -> Iterator[Observations]:
+        """Iterate over blocks of rows that fit in cache; views, nothing is copied."""
+        step = max(256, _BLOCK_BYTES // (8 * max(self.exog.shape[1], 1)))
+        extras = (self.offset, self.freq_weights, self.weights)
+        for start in range(0, self.endog.shape[0], step):
+            rows = slice(start, start + step)
+            part = (None if extra is None else extra[rows] for extra in extras)
+            yield Observations(self.exog[rows], self.endog[rows], *part)
 
     def location(self, beta: FloatArray) -> FloatArray:
         """Return x'beta plus the offset."""

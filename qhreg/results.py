@@ -27,6 +27,7 @@ from qhreg.fitstatistics import (
     null_fit,
     null_loss,
     robust_weights,
+    share_below,
     total_loss,
 )
 from qhreg.formulas import SPEC_NAME, design_matrix
@@ -155,8 +156,7 @@ class QuantileHuberResults(_Base):  # type: ignore[misc]
     @cached_property
     def share_below(self) -> float:
         """Share of the observations below the fitted line, weights included."""
-        below = self.resid < 0.0
-        return float(np.average(below, weights=self._observations.case_weights))
+        return share_below(self._observations, self.solution.beta)
 
     @cached_property
     def certificate(self) -> BiconvexityCertificate:
@@ -498,8 +498,8 @@ class QuantileHuberResults(_Base):  # type: ignore[misc]
     @cached_property
     def prsquared(self) -> float:
         """R1 of Koenker and Machado, as in QuantReg: one minus the ratio of the losses."""
-        obs, parameters = self._observations, self.parameters
-        return 1.0 - total_loss(obs, parameters) / null_loss(obs, parameters)
+        loss = total_loss(self.llf, self.solution.n, self.parameters)
+        return 1.0 - loss / null_loss(self._observations, self.parameters)
 
     # ------------------------------------------------------------------ tests
 

@@ -13,6 +13,9 @@ from statsmodels.iolib.summary2 import summary_col
 import qhreg.formula.api as qhf
 from qhreg import QuantileHuberMLE, quantile_huber
 from qhreg.exceptions import BoundaryWarning, DomainError
+from qhreg.fitstatistics import best_constant
+from qhreg.loss import quantile_huber_loss
+from qhreg.solver import solve
 
 FRAME = skewed_frame()
 
@@ -238,6 +241,20 @@ def test_pseudo_r_squared_is_that_of_quantreg_at_kappa_0_and_of_ols_for_normal_n
     assert normal.pseudo_rsquared("mcf") == pytest.approx(1 - normal.llf / normal.llnull)
     with pytest.raises(DomainError, match="kind"):
         normal.pseudo_rsquared("adj")
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.01, 1.0, 30.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_best_constant_is_the_fit_of_a_constant(kappa, weighted):
+    rng = np.random.default_rng(7)
+    for tau in (0.05, 0.4, 0.9):
+        values = rng.standard_t(2, size=200) * rng.choice([0.1, 5.0]) + 3.0
+        weights = rng.integers(0, 3, 200).astype(float) if weighted else None
+        b = best_constant(values, tau, kappa, weights)
+        found = solve(np.ones((200, 1)), values, kappa=kappa, tau=tau, sigma=1.0, weights=weights)
+        w = np.ones(200) if weights is None else weights
+        loss, least = (w @ quantile_huber_loss(values - c, tau, kappa) for c in (b, *found.beta))
+        assert loss == pytest.approx(least, rel=1e-10)
 
 
 # --- the level of the location ----------------------------------------------------------------------
