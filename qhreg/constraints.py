@@ -75,7 +75,7 @@ def linear_constraint(matrix: Any, values: Any, space: ParameterSpace) -> Constr
     >>> from qhreg.constraints import linear_constraint
     >>> from qhreg.parameters import ParameterSpace
     >>> made = linear_constraint([[1, 1, 0, 0]], [2], ParameterSpace(2, kappa=1.0))
-    >>> made.shift.tolist(), made.transform.shape
+    >>> made.shift.round(6).tolist(), made.transform.shape
     ([1.0, 1.0], (2, 1))
     """
     matrix = np.atleast_2d(np.asarray(matrix, dtype=np.float64))

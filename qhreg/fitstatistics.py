@@ -58,7 +58,7 @@ def location_level(tau: float, kappa: float) -> float:
     --------
     >>> from qhreg.fitstatistics import location_level
     >>> round(location_level(0.9, 0.0), 4), round(location_level(0.9, 1.0), 4)
-    (0.1, 0.1319)
+    (0.1, 0.1324)
     """
     left, right = half_normalizer(tau, kappa), half_normalizer(1.0 - tau, kappa)
     return float(left / (left + right))

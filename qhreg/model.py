@@ -2,8 +2,8 @@ r"""Quantile Huber regression with estimated asymmetry, as a statsmodels model."
 
 from __future__ import annotations
 
-import difflib
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +14,8 @@ from statsmodels.base.model import GenericLikelihoodModel, LikelihoodModel
 
 from qhreg.alignment import RowSource, numeric_vector, to_pandas
 from qhreg.constraints import linear_constraint
-from qhreg.covariance import Point, expected_information, observed_hessian, score_obs
 from qhreg.domain import check_kappa, check_sigma, check_tau
 from qhreg.exceptions import ConvergenceWarning, DataError, DomainError
-from qhreg.fitstatistics import loglike_obs, starting_values
 from qhreg.formulas import (
     SPEC_NAME,
     dump_spec,
@@ -27,8 +25,22 @@ from qhreg.formulas import (
     load_spec,
 )
 from qhreg.kappafit import solve_kappa
+from qhreg.model_input import (
+    KEYWORDS,
+    ROW_EXTRAS,
+    as_table,
+    bounds,
+    check_design,
+    default_names,
+    formula_extras,
+    has_mask,
+    match_extras,
+    number,
+    reject_unknown,
+)
+from qhreg.model_likelihood import LikelihoodMethods
 from qhreg.observations import Observations, find_constant
-from qhreg.parameters import EXTRA_NAMES, Parameters, ParameterSpace
+from qhreg.parameters import EXTRA_NAMES, ParameterSpace
 from qhreg.prediction import predict
 from qhreg.results import (
     QuantileHuberResults,
@@ -44,11 +56,8 @@ FloatArray = npt.NDArray[np.float64]
 # statsmodels carries no types, and mypy forbids a base class without one.
 _Base: Any = GenericLikelihoodModel
 
-_ROW_EXTRAS = ("freq_weights", "weights", "offset")
-_FORMULA_KEYS = ("formula", "missing_idx", SPEC_NAME)
 
-
-class QuantileHuberMLE(_Base):  # type: ignore[misc]
+class QuantileHuberMLE(LikelihoodMethods, _Base):  # type: ignore[misc]
     r"""Linear regression with the quantile Huber likelihood.
 
     .. math::
@@ -105,7 +114,7 @@ class QuantileHuberMLE(_Base):  # type: ignore[misc]
     >>> fit.params.round(3).to_dict()
     {'Intercept': 71.161, 'income': 0.604, 'sigma': 33.107, 'tau': 0.347}
     >>> round(fit.quantile_level, 3)
-    0.632
+    0.623
     """
 
     _formula_max_endog = 1
@@ -126,34 +135,34 @@ class QuantileHuberMLE(_Base):  # type: ignore[misc]
         hasconst: bool | None = None,
         **kwargs: Any,
     ) -> None:
-        _reject_unknown(kwargs)
+        reject_unknown(kwargs)
         if missing not in ("none", "drop", "raise"):
             raise DataError(f"missing must be 'none', 'drop' or 'raise', got {missing!r}")
-        self.kappa = None if kappa is None else _number("kappa", kappa, check_kappa)
-        self.tau = None if tau is None else _number("tau", tau, check_tau)
-        self.sigma = None if sigma is None else _number("sigma", sigma, check_sigma)
-        self.tau_bounds = _bounds(tau_bounds)
+        self.kappa = None if kappa is None else number("kappa", kappa, check_kappa)
+        self.tau = None if tau is None else number("tau", tau, check_tau)
+        self.sigma = None if sigma is None else number("sigma", sigma, check_sigma)
+        self.tau_bounds = bounds(tau_bounds)
         if exog is None:
             raise DataError("exog is None: pass at least a column of ones for a constant")
-        endog, exog = _as_table(endog), _as_table(exog)
+        endog, exog = as_table(endog), as_table(exog)
         given = {"freq_weights": freq_weights, "weights": weights, "offset": offset}
         extras = given
         if "missing_idx" not in kwargs:
-            extras = _match_extras(endog, exog, given)
+            extras = match_extras(endog, exog, given)
         extras = {name: values for name, values in extras.items() if values is not None}
         n_given = len(endog)
         self.weights = self.offset = None
         LikelihoodModel.__init__(
             self, endog, exog, missing=missing, hasconst=hasconst, **extras, **kwargs
         )
-        self.nobs_given = int(kwargs["missing_idx"].size) if _has_mask(kwargs) else n_given
+        self.nobs_given = int(kwargs["missing_idx"].size) if has_mask(kwargs) else n_given
         self._init_keys = ["kappa", "tau", "sigma", "tau_bounds", *extras]
         if hasconst is not None:
             self.hasconst = hasconst
             self._init_keys.append("hasconst")
         for key in ("missing_idx", SPEC_NAME):
             self.__dict__.pop(key, None)
-        self._data_attr.extend(_ROW_EXTRAS)
+        self._data_attr.extend(ROW_EXTRAS)
         self._offset_name: str | None = None
         self._namespace: Any = {}
         self._check_rows()
@@ -170,17 +179,17 @@ class QuantileHuberMLE(_Base):  # type: ignore[misc]
         """Return the data holder of statsmodels, with the constant found without an SVD."""
         # hasconst=False: no search for a constant by the base class
         data = super()._handle_data(endog, exog, missing, False, **kwargs)
-        _check_design(data.exog)
+        check_design(data.exog)
         if hasconst is not False:
             data.k_constant, data.const_idx = find_constant(data.exog)
             data.k_constant = 1 if hasconst else data.k_constant
         if not isinstance(exog, (pd.DataFrame, pd.Series)):
-            data.xnames = _default_names(data.exog.shape[1], data.const_idx)
+            data.xnames = default_names(data.exog.shape[1], data.const_idx)
         return data
 
     def _check_rows(self) -> None:
         n, k = self.exog.shape
-        for name in ("endog", *_ROW_EXTRAS):
+        for name in ("endog", *ROW_EXTRAS):
             array = getattr(self, name, None)
             if array is None:
                 continue
@@ -252,13 +261,13 @@ class QuantileHuberMLE(_Base):  # type: ignore[misc]
         """
         if args:
             raise TypeError(f"from_formula takes keywords after drop_cols, got {args!r}")
-        _reject_unknown({k: v for k, v in kwargs.items() if k not in (*_KEYWORDS, "eval_env")})
+        reject_unknown({k: v for k, v in kwargs.items() if k not in (*KEYWORDS, "eval_env")})
         namespace = formula_namespace(formula, kwargs.pop("eval_env", None), depth=2)
         data = to_pandas(data)
         if isinstance(data, dict):
             data = pd.DataFrame(data)
-        named = {key: kwargs.pop(key) for key in _ROW_EXTRAS if key in kwargs}
-        data, extras = _formula_extras(data, subset, named)
+        named = {key: kwargs.pop(key) for key in ROW_EXTRAS if key in kwargs}
+        data, extras = formula_extras(data, subset, named)
         model: QuantileHuberMLE = super().from_formula(
             formula,
             data,
@@ -299,71 +308,6 @@ class QuantileHuberMLE(_Base):  # type: ignore[misc]
         frame = getattr(self.data, "frame", None)
         labels = self.data.row_labels
         return RowSource(n_given, kept, labels if isinstance(labels, pd.Index) else None, frame)
-
-    # ------------------------------------------------------------------ likelihood
-
-    def loglikeobs(self, params: Any) -> FloatArray:
-        """Return the log-likelihood of each row, times its weights, shape (n,)."""
-        return loglike_obs(self.observations, self.space.unpack(params))
-
-    def loglike(self, params: Any) -> float:
-        """Return the log-likelihood."""
-        return float(self.loglikeobs(params).sum())
-
-    def nloglike(self, params: Any) -> float:
-        """Return the negative log-likelihood."""
-        return -self.loglike(params)
-
-    def score_obs(self, params: Any, **kwds: Any) -> FloatArray:
-        """Return the derivative of each row's log-likelihood, shape (n, number of parameters)."""
-        p, obs = self.space.unpack(params), self.observations
-        return score_obs(
-            obs.exog,
-            obs.endog,
-            Point(*p),
-            offset=obs.offset,
-            weights=obs.case_weights,
-            free=self.space.free,
-        )
-
-    def score(self, params: Any) -> FloatArray:
-        """Return the derivative of the log-likelihood."""
-        total: FloatArray = self.score_obs(params).sum(axis=0)
-        return total
-
-    def hessian(self, params: Any) -> FloatArray:
-        """Return the second derivative of the log-likelihood.
-
-        The beta block counts the rows in the quadratic zone only: for small kappa it says little
-        about the curvature of the expected likelihood, and no standard error here is based on it.
-        """
-        p, obs = self.space.unpack(params), self.observations
-        return observed_hessian(
-            obs.exog,
-            obs.endog,
-            Point(*p),
-            offset=obs.offset,
-            weights=obs.case_weights,
-            free=self.space.free,
-        )
-
-    def information(self, params: Any, observed: bool = False) -> FloatArray:
-        """Return the Fisher information: expected, in closed form, or minus the Hessian."""
-        if observed:
-            return -self.hessian(params)
-        p, obs = self.space.unpack(params), self.observations
-        return expected_information(
-            obs.exog, p.sigma, p.tau, p.kappa, weights=obs.case_weights, free=self.space.free
-        )
-
-    @property
-    def start_params(self) -> FloatArray:
-        """Starting values from least squares; the solver has its own and does not need them."""
-        kappa = 1.0 if self.kappa is None else self.kappa
-        guess = starting_values(self.observations, kappa, self.tau)
-        tau = float(np.clip(guess.tau, *self.tau_bounds)) if self.tau is None else self.tau
-        sigma = guess.sigma if self.sigma is None else self.sigma
-        return self.space.pack(Parameters(guess.beta, sigma, tau, kappa))
 
     # ------------------------------------------------------------------ fit
 
@@ -418,7 +362,7 @@ class QuantileHuberMLE(_Base):  # type: ignore[misc]
         if method not in ("newton", "lbfgs"):
             raise DomainError(f"method must be 'newton' or 'lbfgs', got {method!r}")
         start = None if start_params is None else self._start(start_params)
-        with warnings.catch_warnings() if not warn_convergence else _nothing():
+        with nullcontext() if warn_convergence else warnings.catch_warnings():
             if not warn_convergence:
                 warnings.simplefilter("ignore", ConvergenceWarning)
             solution, details = self._solve(method, start, search, self.observations, {})
@@ -623,113 +567,3 @@ class QuantileHuberMLE(_Base):  # type: ignore[misc]
         if spec is not None:
             restored, self._namespace = load_spec(spec)
             setattr(self.data, SPEC_NAME, restored)
-
-
-_KEYWORDS = ("kappa", "tau", "sigma", "tau_bounds", *_ROW_EXTRAS, "missing", "hasconst")
-
-
-class _nothing:
-    """A context that does nothing."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *args: Any) -> None:
-        return None
-
-
-def _reject_unknown(kwargs: dict[str, Any]) -> None:
-    """Raise a TypeError that names an unknown keyword, and the known one that is meant."""
-    for key in kwargs:
-        if key in _FORMULA_KEYS:
-            continue
-        close = difflib.get_close_matches(key, _KEYWORDS, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(_KEYWORDS)}"
-        raise TypeError(f"QuantileHuberMLE got an unknown keyword {key!r}{hint}")
-
-
-def _has_mask(kwargs: dict[str, Any]) -> bool:
-    return kwargs.get("missing_idx") is not None
-
-
-def _number(name: str, value: Any, check: Any) -> float:
-    checked = check(value)
-    if not isinstance(checked, float):
-        raise DomainError(f"{name} must be one number, got an array of shape {checked.shape}")
-    return checked
-
-
-def _bounds(bounds: Any) -> tuple[float, float]:
-    """Return the bounds of tau as floats, or raise a DomainError."""
-    try:
-        low, high = (float(bound) for bound in bounds)
-    except (TypeError, ValueError) as error:
-        raise DomainError(f"tau_bounds must be two numbers, got {bounds!r}") from error
-    if not 0.0 < low < high < 1.0:
-        raise DomainError(f"tau_bounds must satisfy 0 < lower < upper < 1, got {bounds!r}")
-    return low, high
-
-
-def _as_table(values: Any) -> Any:
-    """Return pandas objects as they are and everything else as an array of floats."""
-    values = to_pandas(values)
-    if isinstance(values, (pd.Series, pd.DataFrame)):
-        return values
-    array = np.asarray(values)
-    return array if array.dtype in (np.float32, np.float64) else _floats(array)
-
-
-def _floats(array: npt.NDArray[Any]) -> FloatArray:
-    try:
-        return array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"endog and exog must be numeric: {error}") from error
-
-
-def _match_extras(endog: Any, exog: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """Return weights and offset as arrays in the order of the rows."""
-    labels = next((t.index for t in (exog, endog) if hasattr(t, "index")), None)
-    source = RowSource(len(endog), labels=labels)
-    return {
-        name: None if values is None else numeric_vector(name, source.take(name, values))
-        for name, values in given.items()
-    }
-
-
-def _formula_extras(
-    data: pd.DataFrame, subset: Any, named: dict[str, Any]
-) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the chosen rows, and weights and offset for them."""
-    n_given = len(data)
-    kept, chosen = None, data
-    if subset is not None:
-        positions = pd.Series(np.arange(n_given), index=data.index).loc[subset]
-        kept, chosen = positions.to_numpy(), data.iloc[positions.to_numpy()]
-    source = RowSource(n_given, kept, chosen.index, data)
-    extras = {
-        name: numeric_vector(name, source.take(name, values))
-        for name, values in named.items()
-        if values is not None
-    }
-    return chosen, extras
-
-
-def _check_design(exog: FloatArray) -> None:
-    """Raise a DataError that names the columns with NaN or infinite values."""
-    with np.errstate(all="ignore"):
-        if np.isfinite(exog.sum()):
-            return
-    bad = np.flatnonzero(~np.isfinite(exog).all(axis=0))
-    if bad.size:
-        raise DataError(
-            f"exog contains NaN or infinite values in column(s) {', '.join(map(str, bad[:10]))}: "
-            'use missing="drop" for NaN, or remove these rows'
-        )
-
-
-def _default_names(k: int, constant: int | None) -> list[str]:
-    """Return const and x1, x2, ... as statsmodels calls the columns of an array."""
-    names = [f"x{j}" for j in range(1, k + (constant is None))]
-    if constant is not None:
-        names.insert(constant, "const")
-    return names

@@ -3,40 +3,29 @@
 from __future__ import annotations
 
 import copy
-import math
-import warnings
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from scipy import stats
 from statsmodels.base.model import GenericLikelihoodModelResults, LikelihoodResultsWrapper
 from statsmodels.base.wrapper import populate_wrapper
 
 from qhreg.certificate import BiconvexityCertificate, biconvexity_certificate
 from qhreg.constraints import Constraint
-from qhreg.covariance import CovarianceEstimate, score_obs, smoothed_bread
+from qhreg.covariance import CovarianceEstimate
 from qhreg.covariance_choice import CovarianceChoice, choose_covariance, estimate_covariance
-from qhreg.distribution import quantile_huber
-from qhreg.exceptions import BoundaryWarning, DataError, DomainError
+from qhreg.exceptions import DomainError
 from qhreg.fitstatistics import (
-    information_criterion,
     location_level,
-    null_fit,
-    null_loss,
-    robust_weights,
     share_below,
-    total_loss,
 )
-from qhreg.formulas import SPEC_NAME, design_matrix
 from qhreg.globalopt import GlobalCertificate, certify_global
-from qhreg.influence import QuantileHuberInfluence
 from qhreg.intervals import wald_intervals
-from qhreg.observations import Observations
 from qhreg.parameters import Parameters, ParameterSpace
-from qhreg.prediction import Prediction, predict, prediction_gradient
+from qhreg.results_comparison import ComparisonResults
+from qhreg.results_rows import RowResults
 from qhreg.solver import Solution
 from qhreg.summary import summary2_tables, summary_tables
 
@@ -49,7 +38,7 @@ _Base: Any = GenericLikelihoodModelResults
 _WrapperBase: Any = LikelihoodResultsWrapper
 
 
-class QuantileHuberResults(_Base):  # type: ignore[misc]
+class QuantileHuberResults(RowResults, ComparisonResults, _Base):  # type: ignore[misc]
     """A fitted quantile Huber regression.
 
     Attributes
@@ -189,57 +178,6 @@ class QuantileHuberResults(_Base):  # type: ignore[misc]
             tol=tol,
             **options,
         )
-
-    @property
-    def _observations(self) -> Observations:
-        observations: Observations = self.model.observations
-        return observations
-
-    # ------------------------------------------------------------------ rows
-
-    @property
-    def fittedvalues(self) -> FloatArray:
-        """Location of each row: x'beta plus offset."""
-        return self._observations.location(self.solution.beta)
-
-    @property
-    def resid(self) -> FloatArray:
-        """Response minus fitted values."""
-        return self._observations.residuals(self.solution.beta)
-
-    @property
-    def resid_standardized(self) -> FloatArray:
-        """Residuals divided by sigma: the u of the density."""
-        return self.resid / self.sigma
-
-    @property
-    def resid_pearson(self) -> FloatArray:
-        """Response minus its mean, divided by its standard deviation."""
-        mean, variance = quantile_huber.stats(self.tau, self.kappa)
-        return (self.resid_standardized - float(mean)) / math.sqrt(float(variance))
-
-    @property
-    def resid_pit(self) -> FloatArray:
-        """Distribution function at the response: uniform when the model is true."""
-        values: FloatArray = quantile_huber.cdf(self.resid_standardized, self.tau, self.kappa)
-        return values
-
-    @property
-    def resid_quantile(self) -> FloatArray:
-        """Normal scores of `resid_pit`: standard normal when the model is true.
-
-        Each from the smaller tail, so that far residuals stay finite.
-        """
-        u = self.resid_standardized
-        lower = stats.norm.ppf(quantile_huber.cdf(u, self.tau, self.kappa))
-        upper = stats.norm.isf(quantile_huber.sf(u, self.tau, self.kappa))
-        values: FloatArray = np.where(u < 0.0, lower, upper)
-        return values
-
-    @property
-    def weights(self) -> FloatArray:
-        """What each row weighs in an equivalent least-squares fit, as in RLM: 1 in the zone."""
-        return robust_weights(self.resid_standardized, self.tau, self.kappa)
 
     # ------------------------------------------------------------------ covariance
 
@@ -394,113 +332,6 @@ class QuantileHuberResults(_Base):  # type: ignore[misc]
             return limits
         raise DomainError(f"method must be 'wald', 'profile' or 'bootstrap', got {method!r}")
 
-    # ------------------------------------------------------------------ criteria
-
-    @property
-    def aic(self) -> float:
-        """Akaike's criterion; sigma, tau and kappa count where they are estimated."""
-        return self.info_criteria("aic")
-
-    @property
-    def bic(self) -> float:
-        """Schwarz's criterion."""
-        return self.info_criteria("bic")
-
-    @property
-    def hqic(self) -> float:
-        """Criterion of Hannan and Quinn."""
-        return self.info_criteria("hqic")
-
-    @property
-    def tic(self) -> float:
-        """Takeuchi's criterion: Akaike's for a wrong model."""
-        return self.info_criteria("tic")
-
-    def info_criteria(self, crit: str = "aic") -> float:
-        """Return an information criterion.
-
-        Parameters
-        ----------
-        crit : {"aic", "aicc", "bic", "hqic", "tic"}
-            Which. "tic" has twice the trace of meat times inverse bread, at the smoothed bread of
-            the robust covariance, in place of twice the number of parameters.
-        """
-        if crit == "tic":
-            return -2.0 * self.llf + 2.0 * self._effective_parameters
-        return information_criterion(self.llf, self.n_params, self.nobs, crit)
-
-    @cached_property
-    def _effective_parameters(self) -> float:
-        obs = self._observations
-        scores = score_obs(
-            obs.exog, obs.endog, self.solution, free=self.space.free, offset=obs.offset
-        )
-        if obs.weights is not None:
-            scores *= obs.weights[:, None]
-        if obs.freq_weights is not None:
-            scores *= np.sqrt(obs.freq_weights)[:, None]
-        bread = smoothed_bread(
-            obs.exog,
-            obs.endog,
-            self.solution,
-            free=self.space.free,
-            weights=obs.case_weights,
-            offset=obs.offset,
-        )
-        return float(np.trace(np.linalg.pinv(bread, hermitian=True) @ (scores.T @ scores)))
-
-    @cached_property
-    def llnull(self) -> float:
-        """Log-likelihood with a constant as only regressor."""
-        model = self.model
-        with warnings.catch_warnings():
-            # a constant may well end on a bound: that is no news about this fit
-            warnings.simplefilter("ignore", BoundaryWarning)
-            return null_fit(
-                self._observations,
-                kappa=model.kappa,
-                tau=model.tau,
-                sigma=model.sigma,
-                tau_bounds=model.tau_bounds,
-            ).loglike
-
-    @property
-    def llr(self) -> float:
-        """Likelihood ratio statistic against the constant: 2 (llf - llnull)."""
-        return 2.0 * (self.llf - self.llnull)
-
-    @property
-    def llr_pvalue(self) -> float:
-        """Chi-square p-value of `llr`; NaN when the constant is not nested in the model."""
-        if not self.k_constant or self.df_model <= 0:
-            return math.nan
-        return float(stats.chi2.sf(self.llr, self.df_model))
-
-    def pseudo_rsquared(self, kind: str = "r1") -> float:
-        """Return a pseudo R-squared.
-
-        Parameters
-        ----------
-        kind : {"r1", "cs", "mcf"}
-            "r1" (Koenker and Machado): one minus the loss over that of the best constant at the same
-            sigma, tau and kappa. "cs" (Cox and Snell): one minus exp(-llr / nobs), R-squared itself
-            for normal noise. "mcf" (McFadden): one minus llf / llnull, whose value depends on the
-            units of the response, as that of any density does.
-        """
-        if kind == "r1":
-            return self.prsquared
-        if kind == "cs":
-            return -math.expm1(-self.llr / self.nobs)
-        if kind == "mcf":
-            return 1.0 - self.llf / self.llnull
-        raise DomainError(f"kind must be 'r1', 'cs' or 'mcf', got {kind!r}")
-
-    @cached_property
-    def prsquared(self) -> float:
-        """R1 of Koenker and Machado, as in QuantReg: one minus the ratio of the losses."""
-        loss = total_loss(self.llf, self.solution.n, self.parameters)
-        return 1.0 - loss / null_loss(self._observations, self.parameters)
-
     # ------------------------------------------------------------------ tests
 
     def wald_test(
@@ -556,131 +387,6 @@ class QuantileHuberResults(_Base):  # type: ignore[misc]
         )
         made.table = made.table.rename(index={"1": "Intercept"})
         return made
-
-    # ------------------------------------------------------------------ prediction
-
-    def predict(self, exog: Any = None, transform: bool = True, *args: Any, **kwargs: Any) -> Any:
-        """Return predictions.
-
-        Parameters
-        ----------
-        exog : DataFrame or array_like, optional
-            New rows: variables of the formula, or columns as in the model. The rows of the model by
-            default.
-        transform : bool
-            Whether to put `exog` through the formula.
-        *args, **kwargs
-            ``which`` ("location", "mean", "median", "quantile", "prob", "var"), ``offset``, ``q`` and
-            ``y_values``: see :func:`qhreg.prediction.predict`. The location is not a quantile of
-            level 1 - tau when kappa > 0.
-
-        Returns
-        -------
-        ndarray, Series or DataFrame
-            With the labels of `exog`.
-        """
-        kwargs.update(zip(("which", "offset", "q", "y_values"), args, strict=False))
-        rows, offset, labels = self._new_rows(exog, transform, kwargs.pop("offset", None))
-        predicted = self.model.predict(self.params, rows, offset=offset, **kwargs)
-        if labels is None:
-            return predicted
-        if predicted.ndim == 1:
-            return pd.Series(predicted, index=labels)
-        levels = kwargs.get("q") if kwargs.get("q") is not None else kwargs.get("y_values")
-        return pd.DataFrame(predicted, index=labels, columns=list(np.asarray(levels)))
-
-    def _new_rows(self, exog: Any, transform: bool, offset: Any) -> tuple[Any, Any, Any]:
-        """Return regressors, offset and labels of new rows."""
-        if exog is None:
-            self.model.require_data()
-            return None, offset, self.model.data.row_labels
-        if offset is None and self.model._offset_name is not None:
-            offset = _new_offset(exog, self.model._offset_name)
-        spec = getattr(self.model.data, SPEC_NAME, None)
-        if transform and spec is not None:
-            made = design_matrix(spec, _variables(exog), self.model._namespace)
-            # drop_cols may have removed single columns of a term, which the spec does not know
-            exog = made[self.model.exog_names[: self.space.k]]
-        labels = exog.index if isinstance(exog, (pd.DataFrame, pd.Series)) else None
-        rows = np.asarray(exog, dtype=np.float64)
-        if rows.ndim < 2:
-            rows = rows.reshape(-1, 1) if self.space.k == 1 else rows.reshape(1, -1)
-            labels = labels if labels is not None and len(labels) == len(rows) else None
-        return rows, None if offset is None else np.asarray(offset, dtype=np.float64), labels
-
-    def get_prediction(
-        self,
-        exog: Any = None,
-        which: str = "mean",
-        transform: bool = True,
-        row_labels: Any = None,
-        *,
-        offset: Any = None,
-        q: Any = None,
-        y_values: Any = None,
-    ) -> Prediction:
-        """Return predictions with standard errors and intervals.
-
-        Parameters
-        ----------
-        exog : DataFrame or array_like, optional
-            New rows; those of the model by default.
-        which : {"mean", "location", "median", "quantile", "prob", "var"}
-            What to predict.
-        transform : bool
-            Whether to put `exog` through the formula.
-        row_labels : sequence, optional
-            Labels of the rows.
-        offset : float or array_like, optional
-            Offset of the new rows.
-        q, y_values : float, optional
-            Level of the quantile, threshold of the probability.
-
-        Returns
-        -------
-        Prediction
-            With ``summary_frame(alpha)``, ``conf_int(alpha)`` and ``obs_int(alpha)``.
-        """
-        rows, offset, labels = self._new_rows(exog, transform, offset)
-        location = self.model.location(self.solution.beta, rows, offset)
-        rows = self._observations.exog if rows is None else rows
-        p = self.parameters
-        predicted = predict(location, p, which, q=q, y_values=y_values)
-        if predicted.ndim > 1:
-            raise DomainError("get_prediction takes one level q or one threshold at a time")
-        gradient = prediction_gradient(rows, location, p, self.space, which, q=q, y_values=y_values)
-        variance = np.einsum("ij,ij->i", gradient @ self.cov_params(), gradient)
-        return Prediction(
-            which,
-            predicted,
-            np.sqrt(np.maximum(variance, 0.0)),
-            location,
-            p,
-            labels if row_labels is None else row_labels,
-            self.df_resid_inference if self.use_t else None,
-        )
-
-    def get_distribution(
-        self, exog: Any = None, transform: bool = True, *, offset: Any = None
-    ) -> Any:
-        """Return the fitted distribution of each row as a frozen scipy distribution.
-
-        Parameters
-        ----------
-        exog : DataFrame or array_like, optional
-            New rows; those of the model by default.
-        transform : bool
-            Whether to put `exog` through the formula.
-        offset : float or array_like, optional
-            Offset of the new rows.
-        """
-        rows, offset, _ = self._new_rows(exog, transform, offset)
-        location = self.model.location(self.solution.beta, rows, offset)
-        return quantile_huber(self.tau, self.kappa, loc=location, scale=self.sigma)
-
-    def get_influence(self) -> QuantileHuberInfluence:
-        """Return measures of how much each row moves the fit."""
-        return QuantileHuberInfluence(self)
 
     # ------------------------------------------------------------------ tables
 
@@ -782,35 +488,6 @@ def _retvals(solution: Solution) -> dict[str, Any]:
         "rows_in_zone": solution.rows_in_zone,
         "message": solution.reason,
     }
-
-
-def _variables(exog: Any) -> Any:
-    """Return new variables as a frame; a Series is one row when its labels are names."""
-    if isinstance(exog, dict):
-        scalar = all(np.ndim(value) == 0 for value in exog.values())
-        return pd.DataFrame(exog, index=[0]) if scalar else pd.DataFrame(exog)
-    if isinstance(exog, pd.Series):
-        by_name = all(isinstance(label, str) for label in exog.index)
-        return exog.to_frame().T.infer_objects() if by_name else exog.to_frame()
-    if not isinstance(exog, pd.DataFrame) and hasattr(exog, "to_pandas"):
-        return exog.to_pandas()
-    if not isinstance(exog, pd.DataFrame):
-        raise DataError(
-            "the model has a formula: pass new rows as a DataFrame or dict of its variables, or the "
-            "columns of the design with transform=False"
-        )
-    return exog
-
-
-def _new_offset(exog: Any, name: str) -> Any:
-    """Return the offset of new rows from the column it had in the fit."""
-    try:
-        return np.asarray(exog[name], dtype=np.float64)
-    except (KeyError, IndexError, TypeError) as error:
-        raise DataError(
-            f"the model was fitted with offset={name!r}, a column that the new data do not have: "
-            "add it or pass offset= (0 for none)"
-        ) from error
 
 
 class QuantileHuberResultsWrapper(_WrapperBase):  # type: ignore[misc]

@@ -139,6 +139,17 @@ def test_score_and_hessian_are_the_derivatives_of_the_log_likelihood(kappa):
     np.testing.assert_allclose(model.information(at, observed=True), -model.hessian(at))
 
 
+def test_the_factors_are_the_derivatives_in_the_location():
+    weights = FRAME.w.to_numpy()
+    model = QuantileHuberMLE(Y, X, freq_weights=weights)
+    at = np.array([1.1, 1.9, 0.05, 0.6, 0.7])
+    np.testing.assert_allclose(X.T @ model.score_factor(at), model.score(at)[:3], rtol=1e-10)
+    for observed in (True, False):
+        block = (X.T * model.hessian_factor(at, observed=observed)) @ X
+        information = model.information(at, observed=observed)[:3, :3]
+        np.testing.assert_allclose(block, -information, rtol=1e-10)
+
+
 def test_score_vanishes_at_the_fit():
     fit = QuantileHuberMLE(Y, X).fit()
     np.testing.assert_allclose(fit.model.score(fit.params), 0.0, atol=1e-6)

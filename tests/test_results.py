@@ -1,6 +1,8 @@
 """Inference after the fit: covariance, intervals, tests, criteria, residuals, influence, tables."""
 
 import copy
+import doctest
+import importlib
 import re
 
 import numpy as np
@@ -402,6 +404,31 @@ def test_summary_col_puts_fits_side_by_side(fit):
     assert "sigma" in text
     sigma = next(line for line in text.splitlines() if line.startswith("sigma"))
     assert "*" not in sigma
+
+
+# --- examples -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "alignment",
+        "constraints",
+        "fitstatistics",
+        "formula.api",
+        "influence",
+        "api",
+        "model",
+        "model_likelihood",
+        "observations",
+        "parameters",
+        "prediction",
+        "results",
+    ],
+)
+def test_examples_in_the_docstrings_are_true(name):
+    outcome = doctest.testmod(importlib.import_module(f"qhreg.{name}"))
+    assert outcome.failed == 0
 
 
 # --- copies -----------------------------------------------------------------------------------------
