@@ -1,0 +1,310 @@
+"""LightGBM's histogram trees as base learners, and their sum as one LightGBM booster.
+
+The data are binned once. Each stage hands LightGBM the pseudo-responses as gradients of a squared
+error, with the weights as Hessian: the leaf outputs are then weighted means. Outputs on the training
+rows are differences of the raw scores that LightGBM keeps anyway. Those scores belong to the unscaled
+trees; the step sizes are written into the leaves when the model is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.boosting.learners import Leaves
+
+try:
+    import lightgbm as lgb
+except ImportError as error:  # pragma: no cover - exercised in a subprocess
+    raise ImportError(
+        "the default base learners need LightGBM: install it with `pip install qhreg[boost]`, "
+        "or give a scikit-learn regressor as `estimator`"
+    ) from error
+
+__all__ = ["HistogramSum", "HistogramTrees", "TreeOptions"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TreeOptions:
+    """What a tree may look like.
+
+    Attributes
+    ----------
+    max_depth, max_leaf_nodes : int or None
+        Depth; number of leaves, by default all that the depth allows, or 31 without a depth.
+    min_samples_leaf : int
+        Rows in a leaf.
+    max_features : float
+        Share of the columns drawn for each split.
+    max_bins : int
+        Bins of a column.
+    l2_regularization : float
+        Added to the number of rows of a leaf in its mean.
+    subsample : float
+        Share of the rows drawn for each tree.
+    n_threads : int
+        LightGBM's threads.
+    seed : int
+        Of its random draws.
+    """
+
+    max_depth: int | None = 3
+    max_leaf_nodes: int | None = None
+    min_samples_leaf: int = 1
+    max_features: float = 1.0
+    max_bins: int = 255
+    l2_regularization: float = 0.0
+    subsample: float = 1.0
+    n_threads: int = 1
+    seed: int = 0
+
+    @property
+    def leaves(self) -> int:
+        """The number of leaves LightGBM is given."""
+        most = 2**16 if self.max_depth is None else 2 ** min(self.max_depth, 16)
+        if self.max_leaf_nodes is None:
+            return 31 if self.max_depth is None else max(most, 2)
+        return max(min(self.max_leaf_nodes, most), 2)
+
+    def parameters(self, lightest: float = 1.0) -> dict[str, Any]:
+        """Return LightGBM's parameters; `lightest` is the smallest weight of a row.
+
+        LightGBM estimates the rows of a leaf from its weight, and would find none in a light one: a
+        minimum of one row is left to the weight, which no leaf with a row can miss.
+        """
+        return {
+            "objective": "none",
+            "metric": "none",
+            "boost_from_average": False,
+            "learning_rate": 1.0,
+            "num_leaves": self.leaves,
+            "max_depth": -1 if self.max_depth is None else self.max_depth,
+            "min_data_in_leaf": self.min_samples_leaf if self.min_samples_leaf > 1 else 0,
+            "min_sum_hessian_in_leaf": 0.5 * lightest,
+            "lambda_l2": self.l2_regularization,
+            "feature_fraction_bynode": self.max_features,
+            "bagging_fraction": self.subsample,
+            "bagging_freq": int(self.subsample < 1.0),
+            "max_bin": self.max_bins,
+            "min_data_in_bin": 1,
+            "feature_pre_filter": False,
+            "num_threads": self.n_threads,
+            "seed": self.seed,
+            "deterministic": True,
+            "force_col_wise": True,
+            "verbosity": -1,
+        }
+
+
+@dataclass(frozen=True)
+class HistogramSum:
+    """One LightGBM booster whose leaves hold the scaled outputs, the first tree the constant too.
+
+    Attributes
+    ----------
+    booster : lightgbm.Booster
+        The trees.
+    constant : float
+        Prediction before the first stage: all there is when no tree found a split.
+    n_stages : int
+        Number of trees.
+    n_threads : int
+        Threads of a prediction.
+    """
+
+    booster: Any
+    constant: float
+    n_stages: int
+    n_threads: int
+
+    def _sum(self, exog: Any, first: int, count: int) -> FloatArray:
+        # LightGBM takes no iterations for all of them
+        if count == 0:
+            return np.full(exog.shape[0], self.constant if first == 0 else 0.0)
+        output: FloatArray = self.booster.predict(
+            exog,
+            start_iteration=first,
+            num_iteration=count,
+            num_threads=self.n_threads,
+            raw_score=True,
+        )
+        return output
+
+    def predict(self, exog: Any, n_stages: int | None = None) -> FloatArray:
+        """Return the sum of the first stages."""
+        return self._sum(exog, 0, self.n_stages if n_stages is None else n_stages)
+
+    def stage(self, exog: Any, index: int) -> FloatArray:
+        """Return the contribution of one stage."""
+        return self._sum(exog, index, 1)
+
+    def importances(self) -> FloatArray:
+        """Return the share of each column in the gain of all splits."""
+        if self.booster is None:
+            raise AttributeError("no tree found a split, so that there are no importances")
+        gain: FloatArray = self.booster.feature_importance("gain")
+        return gain / max(float(gain.sum()), 1e-300)
+
+
+def _leaf_counts(model: str) -> list[int]:
+    """Return the number of leaves of each tree of a model in LightGBM's text format.
+
+    The other public ways to ask, a JSON dump or a data frame of all nodes, take ten times as long.
+    """
+    return [int(count) for count in re.findall(r"^num_leaves=(\d+)$", model, re.MULTILINE)]
+
+
+class HistogramTrees:
+    """LightGBM trees, one per stage.
+
+    Parameters
+    ----------
+    options : TreeOptions
+        What a tree may look like.
+    exog : array, shape (n, p)
+        Training rows.
+    weights : ndarray, shape (n,), or None
+        Positive case weights.
+    validation : array or None
+        Validation rows.
+    before : HistogramSum or None
+        Stages of an earlier fit, to be continued.
+    """
+
+    def __init__(
+        self,
+        options: TreeOptions,
+        exog: Any,
+        weights: FloatArray | None,
+        validation: Any,
+        *,
+        before: HistogramSum | None = None,
+    ) -> None:
+        n = int(exog.shape[0])
+        lightest = 1.0 if weights is None else float(weights.min())
+        self._parameters = options.parameters(lightest)
+        self._n_threads = options.n_threads
+        self._data = lgb.Dataset(
+            exog,
+            label=np.zeros(n, np.float32),
+            feature_name=[f"x{j}" for j in range(exog.shape[1])],
+            params=self._parameters,
+        )
+        self._weights = weights
+        self._gradient = np.empty(n, np.float32)
+        self._hessian = np.ones(n, np.float32) if weights is None else weights.astype(np.float32)
+        self._booster: Any = None
+        self._before = before if before is not None and before.n_stages else None
+        self._scores = np.zeros(n) if self._before is None else self._before.predict(exog)
+        self._outputs = np.empty(n)
+        self._leaf_values: list[float | FloatArray] = []
+        self._validation: Any = None
+        if validation is not None:
+            zeros = np.zeros(validation.shape[0], np.float32)
+            self._validation = self._data.create_valid(validation, label=zeros)
+            self._validation_scores = (
+                np.zeros(zeros.size) if self._before is None else self._before.predict(validation)
+            )
+
+    def _objective(self, scores: FloatArray, data: Any) -> tuple[Any, Any]:
+        return self._gradient, self._hessian
+
+    def _start(self) -> Any:
+        """Return a booster with the first new tree behind those of the earlier fit."""
+        gradient, hessian = self._gradient, self._hessian
+        return lgb.train(
+            # a plain function: LightGBM copies its parameters deeply, with the owner of a method
+            {**self._parameters, "objective": lambda scores, data: (gradient, hessian)},
+            self._data,
+            num_boost_round=1,
+            init_model=None if self._before is None else self._before.booster,
+            valid_sets=None if self._validation is None else [self._validation],
+            keep_training_booster=True,
+        )
+
+    def fit(self, responses: FloatArray) -> FloatArray:
+        """Grow the next tree, and return its outputs on the training rows.
+
+        They are all zero when no split improves the fit.
+        """
+        np.negative(responses, out=self._gradient, casting="same_kind")
+        if self._weights is not None:
+            self._gradient *= self._hessian
+        if self._booster is None:
+            self._booster = self._start()
+        else:
+            self._booster.update(fobj=self._objective)
+
+        def receive(scores: FloatArray, data: Any) -> tuple[str, float, bool]:
+            np.subtract(scores, self._scores, out=self._outputs)
+            self._scores[:] = scores
+            return "received", 0.0, False
+
+        self._booster.eval_train(receive)
+        return self._outputs
+
+    def validation_outputs(self) -> FloatArray:
+        """Return the last tree's outputs on the validation rows."""
+        outputs = np.empty(0)
+
+        def receive(scores: FloatArray, data: Any) -> tuple[str, float, bool]:
+            nonlocal outputs
+            outputs = scores - self._validation_scores
+            self._validation_scores[:] = scores
+            return "received", 0.0, False
+
+        self._booster.eval_valid(receive)
+        return outputs
+
+    def leaves(self) -> Leaves:
+        """Return the leaves of the last tree; leaves of equal output count as one."""
+        values = np.unique(self._last_outputs())
+        borders = 0.5 * (values[1:] + values[:-1])
+        validation = None
+        if self._validation is not None:
+            validation = np.searchsorted(borders, self.validation_outputs())
+        return Leaves(np.searchsorted(borders, self._outputs), validation, values.size)
+
+    def _n_earlier(self) -> int:
+        return 0 if self._before is None else self._before.n_stages
+
+    def _last_outputs(self) -> FloatArray:
+        """Return the outputs of the leaves of the last tree."""
+        tree = self._booster.num_trees() - 1
+        text = self._booster.model_to_string(start_iteration=tree, num_iteration=1)
+        return self._tree_outputs(tree, _leaf_counts(text)[0])
+
+    def _tree_outputs(self, tree: int, count: int) -> FloatArray:
+        return np.array([self._booster.get_leaf_output(tree, leaf) for leaf in range(count)])
+
+    def keep(self, step: float) -> None:
+        """Add the last tree times `step`."""
+        self._leaf_values.append(step)
+
+    def keep_leaves(self, values: FloatArray) -> None:
+        """Add the last tree with new values in its leaves, in the order of their outputs."""
+        outputs = self._last_outputs()
+        self._leaf_values.append(values[np.searchsorted(np.unique(outputs), outputs)])
+
+    def model(self, constant: float, n_stages: int) -> HistogramSum:
+        """Return the first stages as one booster, leaves scaled, the constant in the first tree."""
+        if n_stages == 0:
+            return HistogramSum(None, constant, 0, self._n_threads)
+        first = self._n_earlier()
+        counts = _leaf_counts(self._booster.model_to_string(start_iteration=first))
+        for index, kept in enumerate(self._leaf_values, start=first):
+            values = kept
+            if not isinstance(values, np.ndarray):
+                values = kept * self._tree_outputs(index, counts[index - first])
+            if index == 0:
+                values = values + constant
+            for leaf, value in enumerate(values):
+                self._booster.set_leaf_output(index, leaf, float(value))
+        text = self._booster.model_to_string(num_iteration=n_stages)
+        return HistogramSum(lgb.Booster(model_str=text), constant, n_stages, self._n_threads)

@@ -1,0 +1,269 @@
+r"""One boosting stage: pseudo-responses, and the joint step of the linear model with one column.
+
+With predictions f and the outputs g of a new learner, the stage's unknowns are the step size beta, the
+scale sigma and the asymmetry tau of
+
+.. math:: u_i = (y_i - f_i - \beta g_i)/\sigma ,
+
+a linear model with the single column g and the offset f. It is fitted by the Newton method that fits
+every linear model here (QH-12, QH-13), started from the last stage; where that ends too far from the
+optimum, by the exact route.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.convex import TINY_KAPPA
+from qhreg.distribution import quantile_huber
+from qhreg.likelihood import ArrayRows
+from qhreg.local import local_fit, profile_value
+from qhreg.loss import zone_part
+from qhreg.newton import NewtonPoint, _tau_room, newton, newton_step
+from qhreg.preparation import rows_of, set_up
+from qhreg.problem import Problem, Task
+from qhreg.solver import value_shift
+
+__all__ = ["Noise", "StageFit", "joint_step", "leaf_locations", "mean_loss", "pseudo_responses"]
+
+FloatArray = npt.NDArray[np.float64]
+
+STEP_TOLERANCE = 1e-6
+"""Newton error at which a stage's step is taken."""
+
+MANY_ROWS = 5000
+"""Rows beyond which the last Newton step is taken without another pass to verify it."""
+
+SHORT_STEP = 1e-2
+"""Newton error up to which that is done: what such a step leaves is of the order of its square."""
+
+STEP_PASSES = 12
+"""Passes over the rows after which a stage leaves Newton's method for the exact route."""
+
+LEAF_TOLERANCE = 1e-6
+"""Change of a leaf's location, in units of sigma, at which its refinement stops."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Scale and asymmetry of the noise.
+
+    Attributes
+    ----------
+    sigma, tau : float
+        Parameters of the quantile Huber law.
+    """
+
+    sigma: float
+    tau: float
+
+
+@dataclass(frozen=True)
+class StageFit:
+    """The joint optimum of one stage.
+
+    Attributes
+    ----------
+    step : float
+        beta.
+    noise : Noise
+        sigma and tau.
+    value : float
+        Negative log-likelihood per unit of weight.
+    exact : bool
+        Whether the exact route was taken.
+    """
+
+    step: float
+    noise: Noise
+    value: float
+    exact: bool
+
+
+def pseudo_responses(
+    residuals: FloatArray, noise: Noise, kappa: float, out: FloatArray | None = None
+) -> FloatArray:
+    r"""Return psi of the residuals: the negative gradient of the loss in the predictions, times sigma.
+
+    Parameters
+    ----------
+    residuals : ndarray, shape (n,)
+        y - f.
+    noise : Noise
+        sigma and tau of the last stage.
+    kappa : float
+        Huber width in units of sigma; 0 gives -tau, 0 or 1 - tau.
+    out : ndarray, shape (n,), optional
+        Where to write.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.boosting.stage import Noise, pseudo_responses
+    >>> pseudo_responses(np.array([-2.0, 0.5, 2.0]), Noise(sigma=1.0, tau=0.25), 1.0).tolist()
+    [-0.25, 0.5, 0.75]
+    """
+    if kappa > TINY_KAPPA:
+        scaled = np.multiply(residuals, 1.0 / (noise.sigma * kappa), out=out)
+    else:
+        scaled = np.sign(residuals, out=out)
+    return zone_part(scaled, noise.tau, 1.0, out=scaled)
+
+
+def joint_step(
+    design: FloatArray,
+    weights: FloatArray | None,
+    task: Task,
+    start: tuple[float, Noise],
+) -> StageFit:
+    """Return the joint optimum of (beta, sigma, tau) for one learner.
+
+    Parameters
+    ----------
+    design : ndarray, shape (n, 2)
+        The learner's outputs g and the residuals y - f.
+    weights : ndarray, shape (n,), or None
+        Positive case weights.
+    task : Task
+        kappa, and what of sigma and tau is fixed.
+    start : (float, Noise)
+        Step and noise to start from.
+
+    Raises
+    ------
+    DataError
+        sigma is estimated and the learner leaves no residuals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.boosting.stage import Noise, joint_step
+    >>> from qhreg.problem import Task
+    >>> task = Task(kappa=1e6, tau=0.5, sigma=1.0, tau_bounds=(1e-3, 1 - 1e-3))
+    >>> design = np.array([[1.0, 2.0], [-1.0, -4.0], [1.0, 3.0]])
+    >>> round(joint_step(design, None, task, (0.0, Noise(1.0, 0.5))).step, 6)
+    3.0
+    """
+    if task.kappa > TINY_KAPPA:
+        quick = _newton_step(design, weights, task, start)
+        if quick is not None:
+            return quick
+    return _exact_step(design, weights, task, start)
+
+
+def _newton_step(
+    design: FloatArray, weights: FloatArray | None, task: Task, start: tuple[float, Noise]
+) -> StageFit | None:
+    """Return the step by Newton's method, or None when it does not get near the optimum."""
+    rows = ArrayRows(design, None, weights)
+    step, noise = start
+    theta = 1.0 / (noise.sigma if task.sigma is None else task.sigma)
+    fixed_theta = None if task.sigma is None else theta
+    problem = Problem(rows, rows.weight_sum, task.kappa, None, fixed_theta)
+    many = rows.n_rows > MANY_ROWS
+    tol = SHORT_STEP if many else STEP_TOLERANCE
+    point = newton(
+        problem,
+        np.array([-step * theta, theta]),
+        noise.tau if task.tau is None else task.tau,
+        tau_bounds=task.free_bounds,
+        tol=tol,
+        max_passes=STEP_PASSES,
+    )
+    if not point.error <= tol:
+        return None
+    z, tau, value = point.z, point.tau, point.objective.value
+    if many:
+        z, tau, value = _last_step(problem, point, task)
+    theta = float(z[1])
+    return StageFit(-float(z[0]) / theta, Noise(1.0 / theta, float(tau)), value / problem.n, False)
+
+
+def _last_step(
+    problem: Problem, point: NewtonPoint, task: Task
+) -> tuple[FloatArray, float, float]:
+    """Return the point after one more Newton step and the value it predicts, without another pass."""
+    now, z, tau = point.objective, point.z, point.tau
+    k = z.size if problem.theta is None else z.size - 1
+    dz, dtau = newton_step(now, point.curvature, _tau_room(tau, task.free_bounds), problem.n, k)
+    there = z.copy()
+    there[:k] += dz
+    if not there[-1] > 0.5 * z[-1]:
+        return z, tau, now.value
+    slope = float(now.d_z[:k] @ dz) + now.d_tau * dtau
+    return there, tau + dtau, now.value + 0.5 * slope
+
+
+def _exact_step(
+    design: FloatArray, weights: FloatArray | None, task: Task, start: tuple[float, Noise]
+) -> StageFit:
+    """Return the step by the solver's route from scratch, near the tau of the start."""
+    setup = set_up(rows_of(design[:, :1], design[:, 1], weights, None), task)
+    z, _ = setup.start
+    tau = start[1].tau if task.tau is None else task.tau
+    local = local_fit(setup.problem, z, tau, setup.task)
+    raw = setup.basis.matrix @ local.fit.z
+    sigma = setup.scale / float(raw[-1])
+    value = profile_value(local.fit, setup.problem) + value_shift(setup)
+    step = -float(raw[0]) * sigma
+    return StageFit(step, Noise(sigma, local.fit.tau), value / setup.problem.n, True)
+
+
+def mean_loss(
+    residuals: FloatArray, weights: FloatArray | None, noise: Noise, kappa: float
+) -> float:
+    """Return the mean negative log-likelihood of residuals."""
+    density = -quantile_huber.logpdf(residuals, noise.tau, kappa, scale=noise.sigma)
+    return float(np.average(density, weights=weights))
+
+
+def leaf_locations(
+    residuals: FloatArray,
+    leaves: npt.NDArray[np.intp],
+    count: int,
+    weights: FloatArray | None,
+    noise: Noise,
+    kappa: float,
+) -> FloatArray:
+    r"""Return for each leaf the location that minimises its loss at given sigma and tau.
+
+    .. math:: c_l = \arg\min_c \sum_{i \in l} w_i\,\rho_\tau((r_i - c)/\sigma)
+
+    Parameters
+    ----------
+    residuals : ndarray, shape (n,)
+        y - f.
+    leaves : ndarray of int, shape (n,)
+        Leaf of each row, below `count`; a leaf without rows gets 0.
+    """
+    order = np.argsort(leaves, kind="stable")
+    ends = np.cumsum(np.bincount(leaves, minlength=count))
+    locations = np.zeros(count)
+    for leaf in range(count):
+        rows = order[ends[leaf - 1] if leaf else 0 : ends[leaf]]
+        if rows.size:
+            w = None if weights is None else weights[rows]
+            locations[leaf] = noise.sigma * _location(
+                residuals[rows] / noise.sigma, w, noise.tau, kappa
+            )
+    return locations
+
+
+def _location(u: FloatArray, weights: FloatArray | None, tau: float, kappa: float) -> float:
+    """Return the root of the summed slope in a location: it falls from 1 - tau to -tau."""
+    order = np.argsort(u)
+    u = u[order]
+    w = np.ones(u.size) if weights is None else weights[order]
+    share = np.cumsum(w) / w.sum()
+    quantile = float(u[min(int(np.searchsorted(share, 1.0 - tau)), u.size - 1)])
+    if kappa <= TINY_KAPPA:
+        return quantile
+    low, high = quantile - kappa, quantile + kappa
+    while high - low > LEAF_TOLERANCE:
+        middle = 0.5 * (low + high)
+        slope = float(zone_part(u - middle, tau, kappa) @ w)
+        low, high = (middle, high) if slope > 0.0 else (low, middle)
+    return 0.5 * (low + high)
