@@ -119,7 +119,9 @@ def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
     design = np.empty((n, r + 1))
     design[:, :r] = orthogonal
     design[:, r] = residual / scale
-    dependent = np.setdiff1d(np.arange(p), columns)
+    kept = np.zeros(p, dtype=bool)
+    kept[columns] = True
+    dependent = np.flatnonzero(~kept)
     combination = matrix[columns, :r] @ (orthogonal.T @ exog[:, dependent]) / max(n, 1)
     return Basis(columns, dependent, combination, matrix, design, weakest)
 

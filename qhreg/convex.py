@@ -29,7 +29,7 @@ FloatArray = npt.NDArray[np.float64]
 GAP_TOLERANCE = 1e-9
 """Duality gap per unit of weight at which a fit counts as proved."""
 
-QUICK_GAP = 3e-10
+QUICK_GAP = 1e-9
 """Gap per unit of weight below which the bound from the gradient alone is taken."""
 
 ROUNDING = 1e-13
@@ -37,6 +37,12 @@ ROUNDING = 1e-13
 
 TINY_KAPPA = 1e-12
 """At or below this width the fit is solved as kappa = 0: the loss differs by less than kappa / 8."""
+
+NEARLY_STATIONARY = 1e-3
+"""Error of Newton's method below which its point is worth a dual bound."""
+
+MANY_ROWS = 20_000
+"""Rows from which a Gram matrix costs so much more than a gradient that a Hessian is kept."""
 
 FEW_ROWS = 20
 """Rows in the zone per unknown below which a narrower zone would starve Newton's method."""
@@ -81,9 +87,9 @@ class TauFit:
         """The duality gap: how far `value` can be above the minimum."""
         return max(self.value - self.dual.value, 0.0)
 
-    def proved(self, n: float) -> bool:
+    def proved(self, n: float, accuracy: float = GAP_TOLERANCE) -> bool:
         """Return whether the gap is small per unit of weight, or at the rounding of the value."""
-        return self.gap <= GAP_TOLERANCE * n + ROUNDING * abs(self.value)
+        return self.gap <= accuracy * n + ROUNDING * abs(self.value)
 
 
 @dataclass(frozen=True)
@@ -251,7 +257,7 @@ def proved_newton(problem: Problem, point: NewtonPoint, *, keep: bool = False) -
     The gradient alone gives the bound when it is at rounding level; otherwise, and to keep the dual
     variables, another pass does.
     """
-    if not point.error < 1e-7:
+    if not point.error < NEARLY_STATIONARY:
         return None
     n, now = problem.n, point.objective
     c = log_normalizer_derivatives(point.tau, problem.kappa)
@@ -272,10 +278,25 @@ def proved_newton(problem: Problem, point: NewtonPoint, *, keep: bool = False) -
 
 
 def _newton_fit(
-    problem: Problem, tau: float, start: FloatArray, *, keep: bool, max_passes: int
+    problem: Problem,
+    tau: float,
+    start: FloatArray,
+    *,
+    keep: bool,
+    accuracy: float = GAP_TOLERANCE,
+    max_passes: int,
 ) -> TauFit | None:
     """Return the fit by Newton's method, or None when it did not get there."""
-    point = newton(problem, start, tau, tau_bounds=None, max_passes=max_passes)
+    rough = accuracy > GAP_TOLERANCE
+    point = newton(
+        problem,
+        start,
+        tau,
+        tau_bounds=None,
+        reuse_hessian=problem.n > MANY_ROWS,
+        tol=0.1 * accuracy * min(tau, 1.0 - tau) if rough else None,
+        max_passes=max_passes,
+    )
     return proved_newton(problem, point, keep=keep)
 
 
@@ -302,6 +323,7 @@ def fit_at(
     *,
     keep: bool = False,
     warm: bool = False,
+    accuracy: float = GAP_TOLERANCE,
     max_passes: int = 20,
 ) -> TauFit:
     """Return the convex fit at tau with its duality gap.
@@ -318,6 +340,8 @@ def fit_at(
         Whether to keep the dual variable of every row.
     warm : bool
         Whether `start` is known to be close.
+    accuracy : float
+        Duality gap per unit of weight that is good enough.
     max_passes : int
         Passes that Newton's method may take before the interior-point method takes over.
     """
@@ -326,8 +350,10 @@ def fit_at(
     passes = 0
     expected_in_zone = n * tau * (1.0 - tau) * problem.kappa  # by the density at its mode
     if problem.kappa > TINY_KAPPA and expected_in_zone > start.size:
-        attempt = _newton_fit(problem, tau, start, keep=keep, max_passes=max_passes)
-        if attempt is not None and attempt.proved(n):
+        attempt = _newton_fit(
+            problem, tau, start, keep=keep, accuracy=accuracy, max_passes=max_passes
+        )
+        if attempt is not None and attempt.proved(n, accuracy):
             return attempt
         passes += max_passes
     u = _all_residuals(problem, start)

@@ -15,7 +15,9 @@ the box is feasible, and its dual value is a bound no matter how it was found.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -58,8 +60,10 @@ def dual_value(
     n: float,
     kappa: float,
     theta: float | None,
-) -> FloatArray:
+) -> Any:
     """Return the dual objective of (QH-15); minus infinity where the alignment is not positive."""
+    if theta is None and isinstance(alignment, float) and alignment > 0.0:
+        return np.float64(n + n * math.log(alignment / n) - 0.5 * kappa * square)
     a = np.asarray(alignment, dtype=np.float64)
     if theta is not None:
         return theta * a - n * np.log(theta) - 0.5 * kappa * np.asarray(square)
@@ -97,7 +101,9 @@ def dual_from_gradient(problem: Problem, point: NewtonPoint) -> DualPoint:
     overshoot = 1.0 + omega / min(tau, 1.0 - tau)
     alignment = (now.loss + 0.5 * kappa * now.square - omega * kappa * root) / (overshoot * theta)
     square = (root + omega) ** 2
-    return DualPoint(float(dual_value(alignment, square, n, kappa, problem.theta)), alignment, square)
+    return DualPoint(
+        float(dual_value(alignment, square, n, kappa, problem.theta)), alignment, square
+    )
 
 
 def dual_from_newton(

@@ -15,10 +15,11 @@ fit in cache. Callers see totals only, so that rows may live anywhere.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +34,11 @@ FloatArray = npt.NDArray[np.float64]
 BLOCK_BYTES = 2**21
 """Size of a row block of W: its vectors stay in cache, and it is large enough to hide call overhead."""
 
+BLOCK_ROWS = (4096, 32768)
+"""Least and most rows of a block: enough for a Gram matrix of many columns, no more than cache."""
 
-@dataclass(frozen=True)
-class Block:
+
+class Block(NamedTuple):
     """Some rows of the data.
 
     Attributes
@@ -133,14 +136,14 @@ class ArrayRows:
         return Block(design, None, weights)
 
     def blocks(self) -> Iterator[Block]:
-        """Iterate over blocks of at most BLOCK_BYTES."""
-        step = max(256, BLOCK_BYTES // (8 * max(self.exog.shape[1], 1)))
+        """Iterate over blocks of about BLOCK_BYTES."""
+        step = BLOCK_BYTES // (8 * max(self.exog.shape[1], 1))
+        step = min(max(step, BLOCK_ROWS[0]), BLOCK_ROWS[1])
         for start in range(0, self.n_rows, step):
             yield self.block(slice(start, start + step))
 
 
-@dataclass(frozen=True)
-class Totals:
+class Totals(NamedTuple):
     """Sums over all rows at one (z, tau, kappa); W is n x k.
 
     Attributes
@@ -251,7 +254,7 @@ def reduce_rows(
         if gram is None or outside is None:
             in_zone += beyond.size - int(np.count_nonzero(beyond))
             continue
-        chosen = np.flatnonzero(beyond == 0.0)
+        chosen = (beyond == 0.0).nonzero()[0]
         in_zone += chosen.size
         gram += gram_of_rows(block, chosen)
         out_weight = np.ones(u.size) if block.weights is None else block.weights.copy()
@@ -270,8 +273,7 @@ def reduce_rows(
     )
 
 
-@dataclass(frozen=True)
-class Objective:
+class Objective(NamedTuple):
     """The negative log-likelihood (QH-12) at (z, tau) with its derivatives.
 
     Attributes
@@ -316,7 +318,7 @@ def objective(totals: Totals, z: FloatArray, tau: float, kappa: float, n: float)
         d2_z = totals.gram / kappa
         d2_z[-1, -1] += n / theta**2
     return Objective(
-        totals.loss + n * (c.value - float(np.log(theta))),
+        totals.loss + n * (c.value - math.log(theta)),
         d_z,
         n * c.d_tau - totals.excess,
         d2_z,

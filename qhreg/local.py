@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.convex import TINY_KAPPA, TauFit, fit_at, proved_newton
+from qhreg.convex import GAP_TOLERANCE, TINY_KAPPA, TauFit, fit_at, proved_newton
 from qhreg.newton import Curvature, NewtonPoint, newton
 from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.problem import Problem, Task
@@ -126,7 +126,7 @@ def local_fit(problem: Problem, z: FloatArray, tau: float, task: Task, **options
             return LocalFit(fit, curvature, iterations, fit.passes, "Newton's method converged")
         if point.error < 1e-2:
             z, tau = point.z, point.tau
-    fit = fit_at(problem, tau, z)
+    fit = fit_at(problem, tau, z, warm=True)
     if task.tau is None:
         fit = _descend_profile(problem, fit, task.tau_bounds)
         if (
@@ -157,8 +157,9 @@ def bound_profile(
 ) -> GlobalBound:
     """Return certified bounds on the profile over the whole range of tau."""
 
-    def kept(tau: float, z: FloatArray) -> TauFit:
-        return fit_at(problem, tau, z, keep=True, warm=True)
+    def kept(tau: float, z: FloatArray, accuracy: float = GAP_TOLERANCE) -> TauFit:
+        accuracy = max(accuracy, GAP_TOLERANCE)
+        return fit_at(problem, tau, z, keep=True, warm=True, accuracy=accuracy)
 
     def polish(rough: TauFit) -> TauFit:
         better = local_fit(problem, rough.z, rough.tau, task).fit

@@ -14,7 +14,8 @@ iteration is one pass over the data.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,15 +35,14 @@ MAX_TAU_STEP = 0.15
 ROUNDING_ERROR = 1e-9
 """Error below which a step that gains less than a digit has met the rounding of the gradient."""
 
-NEAR = 1e-4
-"""Error at which a Hessian is good enough to be kept: it then gains four digits per pass."""
+NEAR = 1e-3
+"""Error at which a Hessian is good enough to be kept: it then gains three digits per pass."""
 
 CHEAP_HESSIAN = 0.03
 """Share of rows in the zone below which a new Hessian costs little more than the gradient."""
 
 
-@dataclass(frozen=True)
-class Curvature:
+class Curvature(NamedTuple):
     """Second derivatives of g, and where they were taken."""
 
     d2_z: FloatArray
@@ -53,8 +53,7 @@ class Curvature:
     exact: bool
 
 
-@dataclass(frozen=True)
-class NewtonPoint:
+class NewtonPoint(NamedTuple):
     """Where Newton's method ended.
 
     Attributes
@@ -129,7 +128,7 @@ def newton_step(
     h, d2_tau, d_tau = curvature.d_z_tau[:k], curvature.d2_tau, gradient.d_tau
     move = None
     if d2_tau > 0.0:
-        projected = hessian - np.outer(h, h / d2_tau)
+        projected = hessian - h[:, None] * (h / d2_tau)
         solution = _solve_positive(projected, g - h * (d_tau / d2_tau))
         if solution is not None:
             move = -(d_tau - float(h @ solution)) / d2_tau
@@ -158,7 +157,7 @@ def newton(
     tau_bounds: tuple[float, float] | None,
     curvature: Curvature | None = None,
     reuse_hessian: bool = False,
-    tol: float = 1e-13,
+    tol: float | None = None,
     max_passes: int = 60,
 ) -> NewtonPoint:
     """Return a stationary point of g by damped Newton steps.
@@ -176,12 +175,15 @@ def newton(
     reuse_hessian : bool
         Whether to keep a Hessian as long as it makes good progress. Pays when the Gram matrix is the
         larger part of a pass.
-    tol : float
-        Error (see NewtonPoint) at which to stop; rounding may stop it earlier, below 1e-9.
+    tol : float or None
+        Error (see NewtonPoint) at which to stop; rounding may stop it earlier, below 1e-9. None stops
+        where the gradient alone proves the fit to about 1e-9 per row.
     max_passes : int
         Passes over the data after which to give up.
     """
     n = problem.n
+    if tol is None:
+        tol = min(1e-12, 1e-9 * tau * (1.0 - tau) * math.sqrt(problem.kappa / n))
     k = z.size if problem.theta is None else z.size - 1
     now = problem.evaluate(z, tau, hessian=curvature is None)
     if not np.isfinite(now.value):
@@ -198,7 +200,7 @@ def newton(
         if not slope < 0.0 and not fresh:
             now, passes = problem.evaluate(z, tau), passes + 1
             continue
-        error = float(np.sqrt(max(-slope, 0.0) / n))
+        error = math.sqrt(max(-slope, 0.0) / n) if math.isfinite(slope) else math.nan
         at_rounding = error < ROUNDING_ERROR and error > 0.1 * last_error
         if error <= tol or at_rounding or not np.isfinite(error):
             return NewtonPoint(z, tau, now, curvature, error, iterations, passes)
@@ -206,12 +208,13 @@ def newton(
             hessian_error = error
         good = curvature.exact and hessian_error < NEAR and error < max(0.1 * last_error, NEAR)
         cheap = now.rows_in_zone < CHEAP_HESSIAN * n
+        last = fresh and 4.0 * error**2 < tol
         found, tried = _line_search(
             problem,
             (z, tau, now),
             (dz, dtau),
             slope,
-            not (reuse_hessian and good) or cheap,
+            not last and (cheap or not (reuse_hessian and good)),
             max_passes - passes,
         )
         passes, iterations, last_error = passes + tried, iterations + 1, error

@@ -6,7 +6,9 @@ rows gives the coordinates, the starting point and the first Hessian.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ import numpy.typing as npt
 
 from qhreg.basis import CHOLESKY_SAFE, Basis, basis_of, recentred, rescaled
 from qhreg.exceptions import DataError
-from qhreg.likelihood import ArrayRows
+from qhreg.likelihood import ArrayRows, Block
 from qhreg.local import local_fit
 from qhreg.newton import Curvature, newton
 from qhreg.problem import Problem, Task
@@ -28,6 +30,12 @@ SUSPECT_SPREAD = 100.0
 
 SPOILED = 1e-3
 """Median regression with residuals below this share of least squares' shows that it was spoiled."""
+
+CHUNK_ROWS = 4096
+"""Rows of one chunk of the second sample."""
+
+MANY_CHUNKS = 64
+"""Chunks in the data from which a second sample pays."""
 
 SMALL_SIZE = 150_000
 """Elements of [X, y] up to which the data are worked on whole, in an orthonormal copy."""
@@ -167,14 +175,13 @@ def starting_point(design: FloatArray, kappa: float, theta: float | None, tau: f
     z = np.zeros(k)
     z[-1] = spread if theta is None else theta
     shift = (2.0 * guess - 1.0) / (guess * (1.0 - guess)) * float(z[-1]) / float(spread)
-    z[:-1] = shift * design[:, :-1].mean(axis=0)
+    z[:-1] = (shift / n) * (np.ones(n) @ design[:, :-1])
     return z, guess if tau is None else tau
 
 
 def _scaled(curvature: Curvature, factor: float) -> Curvature:
     """Return the Hessian of a sample as an estimate of the Hessian of all rows."""
-    return replace(
-        curvature,
+    return curvature._replace(
         d2_z=factor * curvature.d2_z,
         d_z_tau=factor * curvature.d_z_tau,
         d2_tau=factor * curvature.d2_tau,
@@ -184,7 +191,7 @@ def _scaled(curvature: Curvature, factor: float) -> Curvature:
 
 def _sample_size(n: int, p: int) -> int:
     """Return how many rows to fit first: enough to start Newton's method in its fast range."""
-    return min(n, max(4000, 40 * (p + 1), n // 40))
+    return min(n, max(4000, 40 * (p + 1), n // 100))
 
 
 def _easy_width(kappa: float, rows: int, k: int) -> float:
@@ -201,6 +208,33 @@ def _triangular_basis(rows: ArrayRows) -> Basis:
         factor = np.linalg.qr(stacked, mode="r")
     factor *= np.sqrt(factor.shape[0] / rows.n_rows)
     return basis_of(factor[:, :-1], factor[:, -1])
+
+
+@dataclass(frozen=True)
+class _Chunks:
+    """Some runs of consecutive rows, spread evenly: a second, larger sample that is not copied."""
+
+    rows: ArrayRows
+    count: int
+
+    @property
+    def n_unknowns(self) -> int:
+        return self.rows.n_unknowns
+
+    @cached_property
+    def weight_sum(self) -> float:
+        weights = self.rows.weights
+        if weights is None:
+            return float(self.count * CHUNK_ROWS)
+        return float(sum(weights[chunk].sum() for chunk in self._slices()))
+
+    def _slices(self) -> Iterator[slice]:
+        for start in np.linspace(0, self.rows.n_rows - CHUNK_ROWS, self.count).astype(int):
+            yield slice(int(start), int(start) + CHUNK_ROWS)
+
+    def blocks(self) -> Iterator[Block]:
+        for chunk in self._slices():
+            yield self.rows.block(chunk)
 
 
 @dataclass(frozen=True)
@@ -260,16 +294,48 @@ def _set_up_large(rows: ArrayRows, task: Task, scale: float) -> Setup:
     weight = float(m if sample.weights is None else sample.weights.sum())
     small = Problem(ArrayRows(design, None, sample.weights), weight, width, None, theta)
     first = starting_point(design, width, theta, task.tau)
-    point = newton(small, *first, tau_bounds=task.free_bounds, tol=1e-4)
+    point = newton(small, *first, tau_bounds=task.free_bounds, tol=3e-3)
     start, curvature = (point.z, point.tau), point.curvature
     if not point.error < 1e-2:
         fit = local_fit(small, *first, task).fit
         start, curvature = (fit.z, fit.tau), None
+    if curvature is not None and (width != task.kappa or degenerate):
+        curvature = None
+    if curvature is not None:
+        curvature = _scaled(curvature, n / weight)
+    if rows.n_rows >= MANY_CHUNKS * CHUNK_ROWS:
+        start, curvature = _refine_on_chunks(problem, mapped, start, curvature, task)
     options: dict[str, Any] = {"reuse_hessian": True}
-    if curvature is not None and width == task.kappa and not degenerate:
-        options["curvature"] = _scaled(curvature, n / weight)
+    if curvature is not None:
+        options["curvature"] = curvature
     flatness = _kurtosis(design[:, -1])
     return Setup(basis, problem, task, scale, rows.weights, start, flatness, options)
+
+
+def _refine_on_chunks(
+    problem: Problem,
+    rows: ArrayRows,
+    start: tuple[FloatArray, float],
+    curvature: Curvature | None,
+    task: Task,
+) -> tuple[tuple[FloatArray, float], Curvature | None]:
+    """Return a better start and Hessian from an eighth of the rows."""
+    chunks = _Chunks(rows, rows.n_rows // (8 * CHUNK_ROWS))
+    n = chunks.weight_sum
+    if not n > 0.0 or _easy_width(task.kappa, int(n), start[0].size) != task.kappa:
+        return start, curvature
+    point = newton(
+        replace(problem, rows=chunks, n=n),
+        *start,
+        tau_bounds=task.free_bounds,
+        curvature=None if curvature is None else _scaled(curvature, n / problem.n),
+        reuse_hessian=True,
+        tol=2e-3,
+        max_passes=6,
+    )
+    if not point.error < 0.1:
+        return start, curvature
+    return (point.z, point.tau), _scaled(point.curvature, problem.n / n)
 
 
 def set_up(rows: ArrayRows, task: Task) -> Setup:
@@ -323,7 +389,10 @@ def _well_centred(basis: Basis, data: _Sample) -> Basis:
     median_task = Task(kappa=0.0, tau=0.5, sigma=None, tau_bounds=(0.25, 0.75))
     for _ in range(4):
         size = np.abs(basis.design[:, -1])
-        if float(size.max()) < SUSPECT_SPREAD * float(np.median(size)):
+        largest = float(size.max())
+        if largest < 0.1 * SUSPECT_SPREAD * float(size.mean()):  # the mean is cheaper
+            break
+        if largest < SUSPECT_SPREAD * float(np.median(size)):
             break
         setup = _in_memory(basis, data, median_task, 1.0)
         z = local_fit(setup.problem, *setup.start, median_task).fit.z

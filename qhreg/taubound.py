@@ -31,6 +31,10 @@ __all__ = ["GlobalBound", "TauNode", "branch_and_bound"]
 
 FloatArray = npt.NDArray[np.float64]
 
+ACCURACY = 0.01
+"""Gap per row that a fit away from the optimum may have, over its squared distance in tau: a small
+share of what the profile rises by."""
+
 MAX_ROUNDS = 14
 """Refinements of one interval's pieces; each divides the width of a doubtful piece by four."""
 
@@ -151,7 +155,7 @@ def interval_bound(
 
 
 def branch_and_bound(
-    fit_at: Callable[[float, FloatArray], TauFit],
+    fit_at: Callable[[float, FloatArray, float], TauFit],
     start: TauFit,
     *,
     n: float,
@@ -168,7 +172,8 @@ def branch_and_bound(
     Parameters
     ----------
     fit_at : callable
-        ``fit_at(tau, start)`` makes the convex fit and keeps its dual variable.
+        ``fit_at(tau, start, accuracy)`` makes the convex fit to the given gap per unit of weight and
+        keeps its dual variable.
     start : TauFit
         The candidate optimum, its dual variable kept.
     n, kappa, theta, weights : float, float, float or None, ndarray or None
@@ -222,7 +227,7 @@ def branch_and_bound(
             break
         left, right = duals[worst], duals[worst + 1]
         tau = _inside(lowest[worst][1], left.tau, right.tau, tau_bounds)  # type: ignore[index]
-        fit = fit_at(tau, _predict(fits, tau))
+        fit = fit_at(tau, _predict(fits, tau), ACCURACY * (tau - best.tau) ** 2)
         n_fits += 1
         insert(fit)
         if phi(fit) < upper:

@@ -77,7 +77,9 @@ def test_the_default_fit_is_the_certified_optimum_of_two_thousand_small_samples(
 def test_the_bounds_hold_against_a_scan_of_conic_fits(seed):
     X, y = regression(40, 2, seed)
     reference = brute_joint(X, y, 1.0)
-    certificate = certify_global(X, y, solve(X, y, tau_bounds=(0.02, 0.98)), tau_bounds=(0.02, 0.98))
+    certificate = certify_global(
+        X, y, solve(X, y, tau_bounds=(0.02, 0.98)), tau_bounds=(0.02, 0.98)
+    )
     assert certificate.holds
     assert certificate.lower_bound >= -reference.value - 1e-7
     assert certificate.upper_bound >= -reference.value
@@ -91,7 +93,9 @@ def test_no_tau_on_a_fine_grid_beats_the_upper_bound(kappa, weighted):
     certificate = certify_global(X, y, solve(X, y, kappa=kappa, weights=w), weights=w)
     assert certificate.holds
     assert certificate.gap <= 1e-6
-    profile = [solve(X, y, kappa=kappa, tau=t, weights=w).loglike for t in np.linspace(0.01, 0.99, 99)]
+    profile = [
+        solve(X, y, kappa=kappa, tau=t, weights=w).loglike for t in np.linspace(0.01, 0.99, 99)
+    ]
     assert max(profile) <= certificate.upper_bound
 
 

@@ -24,7 +24,9 @@ KAPPAS = [0.0, 1e-3, 0.05, 1.0, 6.0]
 def negative_loglike(X, y, fit):
     u = (y - X @ fit.beta) / fit.sigma
     n = len(y)
-    return float(loss(u, fit.tau, fit.kappa).sum() + n * log_c(fit.tau, fit.kappa) + n * np.log(fit.sigma))
+    return float(
+        loss(u, fit.tau, fit.kappa).sum() + n * log_c(fit.tau, fit.kappa) + n * np.log(fit.sigma)
+    )
 
 
 @pytest.mark.parametrize("kappa", KAPPAS)
@@ -53,7 +55,9 @@ def test_no_nearby_point_is_better(tau, sigma, kappa):
                 fit,
                 beta=fit.beta + size * rng.standard_normal(3),
                 sigma=fit.sigma if sigma else fit.sigma * np.exp(size * rng.standard_normal()),
-                tau=fit.tau if tau else float(np.clip(fit.tau + size * rng.standard_normal(), 0.01, 0.99)),
+                tau=fit.tau
+                if tau
+                else float(np.clip(fit.tau + size * rng.standard_normal(), 0.01, 0.99)),
             )
             assert negative_loglike(X, y, other) >= fit.value - 1e-9
 
@@ -190,7 +194,9 @@ def test_single_precision_and_fortran_order_are_taken_as_they_are(n):
 def test_the_profile_without_the_normaliser_is_concave_in_tau(kappa, sigma):
     X, y = regression(60, 2, seed=9)
     taus = np.linspace(0.05, 0.95, 31)
-    h = np.array([solve(X, y, kappa=kappa, tau=t, sigma=sigma).value - 60 * log_c(t, kappa) for t in taus])
+    h = np.array(
+        [solve(X, y, kappa=kappa, tau=t, sigma=sigma).value - 60 * log_c(t, kappa) for t in taus]
+    )
     assert (np.diff(h, 2) <= 1e-8).all()
 
 
@@ -204,7 +210,9 @@ def test_the_dual_bound_is_below_the_value_everywhere(kappa, sigma):
         best = fit_at(setup.problem, tau, setup.start[0])
         assert best.gap <= 1e-9 * 90
         for _ in range(30):
-            z = best.z + 0.3 * rng.standard_normal(best.z.size) * np.append(np.ones(3), sigma is None)
+            z = best.z + 0.3 * rng.standard_normal(best.z.size) * np.append(
+                np.ones(3), sigma is None
+            )
             if z[-1] <= 0:
                 continue
             u = setup.basis.design @ z

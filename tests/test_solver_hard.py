@@ -149,7 +149,9 @@ def test_missing_and_infinite_values_are_counted_and_located(n):
     bad = X.copy()
     bad[5, 2] = np.nan
     bad[6, 1] = np.inf
-    with pytest.raises(DataError, match="exog contains 2 NaN or infinite values in column\\(s\\) 1, 2"):
+    with pytest.raises(
+        DataError, match="exog contains 2 NaN or infinite values in column\\(s\\) 1, 2"
+    ):
         solve(bad, y)
     y[[1, 4, 9]] = np.nan
     with pytest.raises(DataError, match="endog contains 3 NaN or infinite values"):

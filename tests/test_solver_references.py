@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from reference_solvers import brute_joint, conic_fit, enumerate_laplace, highs_quantile, log_c
 from r_references import design, load
+from reference_solvers import brute_joint, conic_fit, enumerate_laplace, highs_quantile, log_c
 from solver_data import regression
 
 from qhreg.solver import solve
