@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Basis", "basis_of", "minimum_norm", "recentred", "rescaled"]
+__all__ = ["Basis", "basis_of", "minimum_norm", "recentred", "rescaled", "triangular_factor"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -60,7 +60,7 @@ def _independent_columns(scaled: FloatArray) -> tuple[npt.NDArray[np.intp], Floa
         length = np.sqrt(gram.diagonal())
         if p and length.min() > 0.0:
             try:
-                factor = np.linalg.cholesky(gram).T
+                factor = np.asarray(np.linalg.cholesky(gram).T, dtype=np.float64)
             except np.linalg.LinAlgError:
                 pass
             else:
@@ -82,8 +82,14 @@ def _independent_columns(scaled: FloatArray) -> tuple[npt.NDArray[np.intp], Floa
         for _ in range(2):  # twice is enough for orthogonality to rounding
             remainder[:, j + 1 :] -= np.outer(column, column @ remainder[:, j + 1 :])
     columns = np.asarray(kept, dtype=np.intp)
-    factor = np.linalg.qr(scaled[:, columns], mode="r") if kept else np.empty((0, 0))
-    return columns, factor, weakest
+    if not kept:
+        return columns, np.empty((0, 0)), weakest
+    return columns, triangular_factor(scaled[:, columns]), weakest
+
+
+def triangular_factor(matrix: FloatArray) -> FloatArray:
+    """Return R of the QR decomposition."""
+    return np.asarray(np.linalg.qr(matrix, mode="r"), dtype=np.float64)
 
 
 def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
@@ -105,7 +111,7 @@ def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
     inverse = np.linalg.inv(factor) * np.sqrt(n)
     orthogonal = scaled[:, columns] @ inverse
     if weakest <= CHOLESKY_SAFE:  # one more sweep repairs what the triangular inverse lost
-        again = np.linalg.inv(np.linalg.qr(orthogonal, mode="r")) * np.sqrt(n)
+        again = np.linalg.inv(triangular_factor(orthogonal)) * np.sqrt(n)
         orthogonal, inverse = orthogonal @ again, inverse @ again
     coefficients = orthogonal.T @ endog / n
     residual = endog - orthogonal @ coefficients

@@ -16,7 +16,7 @@ from scipy.linalg import qr
 
 from qhreg.dual import DualPoint, dual_from_gradient, dual_from_newton, dual_from_rows
 from qhreg.interior import interior_point
-from qhreg.likelihood import residuals, weighted_columns
+from qhreg.likelihood import weighted_columns
 from qhreg.loss import loss_and_slope, zone_part
 from qhreg.newton import NewtonPoint, newton
 from qhreg.normalizer import log_normalizer_derivatives
@@ -120,11 +120,6 @@ class _Undecided:
     square: float
     near: npt.NDArray[np.bool_]
     positive: npt.NDArray[np.bool_]
-
-
-def _all_residuals(problem: Problem, z: FloatArray) -> FloatArray:
-    raw = problem.to_rows(z)
-    return np.concatenate([residuals(block, raw) for block in problem.rows.blocks()])
 
 
 def _decide_rows(
@@ -356,12 +351,12 @@ def fit_at(
         if attempt is not None and attempt.proved(n, accuracy):
             return attempt
         passes += max_passes
-    u = _all_residuals(problem, start)
+    u = problem.residuals(start)
     count = min(u.size, max(ALL_ROWS, int(0.5 * u.size ** (2 / 3) * np.sqrt(start.size))))
     z = start
     if count < u.size and not warm:
         z, smooth_passes = _narrowing_fit(problem, tau, start)
-        u = _all_residuals(problem, z)
+        u = problem.residuals(z)
         passes += smooth_passes
     while True:
         size = np.abs(u)
@@ -376,7 +371,7 @@ def fit_at(
                 fit = min(fit, again, key=lambda f: f.gap)
             break
         if fit.proved(n):
-            z, u = fit.z, _all_residuals(problem, fit.z)
+            z, u = fit.z, problem.residuals(fit.z)
             width = problem.kappa
             right = np.where(undecided.positive, u >= width * (1 - tau), u <= -width * tau)
             if bool((right | undecided.near).all()):

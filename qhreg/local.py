@@ -59,12 +59,12 @@ def _joint_newton(
 
 def profile_slope(fit: TauFit, problem: Problem) -> float:
     """Return the derivative of the profile at the fit, per unit of weight."""
-    return log_normalizer_derivatives(fit.tau, problem.kappa).d_tau - fit.excess / problem.n
+    return float(log_normalizer_derivatives(fit.tau, problem.kappa).d_tau) - fit.excess / problem.n
 
 
 def profile_value(fit: TauFit, problem: Problem) -> float:
     """Return the profile phi = n log c + h at the fit."""
-    return fit.value + problem.n * log_normalizer_derivatives(fit.tau, problem.kappa).value
+    return fit.value + problem.n * float(log_normalizer_derivatives(fit.tau, problem.kappa).value)
 
 
 def _descend_profile(problem: Problem, start: TauFit, bounds: tuple[float, float]) -> TauFit:
@@ -129,9 +129,7 @@ def local_fit(problem: Problem, z: FloatArray, tau: float, task: Task, **options
     fit = fit_at(problem, tau, z, warm=True)
     if task.tau is None:
         fit = _descend_profile(problem, fit, task.tau_bounds)
-        if (
-            problem.kappa > TINY_KAPPA
-        ):  # the zone's rows are known now: Newton gives the last digits
+        if problem.kappa > TINY_KAPPA:  # the zone's rows are known: Newton gives the last digits
             point, polished = _joint_newton(problem, fit.z, fit.tau, task, max_passes=10)
             passes += point.passes
             if (

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.basis import CHOLESKY_SAFE, Basis, basis_of, recentred, rescaled
+from qhreg.basis import CHOLESKY_SAFE, Basis, basis_of, recentred, rescaled, triangular_factor
 from qhreg.exceptions import DataError
 from qhreg.likelihood import ArrayRows, Block
 from qhreg.local import local_fit
@@ -161,7 +161,9 @@ def _require_residual(rows: ArrayRows, basis: Basis, task: Task) -> None:
     _reject_perfect_fit(rows, basis, task)
 
 
-def starting_point(design: FloatArray, kappa: float, theta: float | None, tau: float | None) -> Any:
+def starting_point(
+    design: FloatArray, kappa: float, theta: float | None, tau: float | None
+) -> tuple[FloatArray, float]:
     """Return (z, tau) near the optimum from the least-squares residuals in the last column.
 
     The share of residuals below their mean tells the asymmetry; the location then moves from the
@@ -205,7 +207,7 @@ def _triangular_basis(rows: ArrayRows) -> Basis:
     for block in rows.blocks():
         assert block.endog is not None
         stacked = np.vstack([factor, np.column_stack([block.exog, block.endog])])
-        factor = np.linalg.qr(stacked, mode="r")
+        factor = triangular_factor(stacked)
     factor *= np.sqrt(factor.shape[0] / rows.n_rows)
     return basis_of(factor[:, :-1], factor[:, -1])
 
@@ -295,7 +297,8 @@ def _set_up_large(rows: ArrayRows, task: Task, scale: float) -> Setup:
     small = Problem(ArrayRows(design, None, sample.weights), weight, width, None, theta)
     first = starting_point(design, width, theta, task.tau)
     point = newton(small, *first, tau_bounds=task.free_bounds, tol=3e-3)
-    start, curvature = (point.z, point.tau), point.curvature
+    start = (point.z, point.tau)
+    curvature: Curvature | None = point.curvature
     if not point.error < 1e-2:
         fit = local_fit(small, *first, task).fit
         start, curvature = (fit.z, fit.tau), None
@@ -413,7 +416,9 @@ def _require_proportion(setup: Setup) -> None:
         )
 
 
-def narrowed_start(problem: Problem, start: tuple[FloatArray, float], task: Task) -> Any:
+def narrowed_start(
+    problem: Problem, start: tuple[FloatArray, float], task: Task
+) -> tuple[FloatArray, float]:
     """Return a starting point for a small width, from the fit at the narrowest easy one."""
     width = _easy_width(task.kappa, int(problem.n), start[0].size)
     if width == task.kappa:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.likelihood import Objective, RowBlocks, Totals, objective, reduce_rows
+from qhreg.likelihood import Objective, RowBlocks, Totals, objective, reduce_rows, residuals
 
 __all__ = ["Problem", "Task"]
 
@@ -66,6 +66,16 @@ class Problem:
     def to_rows(self, z: FloatArray) -> FloatArray:
         """Return z in the coordinates of the rows."""
         return z if self.matrix is None else self.matrix @ z
+
+    def residuals(self, z: FloatArray) -> FloatArray:
+        """Return u = W z of all rows."""
+        raw = self.to_rows(z)
+        return np.concatenate([residuals(block, raw) for block in self.rows.blocks()])
+
+    def weights(self) -> FloatArray | None:
+        """Return the case weights of all rows, or None."""
+        parts = [block.weights for block in self.rows.blocks() if block.weights is not None]
+        return np.concatenate(parts) if parts else None
 
     def totals(self, z: FloatArray, tau: float, *, hessian: bool = True) -> Totals:
         """Return the totals of one pass, in the coordinates of z."""

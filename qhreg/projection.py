@@ -86,7 +86,7 @@ def lbfgs(
     tol: float = 1e-6,
     max_iterations: int = 500,
 ) -> tuple[FloatArray, float]:
-    """Return a nearly stationary (z, tau) by L-BFGS on the likelihood, gradients only.
+    """Return a nearly stationary (z, tau) by L-BFGS on the projected likelihood.
 
     Parameters
     ----------
@@ -99,23 +99,28 @@ def lbfgs(
     tol : float
         Largest component of the gradient per unit of weight at which to stop.
     """
-    k = z.size
-    scale = problem.n
+    weights = problem.weights()
+    best = tau
+
+    def project(x: FloatArray) -> float:
+        nonlocal best
+        if tau_bounds is not None:
+            u = problem.residuals(x)
+            best = best_tau(u, problem.kappa, weights=weights, tau_bounds=tau_bounds, start=best)
+        return best
 
     def value_and_gradient(x: FloatArray) -> tuple[float, FloatArray]:
-        here = problem.evaluate(x[:k], float(x[k]), hessian=False)
-        gradient = np.append(here.d_z, here.d_tau)
-        return here.value / scale, gradient / scale
+        here = problem.evaluate(x, project(x), hessian=False)
+        return here.value / problem.n, here.d_z / problem.n
 
     theta = float(z[-1])
     theta_bounds = (1e-8 * theta, None) if problem.theta is None else (theta, theta)
-    bounds = [(None, None)] * (k - 1) + [theta_bounds, tau_bounds or (tau, tau)]
     found = minimize(
         value_and_gradient,
-        np.append(z, tau),
+        z,
         jac=True,
         method="L-BFGS-B",
-        bounds=bounds,
+        bounds=[(None, None)] * (z.size - 1) + [theta_bounds],
         options={"maxiter": max_iterations, "gtol": tol, "ftol": 1e-15, "maxcor": 20},
     )
-    return found.x[:k], float(found.x[k])
+    return found.x, project(found.x)

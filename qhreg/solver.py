@@ -247,7 +247,7 @@ def _second_opinion(rows: ArrayRows, setup: Setup, local: LocalFit) -> LocalFit:
 
 def _in_coordinates(basis: Basis, raw: FloatArray) -> FloatArray:
     """Return the unknowns (-b, theta) of the data in the coordinates of a basis."""
-    z: FloatArray = np.linalg.lstsq(basis.matrix, raw, rcond=None)[0]
+    z = np.asarray(np.linalg.lstsq(basis.matrix, raw, rcond=None)[0], dtype=np.float64)
     z[-1] = raw[-1] / basis.matrix[-1, -1]
     return z
 

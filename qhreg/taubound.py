@@ -114,7 +114,7 @@ class _Profile:
         s = (tau - left.tau) / (right.tau - left.tau)
         alignment = (1 - s) * left.alignment + s * right.alignment
         square = (1 - s) ** 2 * left.square + 2 * s * (1 - s) * cross + s**2 * right.square
-        return dual_value(alignment, square, self.n, self.kappa, self.theta)
+        return np.asarray(dual_value(alignment, square, self.n, self.kappa, self.theta))
 
 
 def interval_bound(
@@ -194,7 +194,7 @@ def branch_and_bound(
     n_fits = 0
 
     def phi(fit: TauFit) -> float:
-        return fit.value + n * log_normalizer_derivatives(fit.tau, kappa).value
+        return fit.value + n * float(log_normalizer_derivatives(fit.tau, kappa).value)
 
     def insert(fit: TauFit) -> None:
         position = int(np.searchsorted([d.tau for d in duals], fit.tau))
