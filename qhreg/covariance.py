@@ -37,6 +37,7 @@ from qhreg.scores import (
     Sample,
     bread_width,
     checked_sample,
+    chosen_width,
     curvature,
     evaluated_blocks,
     observed_hessian,
@@ -57,6 +58,7 @@ __all__ = [
     "covariance",
     "design_moments",
     "expected_information",
+    "group_codes",
     "observed_hessian",
     "score_obs",
     "smoothed_bread",
@@ -269,7 +271,7 @@ def _scores(sample: Sample, frame: _Frame, weights: _Weights) -> FloatArray:
     return scores
 
 
-def _group_codes(groups: Any, n: int) -> list[npt.NDArray[np.intp]]:
+def group_codes(groups: Any, n: int) -> list[npt.NDArray[np.intp]]:
     """Return one or two arrays of cluster numbers, or raise a DataError that says what is wrong."""
     if groups is None:
         raise DomainError("cov_type='cluster' needs groups: one label per row, or two columns")
@@ -416,7 +418,7 @@ def covariance(
         Small-sample factor: G / (G - 1) (n - 1) / (n - q) for "cluster" (default True), n / (n - q)
         for "HAC" (default False).
     width : float or None
-        Width of the zone in the bread; by default :func:`bread_width`.
+        Width of the zone in the bread, at least that of the fit; by default :func:`bread_width`.
     moments : DesignMoments or None
         Moments of `exog` with the product of the weights, if known already.
 
@@ -500,7 +502,7 @@ def _robust(
     point, n, q = sample.point, weights.nobs, frame.info.shape[0]
     if n <= q:
         raise DataError(f"{cov_type} needs more observations than parameters, got {n:g} and {q}")
-    width = float(options["width"] or bread_width(point.kappa, n))
+    width = chosen_width(sample, weights.total, n, options["width"])
     inverse, helped = _bread(sample, frame, weights, width)
     used: dict[str, Any] = {"width": width}
     df = None
@@ -509,7 +511,7 @@ def _robust(
         inner = inner * (n / (n - q)) if cov_type == "HC1" else inner
         text = f"heteroskedasticity-robust sandwich ({cov_type})"
     elif cov_type == "cluster":
-        codes = _group_codes(options["groups"], sample.endog.size)
+        codes = group_codes(options["groups"], sample.endog.size)
         correct = options["use_correction"] is not False
         scores = _scores(sample, frame, weights)
         inner, repaired = _clustered(scores, inverse, codes, n, correct)

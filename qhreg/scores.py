@@ -8,19 +8,21 @@ The Hessian exists wherever no residual sits on the edge of the quadratic zone. 
         \frac{1\{-\kappa\tau < u_i < \kappa(1-\tau)\}}{\kappa}\,x_i x_i'
 
 the fraction estimates the density of the residuals near zero from the rows in the zone: for small
-kappa from few rows, at kappa = 0 from none. For a sandwich covariance it is therefore evaluated at a
-wider zone. All other entries are averages of bounded or integrable terms and need no smoothing,
-except those that join beta and kappa with kappa, which count rows in the zone too.
+kappa from few rows, at kappa = 0 from none. For a sandwich covariance the zone is therefore widened
+by the same amount on both sides. All other entries are averages of bounded or integrable terms and
+need no smoothing, except those that join beta and kappa with kappa, which count rows in the zone too.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from qhreg.domain import check_kappa, check_sigma, check_tau
 from qhreg.exceptions import DataError
@@ -253,15 +255,15 @@ def curvature(
     for block in evaluated_blocks(sample):
         w = np.ones(block.u.size) if weights is None else weights[block.rows]
         u, psi, inside = block.u, block.psi, block.inside
-        wide_psi, wide = psi, inside
-        if width != kappa:
-            wide_psi = np.asarray(loss_slope(u, tau, width))
-            wide = (u > -width * tau) & (u < width * (1.0 - tau))
-        in_w, wide_w = np.where(inside, w, 0.0), np.where(wide, w, 0.0)
+        in_w = np.where(inside, w, 0.0)
         out_w = w - in_w
         if width > 0.0:
-            chosen = block.design[wide] * np.sqrt(w[wide] / width)[:, None]
+            margin = 0.5 * (width - kappa)
+            near = (u > -kappa * tau - margin) & (u < kappa * (1.0 - tau) + margin)
+            chosen = block.design[near] * np.sqrt(w[near] / width)[:, None]
             gram += chosen.T @ chosen
+            wide_psi = psi if width == kappa else np.asarray(loss_slope(u, tau, width))
+            wide_w = np.where((wide_psi > -tau) & (wide_psi < 1.0 - tau), w, 0.0)
             vectors[2] += (wide_w * wide_psi / width) @ block.design
             scalars[5] += wide_w @ wide_psi**2 / width
         vectors[0] += (in_w * psi + w * psi) @ block.design
@@ -341,8 +343,8 @@ def observed_hessian(
     return -stack_curvature(blocks, names) * np.outer(scale, scale)
 
 
-def bread_width(kappa: float, nobs: float) -> float:
-    r"""Return the width of the zone in the bread: :math:`\max(\kappa, 2 n^{-1/5})`.
+def bread_width(kappa: float, nobs: float, tau: float = 0.5, spread: float = 2.0) -> float:
+    r"""Return the width of the zone in the bread: that of the fit, or Hall and Sheather's if wider.
 
     Parameters
     ----------
@@ -350,14 +352,71 @@ def bread_width(kappa: float, nobs: float) -> float:
         Width of the fit.
     nobs : float
         Number of observations.
+    tau : float
+        Asymmetry.
+    spread : float
+        Standard deviation of the standardised residuals, or their interquartile range / 1.349 if
+        smaller; 2 for the symmetric Laplace law.
+
+    Notes
+    -----
+    With :math:`q = 1-\tau`, :math:`z = \Phi^{-1}(q)` and
+
+    .. math:: h = n^{-1/3}\,1.96^{2/3}\Big(\frac{1.5\,\varphi(z)^2}{2z^2+1}\Big)^{1/3},
+
+    the width is :math:`s\,(\Phi^{-1}(q+h) - \Phi^{-1}(q-h))`, h reduced where q + h or q - h would
+    leave the unit interval [1]_. A width of :math:`2 n^{-1/5}` whatever the data covers 89 instead of
+    95 % for an intercept with t-distributed noise at n = 200.
+
+    References
+    ----------
+    .. [1] P. Hall and S. J. Sheather (1988), On the distribution of a studentized quantile, Journal of
+       the Royal Statistical Society B 50, 381-391.
 
     Examples
     --------
-    >>> from qhreg.covariance import bread_width
-    >>> round(bread_width(0.0, 1e5), 12), bread_width(1.0, 1e5)
-    (0.2, 1.0)
+    >>> from qhreg.scores import bread_width
+    >>> round(bread_width(0.0, 1000), 3), bread_width(3.0, 1000)
+    (0.984, 3.0)
     """
-    return max(kappa, 2.0 * float(nobs**-0.2))
+    level = 1.0 - tau
+    z = float(special.ndtri(level))
+    density = math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    h = nobs ** (-1.0 / 3.0) * 1.959964 ** (2.0 / 3.0)
+    h *= (1.5 * density**2 / (2.0 * z * z + 1.0)) ** (1.0 / 3.0)
+    h = min(h, 0.95 * min(level, tau))
+    return max(kappa, spread * float(special.ndtri(level + h) - special.ndtri(level - h)))
+
+
+def _weighted_quartiles(u: FloatArray, weights: FloatArray | None) -> tuple[float, float]:
+    if weights is None:
+        low, high = np.quantile(u, [0.25, 0.75])
+        return float(low), float(high)
+    order = np.argsort(u)
+    reached = np.cumsum(weights[order])
+    low, high = u[order[np.searchsorted(reached, [0.25 * reached[-1], 0.75 * reached[-1]])]]
+    return float(low), float(high)
+
+
+def residual_spread(sample: Sample, weights: FloatArray | None) -> float:
+    """Return the standard deviation of the standardised residuals, or IQR / 1.349 if smaller."""
+    plain = replace(sample, transform=None)
+    u = np.concatenate([block.u for block in evaluated_blocks(plain)])
+    w = None if weights is None else weights
+    mean = float(np.average(u, weights=w))
+    deviation = math.sqrt(float(np.average((u - mean) ** 2, weights=w)))
+    low, high = _weighted_quartiles(u, w)
+    return min(deviation, (high - low) / 1.349) if high > low else deviation
+
+
+def chosen_width(
+    sample: Sample, weights: FloatArray | None, nobs: float, width: float | None
+) -> float:
+    """Return the given width, or the default one, never below that of the fit."""
+    point = sample.point
+    if width is not None:
+        return max(width, point.kappa)
+    return bread_width(point.kappa, nobs, point.tau, residual_spread(sample, weights))
 
 
 def smoothed_bread(
@@ -369,6 +428,7 @@ def smoothed_bread(
     weights: Any = None,
     offset: Any = None,
     width: float | None = None,
+    nobs: float | None = None,
 ) -> FloatArray:
     """Return minus the Hessian of the log-likelihood, the entries that count rows in the zone smoothed.
 
@@ -377,7 +437,10 @@ def smoothed_bread(
     exog, endog, fit, free, weights, offset
         As in :func:`score_obs`, at the optimum.
     width : float or None
-        Width of the zone in these entries; by default :func:`bread_width`.
+        Width of the zone in these entries, at least that of the fit; by default
+        :func:`bread_width`.
+    nobs : float or None
+        Number of observations for that default; by default the number of rows with weight.
 
     Returns
     -------
@@ -396,8 +459,9 @@ def smoothed_bread(
     sample = checked_sample(exog, endog, fit, offset)
     n, p = sample.exog.shape
     w = weight_vector("weights", weights, n)
-    if width is None:
-        width = bread_width(sample.point.kappa, float(n if w is None else np.count_nonzero(w)))
+    if nobs is None:
+        nobs = float(n if w is None else np.count_nonzero(w))
+    width = chosen_width(sample, w, nobs, width)
     unit = unit_information(sample.point.tau, sample.point.kappa)
     scale = score_scale(names, p, sample.point.sigma)
     return stack_curvature(curvature(sample, w, unit, width), names) * np.outer(scale, scale)

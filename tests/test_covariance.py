@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
 from statsmodels.stats import sandwich_covariance as sw
 from statsmodels.tools.numdiff import approx_fprime
 
@@ -217,14 +218,30 @@ def test_bread_approaches_the_information_when_the_model_holds(kappa):
     assert_allclose(bread / np.outer(scale, scale), info / np.outer(scale, scale), atol=0.05)
 
 
-def test_bread_at_kappa_zero_counts_rows_in_the_widened_zone():
-    exog, endog = draw(300, 0.0)
-    fit = solve(exog, endog, kappa=0.0, search=False)
-    width = bread_width(0.0, 300)
-    u = (endog - exog @ fit.beta) / fit.sigma
-    near = exog[(u > -width * fit.tau) & (u < width * (1 - fit.tau))]
-    bread = smoothed_bread(exog, endog, fit)
-    assert_allclose(bread[:2, :2], near.T @ near / (width * fit.sigma**2), rtol=1e-12)
+def test_bread_counts_rows_in_the_zone_widened_by_the_same_amount_on_both_sides():
+    for kappa in (0.0, 0.25):
+        exog, endog = draw(300, kappa)
+        fit = solve(exog, endog, kappa=kappa, search=False)
+        u = (endog - exog @ fit.beta) / fit.sigma
+        spread = min(u.std(), (np.quantile(u, 0.75) - np.quantile(u, 0.25)) / 1.349)
+        width = bread_width(kappa, 300, fit.tau, spread)
+        assert width > kappa
+        extra = (width - kappa) / 2
+        near = exog[(u > -kappa * fit.tau - extra) & (u < kappa * (1 - fit.tau) + extra)]
+        bread = smoothed_bread(exog, endog, fit)
+        assert_allclose(bread[:2, :2], near.T @ near / (width * fit.sigma**2), rtol=1e-12)
+
+
+def test_width_follows_hall_and_sheather():
+    q, n = 0.7, 400
+    z = stats.norm.ppf(q)
+    h = n ** (-1 / 3) * stats.norm.ppf(0.975) ** (2 / 3)
+    h *= (1.5 * stats.norm.pdf(z) ** 2 / (2 * z**2 + 1)) ** (1 / 3)
+    expected = 1.7 * (stats.norm.ppf(q + h) - stats.norm.ppf(q - h))
+    assert_allclose(bread_width(0.0, n, 1 - q, 1.7), expected, rtol=1e-6)
+    assert bread_width(5.0, n, 1 - q, 1.7) == 5.0
+    for tau in (1e-3, 0.01, 0.999):
+        assert 0.0 < bread_width(0.0, 50, tau, 1.0) < 10.0
 
 
 def test_nonrobust_covariance_is_the_inverse_information():
@@ -347,9 +364,11 @@ def test_groups_may_be_strings_a_pair_or_a_table(sample):
 def test_freq_weights_equal_repeated_rows(sample, cov_type):
     exog, endog, fit, groups = sample
     f = np.random.default_rng(0).integers(1, 4, endog.size)
-    extra = {"groups": groups} if cov_type == "cluster" else {}
+    # Quartiles of weighted rows and of repeated rows differ by an interpolation: fix the width.
+    fixed = {} if cov_type == "nonrobust" else {"width": 1.5}
+    extra = fixed | ({"groups": groups} if cov_type == "cluster" else {})
     weighted = covariance(cov_type, exog, endog, fit, freq_weights=f, **extra)
-    extra = {"groups": np.repeat(groups, f, axis=0)} if cov_type == "cluster" else {}
+    extra = fixed | ({"groups": np.repeat(groups, f, axis=0)} if cov_type == "cluster" else {})
     repeated = covariance(cov_type, np.repeat(exog, f, axis=0), np.repeat(endog, f), fit, **extra)
     assert_allclose(weighted.cov, repeated.cov, rtol=1e-10, atol=1e-14)
 
@@ -362,8 +381,8 @@ def test_probability_weights_have_no_scale_and_are_not_cases(sample):
     cases = covariance("HC1", exog, endog, fit, freq_weights=w)
     assert abs(cases.cov[1, 1] / one.cov[1, 1] - 1) > 0.05
     twice = np.full(endog.size, 2.0)
-    both = covariance("HC1", exog, endog, fit, weights=w, freq_weights=twice, width=0.7)
-    one = covariance("HC1", exog, endog, fit, weights=w, width=0.7)
+    both = covariance("HC1", exog, endog, fit, weights=w, freq_weights=twice, width=1.7)
+    one = covariance("HC1", exog, endog, fit, weights=w, width=1.7)
     assert_allclose(both.cov * 2 / (480 / 476), one.cov / (240 / 236), rtol=1e-10)
     with pytest.raises(DomainError, match="probability weights"):
         covariance("nonrobust", exog, endog, fit, weights=w)
@@ -374,8 +393,9 @@ def test_rows_without_weight_do_not_count(sample):
     w = (np.arange(endog.size) % 5 > 0).astype(float)
     keep = w > 0
     for name in ("weights", "freq_weights"):
-        part = covariance("HC1", exog, endog, fit, **{name: w})
-        assert_allclose(part.cov, covariance("HC1", exog[keep], endog[keep], fit).cov, rtol=1e-10)
+        part = covariance("HC1", exog, endog, fit, width=1.5, **{name: w})
+        kept = covariance("HC1", exog[keep], endog[keep], fit, width=1.5)
+        assert_allclose(part.cov, kept.cov, rtol=1e-10)
 
 
 def test_offset_is_part_of_the_location(sample):
@@ -412,10 +432,22 @@ def test_a_parameter_the_data_say_nothing_about_is_treated_as_known():
 
 def test_a_width_can_be_given(sample):
     exog, endog, fit, _ = sample
-    wide = covariance("HC0", exog, endog, fit, width=2.0)
-    assert wide.bread_width == 2.0
-    assert covariance("HC0", exog, endog, fit).bread_width == bread_width(0.25, 240)
-    assert wide.cov[1, 1] != covariance("HC0", exog, endog, fit).cov[1, 1]
+    wide, default = (
+        covariance("HC0", exog, endog, fit, width=3.0),
+        covariance("HC0", exog, endog, fit),
+    )
+    assert wide.bread_width == 3.0
+    assert 0.25 < default.bread_width < 3.0
+    assert wide.cov[1, 1] != default.cov[1, 1]
+    assert covariance("HC0", exog, endog, fit, width=0.1).bread_width == 0.25
+
+
+def test_width_counts_cases(sample):
+    exog, endog, fit, _ = sample
+    f = np.random.default_rng(0).integers(1, 4, endog.size)
+    one = covariance("HC0", exog, endog, fit, freq_weights=f)
+    other = covariance("HC0", np.repeat(exog, f, axis=0), np.repeat(endog, f), fit)
+    assert_allclose(one.bread_width, other.bread_width, rtol=0.02)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,437 @@
+r"""Bootstrap of the fit: resampled cases, clusters or noise.
+
+A sample of n rows with replacement is the same as multinomial case weights, so that resampling moves
+no rows: each replicate is a fit with other weights, and offsets and sampling weights stay with their
+rows. Only the parametric bootstrap draws new responses, from the fitted law.
+
+Every replicate has its own stream of random numbers, spawned from one seed: the result does not depend
+on the number of jobs.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from qhreg.covariance import group_codes
+from qhreg.distribution import quantile_huber
+from qhreg.exceptions import DataError, DomainError, QhregError
+from qhreg.information import check_free
+from qhreg.kappafit import solve_kappa
+from qhreg.scores import score_obs, smoothed_bread
+from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
+
+__all__ = ["KINDS", "BootstrapResult", "bootstrap"]
+
+FloatArray = npt.NDArray[np.float64]
+
+KINDS = ("pairs", "cluster", "parametric")
+"""What is resampled: rows, clusters of rows, or the noise."""
+
+THREADS_FROM = 200_000
+"""Elements of exog from which threads share the data instead of processes copying it."""
+
+
+@dataclass(frozen=True)
+class BootstrapResult:
+    """Replicates of the estimates.
+
+    Attributes
+    ----------
+    params : ndarray, shape (B, q)
+        The replicates that succeeded, in the order beta, sigma, tau, kappa.
+    estimate : ndarray, shape (q,)
+        The estimates from the data.
+    acceleration : ndarray, shape (q,)
+        The skewness of the influence values divided by six, for BCa intervals.
+    free : tuple of str
+        The estimated parameters.
+    kind : str
+        One of KINDS.
+    n_boot : int
+        Replicates asked for.
+    failures : dict of str to int
+        Reasons of the failed replicates, with their numbers.
+    n_at_bound : int
+        Replicates in which tau ended on a bound; they are kept.
+    """
+
+    params: FloatArray
+    estimate: FloatArray
+    acceleration: FloatArray
+    free: tuple[str, ...]
+    kind: str
+    n_boot: int
+    failures: dict[str, int]
+    n_at_bound: int
+
+    @property
+    def n_failed(self) -> int:
+        """Number of failed replicates."""
+        return sum(self.failures.values())
+
+    @property
+    def cov(self) -> FloatArray:
+        """The covariance of the replicates, shape (q, q)."""
+        return np.atleast_2d(np.cov(self.params, rowvar=False))
+
+    @property
+    def bse(self) -> FloatArray:
+        """The standard deviations of the replicates."""
+        deviation: FloatArray = self.params.std(axis=0, ddof=1)
+        return deviation
+
+    def conf_int(self, alpha: float = 0.05, method: str = "percentile") -> FloatArray:
+        r"""Return intervals at level 1 - alpha, shape (q, 2).
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level.
+        method : {"percentile", "bca"}
+            Quantiles of the replicates at alpha/2 and 1 - alpha/2, or at levels corrected for bias
+            and skewness.
+
+        Notes
+        -----
+        BCa: with :math:`z_0 = \Phi^{-1}(\#\{\theta^* < \hat\theta\}/B)` and the acceleration a, the
+        levels are :math:`\Phi(z_0 + (z_0 + z)/(1 - a(z_0 + z)))` for
+        :math:`z = \Phi^{-1}(\alpha/2), \Phi^{-1}(1-\alpha/2)`.
+        """
+        if not 0.0 < alpha < 1.0:
+            raise DomainError(f"alpha must satisfy 0 < alpha < 1, got {alpha!r}")
+        if method not in ("percentile", "bca"):
+            raise DomainError(f"method must be 'percentile' or 'bca', got {method!r}")
+        levels = np.tile([alpha / 2.0, 1.0 - alpha / 2.0], (self.estimate.size, 1))
+        if method == "bca":
+            levels = self._bca_levels(levels)
+        columns = zip(self.params.T, levels, strict=True)
+        return np.array([np.quantile(column, level) for column, level in columns])
+
+    def _bca_levels(self, levels: FloatArray) -> FloatArray:
+        below = (self.params < self.estimate).mean(axis=0)
+        # Ties count half: an estimate on a bound equals many of its replicates.
+        below = below + 0.5 * (self.params == self.estimate).mean(axis=0)
+        edge = 0.5 / len(self.params)
+        z0 = special.ndtri(np.clip(below, edge, 1.0 - edge))[:, None]
+        z = z0 + special.ndtri(levels)
+        corrected: FloatArray = special.ndtr(z0 + z / (1.0 - self.acceleration[:, None] * z))
+        return corrected
+
+    def __repr__(self) -> str:
+        failed = f", {self.n_failed} failed" if self.n_failed else ""
+        bound = f", {self.n_at_bound} with tau on a bound" if self.n_at_bound else ""
+        return f"<BootstrapResult: {len(self.params)} replicates, {self.kind}{failed}{bound}>"
+
+
+class _Task(NamedTuple):
+    """All that a replicate needs besides its seed."""
+
+    exog: npt.NDArray[Any]
+    endog: npt.NDArray[Any]
+    cases: FloatArray | None
+    weights: FloatArray | None
+    offset: FloatArray | None
+    codes: npt.NDArray[np.intp] | None
+    fit: Solution
+    free: tuple[str, ...]
+    kind: str
+    tau_bounds: tuple[float, float]
+    method: str
+
+
+def _resampled(task: _Task, rng: np.random.Generator) -> dict[str, Any]:
+    """Return response and weights of one replicate."""
+    n = task.endog.size
+    if task.kind == "parametric":
+        noise = quantile_huber.rvs(task.fit.tau, task.fit.kappa, size=n, random_state=rng)
+        location = task.exog @ task.fit.beta
+        location = location if task.offset is None else location + task.offset
+        return {"endog": location + task.fit.sigma * noise, "weights": _product(task, None)}
+    if task.kind == "cluster":
+        assert task.codes is not None
+        count = int(task.codes.max()) + 1
+        drawn = rng.multinomial(count, np.full(count, 1.0 / count))[task.codes].astype(np.float64)
+        return {"endog": task.endog, "weights": _product(task, drawn)}
+    chances = np.full(n, 1.0 / n) if task.cases is None else task.cases / task.cases.sum()
+    total = n if task.cases is None else round(float(task.cases.sum()))
+    drawn = rng.multinomial(total, chances).astype(np.float64)
+    if task.weights is not None:
+        drawn *= task.weights
+    return {"endog": task.endog, "weights": drawn}
+
+
+def _product(task: _Task, drawn: FloatArray | None) -> FloatArray | None:
+    """Return the product of the weights that exist."""
+    product = drawn
+    for part in (task.cases, task.weights):
+        if part is not None:
+            product = part if product is None else product * part
+    return product
+
+
+def _parameters(fit: Solution, kappa: float, free: tuple[str, ...]) -> FloatArray:
+    """Return the estimated parameters as one vector."""
+    parts = {"beta": fit.beta, "sigma": [fit.sigma], "tau": [fit.tau], "kappa": [kappa]}
+    return np.concatenate([np.asarray(parts[name], dtype=np.float64) for name in free])
+
+
+def _replicate(task: _Task, seed: np.random.SeedSequence) -> tuple[FloatArray | None, str]:
+    """Return the parameters of one replicate, or None and why it failed."""
+    data = _resampled(task, np.random.default_rng(seed))
+    options: dict[str, Any] = {
+        "weights": data["weights"],
+        "offset": task.offset,
+        "tau": None if "tau" in task.free else task.fit.tau,
+        "sigma": None if "sigma" in task.free else task.fit.sigma,
+        "tau_bounds": task.tau_bounds,
+        "method": task.method,
+        "start": task.fit,
+        "search": False,
+    }
+    try:
+        if "kappa" in task.free:
+            width = solve_kappa(task.exog, data["endog"], **options)
+            fit, kappa = width.solution, width.kappa
+        else:
+            fit = solve(task.exog, data["endog"], kappa=task.fit.kappa, **options)
+            kappa = fit.kappa
+    except (QhregError, np.linalg.LinAlgError, FloatingPointError) as error:
+        return None, f"{type(error).__name__}: {error}"
+    if fit.rank < task.fit.rank:
+        return None, f"rank {fit.rank} instead of {task.fit.rank}"
+    if not fit.converged:
+        return None, "not converged"
+    return _parameters(fit, kappa, task.free), "bound" if fit.tau_at_bound else ""
+
+
+_WORKER_TASK: list[_Task] = []
+
+
+def _start_worker(task: _Task) -> None:
+    """Keep the task of a worker process: it is sent once, not with every replicate."""
+    _WORKER_TASK[:] = [task]
+    warnings.simplefilter("ignore")
+
+
+def _work(seed: np.random.SeedSequence) -> tuple[FloatArray | None, str]:
+    return _replicate(_WORKER_TASK[0], seed)
+
+
+def _outcomes(
+    task: _Task, seeds: list[np.random.SeedSequence], n_jobs: int
+) -> Iterator[tuple[FloatArray | None, str]]:
+    """Yield the outcome of every replicate in order."""
+    if n_jobs == 1:
+        yield from (_replicate(task, seed) for seed in seeds)
+    elif task.exog.size >= THREADS_FROM:
+        with ThreadPoolExecutor(n_jobs) as threads:
+            yield from threads.map(lambda seed: _replicate(task, seed), seeds)
+    else:
+        chunk = max(1, len(seeds) // (8 * n_jobs))
+        with ProcessPoolExecutor(n_jobs, initializer=_start_worker, initargs=(task,)) as processes:
+            yield from processes.map(_work, seeds, chunksize=chunk)
+
+
+def _with_progress(outcomes: Iterable[Any], total: int, progress: bool) -> Iterable[Any]:
+    """Return the iterable, with a progress bar where asked for and tqdm is installed."""
+    if not progress:
+        return outcomes
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return outcomes
+    bar: Iterable[Any] = tqdm(outcomes, total=total, desc="bootstrap")
+    return bar
+
+
+def _acceleration(task: _Task) -> FloatArray:
+    r"""Return the skewness of the influence values over six: sum I^3 / (6 (sum I^2)^1.5)."""
+    smooth = tuple(name for name in task.free if name != "kappa")
+    weights = _product(task, None)
+    scores = score_obs(
+        task.exog, task.endog, task.fit, free=smooth, weights=weights, offset=task.offset
+    )
+    bread = smoothed_bread(
+        task.exog, task.endog, task.fit, free=smooth, weights=weights, offset=task.offset
+    )
+    if task.codes is not None:
+        sums = np.zeros((int(task.codes.max()) + 1, scores.shape[1]))
+        np.add.at(sums, task.codes, scores)
+        scores = sums
+    influence = scores @ np.linalg.pinv(bread, hermitian=True)
+    spread = (influence**2).sum(axis=0)
+    cubes = (influence**3).sum(axis=0)
+    skewness = np.divide(cubes, 6.0 * spread**1.5, out=np.zeros_like(cubes), where=spread > 0.0)
+    return np.append(skewness, 0.0) if "kappa" in task.free else skewness
+
+
+def _jobs(n_jobs: int) -> int:
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
+        raise DomainError(f"n_jobs must be a whole number, -1 for all processors, got {n_jobs!r}")
+    return int(n_jobs) if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(n_jobs))
+
+
+def _array(name: str, values: Any, n: int) -> FloatArray | None:
+    if values is None:
+        return None
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != (n,):
+        raise DataError(f"{name} must have shape ({n},), got {array.shape}")
+    return array
+
+
+def _task(kind: str, groups: Any, exog: Any, endog: Any, **parts: Any) -> _Task:
+    """Return the checked task of a bootstrap."""
+    if kind not in KINDS:
+        raise DomainError(f"kind must be one of {KINDS}, got {kind!r}")
+    x, y = np.asarray(exog), np.asarray(endog)
+    n = y.size
+    if (groups is None) == (kind == "cluster"):
+        need = "needs groups" if kind == "cluster" else "does not use groups"
+        raise DomainError(f"kind={kind!r} {need}")
+    codes = None
+    if groups is not None:
+        found = group_codes(groups, n)
+        if len(found) > 1:
+            raise DataError("groups must be one column of labels for the cluster bootstrap")
+        codes = found[0]
+    for name in ("cases", "weights", "offset"):
+        shown = "freq_weights" if name == "cases" else name
+        parts[name] = _array(shown, parts[name], n)
+    if kind == "pairs" and parts["cases"] is not None:
+        whole = parts["cases"] == np.round(parts["cases"])
+        if not whole.all():
+            raise DataError("freq_weights must be whole numbers to resample cases")
+    return _Task(exog=x, endog=y, codes=codes, kind=kind, **parts)
+
+
+def bootstrap(
+    exog: Any,
+    endog: Any,
+    fit: Solution,
+    *,
+    kind: str = "pairs",
+    n_boot: int = 999,
+    seed: int | np.random.Generator | np.random.SeedSequence | None = None,
+    groups: Any = None,
+    free: Sequence[str] = ("beta", "sigma", "tau"),
+    tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
+    freq_weights: Any = None,
+    weights: Any = None,
+    offset: Any = None,
+    method: str = "newton",
+    n_jobs: int = 1,
+    progress: bool = False,
+) -> BootstrapResult:
+    """Return bootstrap replicates of the estimates, each started from the fit.
+
+    Parameters
+    ----------
+    exog : array_like, shape (n, p)
+        Regressors.
+    endog : array_like, shape (n,)
+        Response.
+    fit : Solution
+        The fit to the data. Its parameters that are not in `free` stay fixed.
+    kind : {"pairs", "cluster", "parametric"}
+        Resample rows, whole clusters, or noise from the fitted law.
+    n_boot : int
+        Number of replicates.
+    seed : int, Generator, SeedSequence or None
+        Source of randomness. The same seed gives the same replicates for any `n_jobs`.
+    groups : array_like, shape (n,), or None
+        Cluster labels, for "cluster".
+    free : sequence of str
+        Which of "beta", "sigma", "tau", "kappa" were estimated.
+    tau_bounds : (float, float)
+        Range of an estimated tau.
+    freq_weights : array_like of whole numbers, shape (n,), or None
+        Cases; resampled one by one.
+    weights, offset : array_like, shape (n,), or None
+        Sampling weights and known part of the location; they follow their rows.
+    method : {"newton", "lbfgs"}
+        As in :func:`qhreg.solver.solve`.
+    n_jobs : int
+        Processes to use (threads from 200 000 elements of `exog` on); -1 for all processors.
+    progress : bool
+        Whether to show a progress bar, where tqdm is installed.
+
+    Returns
+    -------
+    BootstrapResult
+        Replicates, covariance, intervals, and what failed.
+
+    Notes
+    -----
+    Replicates start at the fit and do not search the whole range of tau again. Failed ones (too few
+    distinct rows for the columns, no convergence) are left out and counted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.bootstrap import bootstrap
+    >>> from qhreg.distribution import quantile_huber
+    >>> from qhreg.solver import solve
+    >>> y = quantile_huber.ppf((np.arange(200) + 0.5) / 200, 0.4, 1.0)
+    >>> fit = solve(np.ones((200, 1)), y)
+    >>> result = bootstrap(np.ones((200, 1)), y, fit, n_boot=50, seed=0)
+    >>> result.params.shape, result.conf_int().shape, result.n_failed
+    ((50, 3), (3, 2), 0)
+    """
+    if isinstance(n_boot, bool) or int(n_boot) != n_boot or n_boot < 2:
+        raise DomainError(f"n_boot must be a whole number of at least 2, got {n_boot!r}")
+    task = _task(
+        kind,
+        groups,
+        exog,
+        endog,
+        cases=freq_weights,
+        weights=weights,
+        offset=offset,
+        fit=fit,
+        free=check_free(free),
+        tau_bounds=tau_bounds,
+        method=method,
+    )
+    seeds = _seeds(seed, int(n_boot))
+    # Replicates may end on bounds or lose columns: that is counted, not warned about.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        outcomes = _outcomes(task, seeds, _jobs(n_jobs))
+        results = list(_with_progress(outcomes, int(n_boot), progress))
+        acceleration = _acceleration(task)
+    good = [params for params, _ in results if params is not None]
+    failures = Counter(reason for params, reason in results if params is None)
+    if len(good) < 2:
+        raise DataError(f"{n_boot - len(good)} of {n_boot} replicates failed: {dict(failures)}")
+    return BootstrapResult(
+        np.array(good),
+        _parameters(fit, fit.kappa, task.free),
+        acceleration,
+        task.free,
+        kind,
+        int(n_boot),
+        dict(failures),
+        sum(reason == "bound" for params, reason in results if params is not None),
+    )
+
+
+def _seeds(
+    seed: int | np.random.Generator | np.random.SeedSequence | None, count: int
+) -> list[np.random.SeedSequence]:
+    """Return one seed per replicate; a Generator is advanced, so that a second call differs."""
+    if isinstance(seed, np.random.Generator):
+        seed = np.random.SeedSequence(int(seed.integers(2**63)))
+    if not isinstance(seed, np.random.SeedSequence):
+        seed = np.random.SeedSequence(seed)
+    return list(seed.spawn(count))
