@@ -26,6 +26,7 @@ _OPTIONS = {
     "HC0": _SANDWICH,
     "HC1": _SANDWICH,
     "cluster": ("groups", "use_correction", *_SANDWICH),
+    "bootstrap": ("kind", "n_boot", "seed", "groups", "method", "n_jobs", "progress"),
     "HAC": ("maxlags", "kernel", "use_correction", *_SANDWICH),
 }
 
@@ -100,9 +101,9 @@ def choose_covariance(
 
 def _check_options(cov_type: str, options: dict[str, Any]) -> None:
     """Raise a DomainError that names an option the type does not have, before the fit."""
-    known = _OPTIONS.get(cov_type)
+    known = _OPTIONS[cov_type]
     for name in options:
-        if known is not None and name not in known:
+        if name not in known:
             offered = f"its options are {', '.join(known)}" if known else "it has no options"
             raise DomainError(f"cov_kwds has {name!r}, unknown to cov_type={cov_type!r}: {offered}")
 

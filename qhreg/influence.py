@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from statsmodels.stats.outliers_influence import MLEInfluence
 
-from qhreg.covariance import Fitted, bread_width, score_obs, smoothed_bread
+from qhreg.covariance import Fitted, score_obs, smoothed_bread
 from qhreg.observations import Observations
+from qhreg.scores import checked_sample, chosen_width
 
 __all__ = ["QuantileHuberInfluence", "RowInfluence", "row_influence"]
 
@@ -19,6 +20,10 @@ FloatArray = npt.NDArray[np.float64]
 
 # statsmodels carries no types, and mypy forbids a base class without one.
 _Base: Any = MLEInfluence
+
+
+ENOUGH = 5
+"""Rows in the zone for each column from which the Hessian needs no smoothing."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +35,18 @@ class RowInfluence:
     score_obs : ndarray, shape (n, q)
         Score of each row, times its weight.
     bread : ndarray, shape (q, q)
-        Minus the smoothed Hessian of the log-likelihood.
+        Minus the Hessian of the log-likelihood, smoothed where few rows lie in the zone.
     leverage : ndarray, shape (n,)
         Share of its own location that each row decides: between 0 and 1, with sum the rank, and 0
         outside the zone, where moving the response changes nothing.
+    width : float
+        Width of the zone of `bread`.
     """
 
     score_obs: FloatArray
     bread: FloatArray
     leverage: FloatArray
+    width: float
 
 
 def row_influence(
@@ -64,13 +72,16 @@ def row_influence(
     """
     obs = observations
     weights = obs.case_weights
-    width = bread_width(fit.kappa, nobs)
+    u = obs.residuals(fit.beta) / fit.sigma
+    width = fit.kappa
+    if np.count_nonzero(_inside(u, fit.tau, width)) < ENOUGH * obs.exog.shape[1]:
+        sample = checked_sample(obs.exog, obs.endog, fit, obs.offset)
+        width = chosen_width(sample, weights, nobs, None)
     scores = score_obs(obs.exog, obs.endog, fit, free=free, weights=weights, offset=obs.offset)
     bread = smoothed_bread(
         obs.exog, obs.endog, fit, free=free, weights=weights, offset=obs.offset, width=width
     )
-    u = obs.residuals(fit.beta) / fit.sigma
-    inside = (u > -width * fit.tau) & (u < width * (1.0 - fit.tau))
+    inside = _inside(u, fit.tau, width)
     rows = np.asarray(obs.exog[inside], dtype=np.float64)
     if weights is not None:
         rows = rows * np.sqrt(weights[inside])[:, None]
@@ -78,16 +89,20 @@ def row_influence(
     left = np.linalg.svd(rows, full_matrices=False)
     rank = int((left[1] > 1e-10 * left[1].max(initial=0.0)).sum())
     leverage[inside] = np.einsum("ij,ij->i", left[0][:, :rank], left[0][:, :rank])
-    return RowInfluence(scores, bread, leverage)
+    return RowInfluence(scores, bread, leverage, width)
+
+
+def _inside(u: FloatArray, tau: float, width: float) -> npt.NDArray[np.bool_]:
+    return np.asarray((u > -width * tau) & (u < width * (1.0 - tau)))
 
 
 class QuantileHuberInfluence(_Base):  # type: ignore[misc]
     """Influence and outlier measures of a fit, under the names of statsmodels.
 
-    One Newton step from the fit towards the fit without a row, with the smoothed Hessian of the
-    robust covariance: ``d_params``, ``params_one``, ``dfbetas``, ``cooks_distance``,
-    ``d_fittedvalues``, ``hat_matrix_diag``, ``resid_studentized``, ``summary_frame()`` and the plots
-    of statsmodels.
+    One Newton step from the fit towards the fit without a row; where few rows lie in the zone, with
+    the smoothed Hessian of the robust covariance: ``d_params``, ``params_one``, ``dfbetas``,
+    ``cooks_distance``, ``d_fittedvalues``, ``hat_matrix_diag``, ``resid_studentized``,
+    ``summary_frame()`` and the plots of statsmodels.
 
     Parameters
     ----------
@@ -109,6 +124,7 @@ class QuantileHuberInfluence(_Base):  # type: ignore[misc]
         self.hessian = -numbers.bread
         self.score_obs = numbers.score_obs
         self._hat_matrix_diag = numbers.leverage
+        self.zone_width = numbers.width
 
     @cached_property
     def d_params(self) -> FloatArray:

@@ -264,7 +264,7 @@ class QuantileHuberMLE(LikelihoodMethods, _Base):  # type: ignore[misc]
         reject_unknown({k: v for k, v in kwargs.items() if k not in (*KEYWORDS, "eval_env")})
         namespace = formula_namespace(formula, kwargs.pop("eval_env", None), depth=2)
         data = to_pandas(data)
-        if isinstance(data, dict):
+        if not isinstance(data, pd.DataFrame):
             data = pd.DataFrame(data)
         named = {key: kwargs.pop(key) for key in ROW_EXTRAS if key in kwargs}
         data, extras = formula_extras(data, subset, named)

@@ -81,6 +81,9 @@ class ParameterSpace:
 
     def unpack(self, params: Any) -> Parameters:
         """Return the four parts of a vector, or raise if its length or its values are wrong."""
+        if np.iscomplexobj(params):
+            # statsmodels tries complex steps first, and falls back to real ones on this error
+            raise TypeError("params must be real: the likelihood is not analytic")
         vector = np.asarray(params, dtype=np.float64)
         if vector.shape != (self.size,):
             wanted = ", ".join((f"{self.k} coefficients", *self.extra_names))

@@ -12,6 +12,8 @@ from scipy import stats
 from statsmodels.base.model import GenericLikelihoodModelResults, LikelihoodResultsWrapper
 from statsmodels.base.wrapper import populate_wrapper
 
+from qhreg.alignment import group_codes
+from qhreg.bootstrap import BootstrapResult, bootstrap
 from qhreg.certificate import BiconvexityCertificate, biconvexity_certificate
 from qhreg.constraints import Constraint
 from qhreg.covariance import CovarianceEstimate
@@ -138,7 +140,12 @@ class QuantileHuberResults(RowResults, ComparisonResults, _Base):  # type: ignor
 
     @property
     def kappa_limit(self) -> str | None:
-        """Which end of its range an estimated kappa reached: "laplace" (0), "gaussian" or None."""
+        """Which end of its range an estimated kappa reached, or None inside it.
+
+        "laplace" is 0, "gaussian" infinity; "one-sided" means that every larger width fits equally
+        well.
+
+        """
         profiled = self.details.get("kappa_solution")
         return None if profiled is None else profiled.limit
 
@@ -207,14 +214,73 @@ class QuantileHuberResults(RowResults, ComparisonResults, _Base):  # type: ignor
     @property
     def _known(self) -> tuple[str, ...]:
         """Estimated parameters that have no sampling distribution: kappa at an end, tau with it."""
-        at_end = {"laplace": ("kappa",), "gaussian": ("tau", "kappa")}
+        at_end = {
+            "laplace": ("kappa",),
+            "one-sided": ("kappa",),
+            "gaussian": ("tau", "kappa"),
+        }
         names = () if self.kappa_limit is None else at_end[self.kappa_limit]
         return tuple(name for name in names if self.space.position(name) is not None)
 
     def _bootstrap_covariance(self) -> CovarianceEstimate:
-        made = self.bootstrap(**self._choice.options)
-        return CovarianceEstimate(
-            made.cov_params(), "bootstrap", f"Covariance: {made}", self.space.free
+        made = self._replicates
+        text = f"Covariance: {made.kind} bootstrap with {len(made.params)} replicates"
+        text += f", {made.n_failed} more failed." if made.n_failed else "."
+        return CovarianceEstimate(made.cov, "bootstrap", text, self.space.free)
+
+    @cached_property
+    def _replicates(self) -> BootstrapResult:
+        """The replicates behind a bootstrap covariance."""
+        return self.bootstrap(**self._choice.options)
+
+    def bootstrap(
+        self,
+        kind: str | None = None,
+        n_boot: int = 999,
+        seed: Any = None,
+        groups: Any = None,
+        **options: Any,
+    ) -> BootstrapResult:
+        """Return bootstrap replicates of the estimates.
+
+        Parameters
+        ----------
+        kind : {"pairs", "cluster", "parametric"}, optional
+            What is resampled: rows, whole groups, or noise from the fitted law. By default rows, or
+            groups when there are groups.
+        n_boot : int
+            Number of replicates.
+        seed : int, Generator or SeedSequence, optional
+            Source of randomness.
+        groups : array_like, Series or str, optional
+            Groups, as for the cluster covariance.
+        **options
+            ``n_jobs``, ``progress`` and ``method``: see :func:`qhreg.bootstrap.bootstrap`.
+
+        Returns
+        -------
+        BootstrapResult
+            With ``params``, ``cov``, ``bse`` and ``conf_int(alpha, method)``.
+        """
+        if self.constraint is not None:
+            raise DomainError("the bootstrap is for fits without constraints")
+        obs = self._observations
+        if groups is not None:
+            groups = group_codes(self.model.row_source.take("groups", groups))
+        return bootstrap(
+            obs.exog,
+            obs.endog,
+            self.solution,
+            kind=kind or ("pairs" if groups is None else "cluster"),
+            n_boot=n_boot,
+            seed=seed,
+            groups=groups,
+            free=self.space.free,
+            tau_bounds=self.model.tau_bounds,
+            freq_weights=obs.freq_weights,
+            weights=obs.weights,
+            offset=obs.offset,
+            **options,
         )
 
     @property
@@ -300,7 +366,7 @@ class QuantileHuberResults(RowResults, ComparisonResults, _Base):  # type: ignor
         """
         choice = covariance_request(self.model, cov_type, cov_kwds)
         made = copy.copy(self)
-        for name in ("_covariance",):
+        for name in ("_covariance", "_replicates"):
             made.__dict__.pop(name, None)
         made._cache = {}
         made._choice = choice
@@ -318,7 +384,9 @@ class QuantileHuberResults(RowResults, ComparisonResults, _Base):  # type: ignor
             Standard errors, with tau on the logit and sigma on the log scale; inversion of the
             likelihood ratio test; resampling.
         **options
-            Options of the profile or the bootstrap.
+            Options of the profile or of the bootstrap (see `bootstrap`), and ``interval``,
+            "percentile" or "bca", for the latter. Fits with a bootstrap covariance use its
+            replicates when no option of the bootstrap is given.
         """
         if not 0.0 < alpha < 1.0:
             raise DomainError(f"alpha must satisfy 0 < alpha < 1, got {alpha!r}")
@@ -326,10 +394,12 @@ class QuantileHuberResults(RowResults, ComparisonResults, _Base):  # type: ignor
             critical = float(self._reference_law.ppf(1.0 - 0.5 * alpha))
             return wald_intervals(self.params, self.bse, self.space, critical)
         if method == "profile":
-            return self._profile_intervals(alpha, **options)
+            return self.profile_intervals(alpha, **options)
         if method == "bootstrap":
-            limits: FloatArray = self.bootstrap(**options).conf_int(alpha)
-            return limits
+            interval = options.pop("interval", "percentile")
+            stored = self.cov_type == "bootstrap" and not options
+            made = self._replicates if stored else self.bootstrap(**options)
+            return made.conf_int(alpha, interval)
         raise DomainError(f"method must be 'wald', 'profile' or 'bootstrap', got {method!r}")
 
     # ------------------------------------------------------------------ tests

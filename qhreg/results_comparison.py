@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
+from qhreg.constraints import Constraint
 from qhreg.covariance import score_obs, smoothed_bread
-from qhreg.exceptions import BoundaryWarning, DomainError
+from qhreg.exceptions import BoundaryWarning, DataError, DomainError
 from qhreg.fitstatistics import information_criterion, null_fit, null_loss, total_loss
+from qhreg.hypothesis_tests import (
+    HypothesisTest,
+    SymmetryTest,
+    lr_test,
+    score_test,
+    symmetry_test,
+)
+from qhreg.kappafit import solve_kappa
 from qhreg.parameters import ParameterSpace
 from qhreg.solver import Solution
+
+if TYPE_CHECKING:
+    from qhreg.profile import ProfileLikelihood
+    from qhreg.profile_fits import ProfileData
 
 __all__ = ["ComparisonResults"]
 
@@ -29,7 +42,14 @@ class ComparisonResults:
     space: ParameterSpace
     solution: Solution
     kappa: float
+    tau: float
     nobs: float
+    n_rows: int
+    constraint: Constraint | None
+    cov_type: Any
+    cov_params: Any
+    bse: Any
+    tau_estimated: Any
     df_model: float
     k_constant: int
     n_params: Any
@@ -86,6 +106,7 @@ class ComparisonResults:
             free=self.space.free,
             weights=obs.case_weights,
             offset=obs.offset,
+            nobs=self.nobs,
         )
         return float(np.trace(np.linalg.pinv(bread, hermitian=True) @ (scores.T @ scores)))
 
@@ -111,10 +132,11 @@ class ComparisonResults:
 
     @property
     def llr_pvalue(self) -> float:
-        """Chi-square p-value of `llr`; NaN when the constant is not nested in the model."""
+        """The p-value of `llr`, corrected for small samples; NaN when there is nothing to test."""
         if not self.k_constant or self.df_model <= 0:
             return math.nan
-        return float(stats.chi2.sf(self.llr, self.df_model))
+        null = "no regressors"
+        return self._lr_test(self.llnull, int(self.df_model), null=null).pvalue
 
     def pseudo_rsquared(self, kind: str = "r1") -> float:
         """Return a pseudo R-squared.
@@ -140,3 +162,185 @@ class ComparisonResults:
         """R1 of Koenker and Machado, as in QuantReg: one minus the ratio of the losses."""
         loss = total_loss(self.solution.loglike, self.solution.n, self.parameters)
         return 1.0 - loss / null_loss(self._observations, self.parameters)
+
+    # ------------------------------------------------------------------ tests
+
+    def _require_likelihood(self, what: str) -> None:
+        if self.model.weights is not None:
+            raise DomainError(
+                f"{what} needs the likelihood of the sample, which sampling weights replace: use "
+                "t_test or wald_test, whose covariance is robust"
+            )
+
+    def _lr_test(
+        self, restricted: float, df: int, *, null: str, correction: bool = True
+    ) -> HypothesisTest:
+        return lr_test(
+            self.solution.loglike,
+            restricted,
+            df,
+            nobs=self.nobs,
+            k=self.n_params,
+            tau=self.tau,
+            tau_estimated=self.tau_estimated,
+            null=null,
+            correction=correction,
+        )
+
+    def lr_test(self, restricted: Any, *, correction: bool = True) -> HypothesisTest:
+        """Return the likelihood ratio test of a restricted fit against this one.
+
+        Parameters
+        ----------
+        restricted : QuantileHuberResults
+            A fit to the same data whose model is nested in this one: fewer columns, a constraint, or
+            a fixed parameter.
+        correction : bool
+            Whether the p-value is corrected for small samples: see
+            :func:`qhreg.hypothesis_tests.lr_inflation`.
+        """
+        self._require_likelihood("a likelihood ratio test")
+        if restricted.nobs != self.nobs or restricted.n_rows != self.n_rows:
+            raise DataError(
+                f"the restricted fit has {restricted.nobs:g} observations, this one {self.nobs:g}: "
+                "both must be fits to the same data"
+            )
+        df = self.n_params - restricted.n_params
+        if df < 1:
+            raise DataError(
+                f"the restricted fit has {restricted.n_params} parameters, this one {self.n_params}: "
+                "it is not nested in this one"
+            )
+        return self._lr_test(restricted.llf, df, null="the restricted model", correction=correction)
+
+    def compare_lr_test(
+        self, restricted: Any, *, correction: bool = True
+    ) -> tuple[float, float, int]:
+        """Return statistic, p-value and degrees of freedom of `lr_test`, as OLS results do.
+
+        Parameters
+        ----------
+        restricted : QuantileHuberResults
+            A fit to the same data whose model is nested in this one.
+        correction : bool
+            Whether the p-value is corrected for small samples.
+        """
+        test = self.lr_test(restricted, correction=correction)
+        return test.statistic, test.pvalue, test.df
+
+    def test_symmetry(self) -> SymmetryTest:
+        """Return likelihood ratio, score and Wald tests of tau = 1/2.
+
+        The Wald test uses the covariance of these results. An estimated kappa is estimated again
+        under the hypothesis for the likelihood ratio, and held at its estimate for the score test.
+        """
+        self._require_likelihood("test_symmetry")
+        if not self.tau_estimated:
+            raise DomainError(f"tau is fixed at {self.tau:g}: there is no symmetry to test")
+        obs, model = self._observations, self.model
+        if self.constraint is not None:
+            raise DomainError("test_symmetry is for fits without constraints")
+        position = self.space.position("tau")
+        data = {"sigma": model.sigma, "weights": obs.case_weights, "offset": obs.offset}
+        made = symmetry_test(
+            obs.exog,
+            obs.endog,
+            self.solution,
+            tau_bounds=model.tau_bounds,
+            tau_variance=float(self.cov_params()[position, position]),
+            **data,
+        )
+        if model.kappa is not None:
+            return made
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BoundaryWarning)
+            symmetric = solve_kappa(obs.exog, obs.endog, tau=0.5, **data).solution
+        lr = self._lr_test(symmetric.loglike, 1, null="tau = 1/2")
+        return replace(made, lr=lr, restricted=symmetric)
+
+    # ------------------------------------------------------------------ profiles
+
+    def _profile_data(self, what: str) -> ProfileData:
+        """Return the model as profiles see it."""
+        from qhreg.profile_fits import ProfileData
+
+        self._require_likelihood(what)
+        if self.constraint is not None:
+            raise DomainError(f"{what} is for fits without constraints")
+        names = tuple(str(name) for name in self.model.exog_names[: self.space.k])
+        return ProfileData(self._observations, self.space, self.model.tau_bounds, names)
+
+    def profile_intervals(self, alpha: float = 0.05, **options: Any) -> FloatArray:
+        """Return the profile-likelihood intervals of all parameters, shape (size, 2).
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the coverage.
+        **options
+            Passed to :func:`qhreg.profile.profile_intervals`. ``cut`` is by default corrected for
+            small samples: see :func:`qhreg.hypothesis_tests.lr_cut`.
+        """
+        from qhreg.profile import profile_intervals
+
+        data = self._profile_data("a profile interval")
+        return profile_intervals(data, self.solution, alpha=alpha, bse=self.bse, **options)
+
+    def profile_likelihood(
+        self, param: str | int = "tau", grid: Any = None, alpha: float = 0.05, **options: Any
+    ) -> ProfileLikelihood:
+        """Return the profile likelihood of one parameter.
+
+        Parameters
+        ----------
+        param : str or int
+            "tau", "sigma", "kappa", or the name or number of a coefficient.
+        grid : array_like, optional
+            Values at which to fit.
+        alpha : float
+            One minus the coverage of its interval.
+        **options
+            Passed to :func:`qhreg.profile.profile_likelihood`. ``cut`` is by default corrected for
+            small samples: see :func:`qhreg.hypothesis_tests.lr_cut`.
+
+        Returns
+        -------
+        ProfileLikelihood
+            With ``to_frame()``, ``conf_int()`` and ``plot()``.
+        """
+        from qhreg.profile import profile_likelihood
+
+        data = self._profile_data("a profile likelihood")
+        if "se" not in options:
+            column = data.column(param)
+            position = self.space.position(str(param)) if column is None else column
+            options["se"] = math.nan if position is None else float(self.bse[position])
+        return profile_likelihood(data, self.solution, param, grid=grid, alpha=alpha, **options)
+
+    def score_test(self, exog_extra: Any, *, robust: bool | None = None) -> HypothesisTest:
+        """Return the score test of adding columns, without fitting the larger model.
+
+        Parameters
+        ----------
+        exog_extra : array_like, shape (n,) or (n, r)
+            Columns to add; a Series or DataFrame is matched to the rows by label.
+        robust : bool, optional
+            Whether the variance of the score comes from the scores themselves; by default when the
+            covariance of these results is not "nonrobust".
+        """
+        obs = self._observations
+        if self.constraint is not None:
+            raise DomainError("score_test is for fits without constraints")
+        robust = self.cov_type != "nonrobust" if robust is None else robust
+        if not robust:
+            self._require_likelihood("a score test that is not robust")
+        return score_test(
+            obs.exog,
+            obs.endog,
+            self.solution,
+            np.asarray(self.model.row_source.take("exog_extra", exog_extra), dtype=np.float64),
+            free=self.space.free,
+            weights=obs.case_weights,
+            offset=obs.offset,
+            robust=robust,
+        )

@@ -390,7 +390,8 @@ def bread_width(kappa: float, nobs: float, tau: float = 0.5, spread: float = 2.0
 
 def _weighted_quartiles(u: FloatArray, weights: FloatArray | None) -> tuple[float, float]:
     if weights is None:
-        low, high = np.quantile(u, [0.25, 0.75])
+        # without interpolation, so that a row given twice is a row of weight two
+        low, high = np.quantile(u, [0.25, 0.75], method="inverted_cdf")
         return float(low), float(high)
     order = np.argsort(u)
     reached = np.cumsum(weights[order])

@@ -19,6 +19,10 @@ FloatArray = npt.NDArray[np.float64]
 _NOTE_WIDTH = 76
 _LIMITS = {
     "laplace": "kappa ended at 0: the asymmetric Laplace law fits best. kappa is treated as known.",
+    "one-sided": (
+        "kappa is not determined: no residual lies beyond the zone on the light side, and every "
+        "width above {kappa:.4g} fits equally well. kappa is treated as known."
+    ),
     "gaussian": (
         "kappa ended at infinity: the normal law fits best. It is represented by kappa = {kappa:g}, "
         "which is treated as known; the standard deviation of the noise is sigma sqrt(kappa)."

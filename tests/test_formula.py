@@ -172,6 +172,19 @@ def test_misspelt_keywords_and_reserved_names_are_refused():
         qhf.quantile_huber("y ~ x", FRAME).fit().predict(np.ones((2, 2)))
 
 
+def test_dictionaries_and_records_are_data_too():
+    expected = qhf.quantile_huber("y ~ x", FRAME).fit().params
+    for data in (FRAME[["x", "y"]].to_dict("list"), FRAME[["x", "y"]].to_records(index=False)):
+        np.testing.assert_allclose(qhf.quantile_huber("y ~ x", data).fit().params, expected)
+
+
+def test_all_levels_of_a_factor_span_a_constant():
+    model = qhf.quantile_huber("y ~ C(g) - 1", FRAME)
+    assert model.k_constant == 1
+    with_constant = qhf.quantile_huber("y ~ C(g)", FRAME).fit()
+    assert model.fit().df_model == with_constant.df_model == 2
+
+
 def test_fixed_parameters_go_through_the_formula():
     fit = qhf.quantile_huber("y ~ x", FRAME, kappa=0.5, tau=0.4, sigma=1.0).fit()
     assert (fit.kappa, fit.tau, fit.sigma) == (0.5, 0.4, 1.0)

@@ -59,10 +59,11 @@ def test_without_data_the_summary_and_predictions_stay_and_the_size_shrinks(engi
     text, some = fit.summary().as_text(), FRAME.iloc[:3]
     predicted = fit.predict(some)
     frame = fit.get_prediction(some).summary_frame()
+    assert len(fit.resid) == 300
     size = len(pickle.dumps(fit))
     fit.remove_data()
     small = pickle.dumps(fit)
-    assert len(small) < min(size / 3, 15000)
+    assert len(small) < min(size / 3, 9000)
     for kept in (fit, pickle.loads(small)):
         assert without_time(kept.summary().as_text()) == without_time(text)
         np.testing.assert_array_equal(kept.predict(some), predicted)

@@ -66,6 +66,12 @@ def test_standard_errors_are_the_delta_method(fit, which, options):
     assert (made.se > 0).all()
 
 
+def test_the_delta_method_of_statsmodels_agrees(fit):
+    exog = np.column_stack([np.ones(3), NEW.x])
+    delta = fit._get_wald_nonlinear(lambda p: fit.model.predict(p, exog, which="mean"))
+    np.testing.assert_allclose(delta.se_vectorized(), fit.get_prediction(NEW).se, rtol=1e-4)
+
+
 def test_standard_errors_with_kappa_free_use_its_derivative():
     model = qhf.quantile_huber("y ~ x", FRAME, kappa=None)
     from qhreg.parameters import Parameters
