@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.local import bound_profile, local_fit
-from qhreg.preparation import rows_of, set_up
+from qhreg.preparation import Setup, rows_of, set_up
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, report, start_of, task_of, value_shift
+from qhreg.threads import one_blas_thread
 
 __all__ = ["GlobalCertificate", "certify_global"]
 
@@ -127,7 +128,19 @@ def certify_global(
     True
     """
     task = task_of(solution.kappa, None, sigma, tau_bounds)
-    setup = set_up(rows_of(exog, endog, weights, offset), task)
+    rows = rows_of(exog, endog, weights, offset)
+    with one_blas_thread(rows.exog.size):
+        return _certificate(set_up(rows, task), solution, tau_bounds, tol, max_fits)
+
+
+def _certificate(
+    setup: Setup,
+    solution: Solution,
+    tau_bounds: tuple[float, float],
+    tol: float,
+    max_fits: int,
+) -> GlobalCertificate:
+    """Return the certificate of a solution of a problem that is set up."""
     problem, task = setup.problem, setup.task
     z, tau = start_of(setup.basis, solution, setup.scale, task)
     first = local_fit(problem, z, tau, task)

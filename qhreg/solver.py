@@ -31,6 +31,7 @@ from qhreg.local import LocalFit, basins, local_fit, profile_slope, profile_valu
 from qhreg.preparation import Setup, narrowed_start, require_finite, rows_of, sampled, set_up
 from qhreg.problem import Task
 from qhreg.projection import lbfgs
+from qhreg.threads import one_blas_thread
 
 __all__ = ["DEFAULT_TAU_BOUNDS", "Solution", "solve"]
 
@@ -182,12 +183,8 @@ def solve(
     if rows.n_rows == 0:
         raise DataError("there are no rows with positive weight")
     try:
-        setup = set_up(rows, task)
-        whole = rows.n_rows <= SEARCH_ROWS if search is None else search
-        local, searched = _fit(setup, method, start, whole)
-        light_tails = setup.kurtosis < FLAT_KURTOSIS
-        if task.tau is None and start is None and search is None and not whole and light_tails:
-            local = _second_opinion(rows, setup, local)
+        with one_blas_thread(rows.exog.size):
+            setup, local, searched = _fit_rows(rows, task, method, start, search)
     except FloatingPointError as error:
         require_finite(rows)
         raise DataError(f"the data leave the range of floating-point numbers: {error}") from error
@@ -209,6 +206,19 @@ def task_of(
         None if sigma is None else check_sigma(float(sigma)),
         (lo, hi),
     )
+
+
+def _fit_rows(
+    rows: ArrayRows, task: Task, method: str, start: Solution | None, search: bool | None
+) -> tuple[Setup, LocalFit, bool]:
+    """Return the problem, its fit, and whether the whole range of tau was searched."""
+    setup = set_up(rows, task)
+    whole = rows.n_rows <= SEARCH_ROWS if search is None else search
+    local, searched = _fit(setup, method, start, whole)
+    light_tails = setup.kurtosis < FLAT_KURTOSIS
+    if task.tau is None and start is None and search is None and not whole and light_tails:
+        local = _second_opinion(rows, setup, local)
+    return setup, local, searched
 
 
 def _fit(setup: Setup, method: str, start: Solution | None, search: bool) -> tuple[LocalFit, bool]:

@@ -28,11 +28,11 @@ LAYERS = [
     "solver",
     "globalopt",
     "covariance",
+    "plotting",  # draws the numbers it is handed and knows nothing of where they come from
     "profile",
     "results",
     "model",
     "boosting",
-    "plotting",
     "dask",
     "formula",
     "api",
@@ -159,7 +159,7 @@ def test_the_extras_are_the_promised_ones(setup_cfg):
 
 def test_the_core_requires_what_the_core_imports_and_no_more(setup_cfg):
     core = requirements(setup_cfg["options"]["install_requires"])
-    assert core == {"numpy", "scipy", "pandas", "statsmodels", "patsy", "mpmath"}
+    assert core == {"numpy", "scipy", "pandas", "statsmodels", "patsy", "mpmath", "threadpoolctl"}
     assert setup_cfg["options"]["python_requires"] == ">=3.10"
 
 

@@ -1,0 +1,53 @@
+"""One BLAS thread while the solver runs.
+
+The passes over the data multiply blocks too small for threads to help: two of them gain nothing on
+an idle machine and cost a factor of ten on a busy one, where each waits for the other at every
+call. numpy and scipy each bring a BLAS with a pool of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+__all__ = ["one_blas_thread"]
+
+SERIAL_SIZE = 9000
+"""Elements of a matrix up to which BLAS uses one thread anyway."""
+
+_lock = threading.Lock()
+_depth = 0
+_limiter: Any = None
+
+
+@lru_cache(maxsize=1)
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_blas_thread(size: int) -> Iterator[None]:
+    """Keep every BLAS of the process to one thread for work on a matrix of the given size.
+
+    Nested and concurrent uses share one limit; the last to leave restores what the first one found.
+    """
+    global _depth, _limiter
+    if size <= SERIAL_SIZE:
+        yield
+        return
+    with _lock:
+        if _depth == 0:
+            _limiter = _controller().limit(limits=1, user_api="blas")
+        _depth += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _depth -= 1
+            if _depth == 0:
+                _limiter.restore_original_limits()
