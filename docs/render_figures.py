@@ -1,0 +1,107 @@
+"""Render every figure of the package to PNG: ``python docs/render_figures.py [folder]``.
+
+The folder is ``docs/_static/generated`` by default, which is not kept in version control. Somebody
+looks at each picture: overlapping labels, empty axes and unreadable legends are defects.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import statsmodels.api as sm
+
+from qhreg import QuantileHuberMLE
+from qhreg.diagnostics import tau_loss_figure
+from qhreg.plotting import plot_tau_loss
+
+FOLDER = Path(__file__).resolve().parent / "_static" / "generated"
+
+
+def engel_fit(**options: Any) -> Any:
+    engel = sm.datasets.engel.load_pandas().data
+    return QuantileHuberMLE.from_formula("foodexp ~ income", engel, **options).fit()
+
+
+def small_fit() -> Any:
+    """Forty rows with skewed noise: Wald and profile differ."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"x": np.linspace(0.0, 1.0, 40)})
+    frame["y"] = 1.0 + frame.x + rng.exponential(size=40) - 0.15 * rng.exponential(size=40)
+    return QuantileHuberMLE.from_formula("y ~ x", frame).fit()
+
+
+def two_maxima_fit() -> Any:
+    """Noise with two peaks: the likelihood has two local maxima in tau."""
+    rng = np.random.default_rng(5)
+    noise = rng.beta(0.4, 0.5, 120)
+    return QuantileHuberMLE(noise, np.ones((120, 1))).fit()
+
+
+def large_fit() -> Any:
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=30_000)
+    return QuantileHuberMLE(x + rng.gumbel(size=x.size), sm.add_constant(x)).fit()
+
+
+def paper_figure(ax: Any = None) -> Any:
+    """The paper's picture: the losses of skewed residuals over tau."""
+    rng = np.random.default_rng(0)
+    u = rng.exponential(1 / 0.3, 1000) - rng.exponential(1 / 0.7, 1000)
+    return plot_tau_loss(tau_loss_figure(u, 1.0), ax=ax)
+
+
+def figures() -> dict[str, Callable[[], Any]]:
+    """Return what draws each picture."""
+    engel, small = engel_fit(), small_fit()
+    return {
+        "profile_tau": lambda: engel.plot_profile("tau"),
+        "profile_tau_whole": lambda: engel.plot_profile("tau", whole=True),
+        "profile_sigma": lambda: engel.plot_profile("sigma"),
+        "profile_kappa": lambda: engel.plot_profile("kappa"),
+        "profile_income": lambda: engel.plot_profile("income"),
+        "profile_tau_small": lambda: small.plot_profile("tau"),
+        "profile_sigma_small": lambda: small.plot_profile("sigma"),
+        "profile_two_maxima": lambda: two_maxima_fit().plot_profile("tau", whole=True),
+        "surface_tau_kappa": lambda: engel.profile_surface(("tau", "kappa")).plot(),
+        "surface_tau_sigma": lambda: engel.profile_surface(("tau", "sigma")).plot(),
+        "tau_loss": lambda: engel.plot_tau_loss(),
+        "tau_loss_paper": paper_figure,
+        "density": lambda: engel.plot_density(),
+        "qq": lambda: engel.plot_qq(),
+        "worm": lambda: engel.plot_worm(),
+        "pit": lambda: engel.plot_pit(),
+        "residuals": lambda: engel.plot_residuals(),
+        "fit": lambda: engel.plot_fit(),
+        "diagnostics": lambda: engel.plot_diagnostics(),
+        "diagnostics_small": lambda: small.plot_diagnostics(),
+        "diagnostics_large": lambda: large_fit().plot_diagnostics(),
+        "diagnostics_laplace": lambda: engel_fit(kappa=0.0).plot_diagnostics(),
+    }
+
+
+def main(folder: Path = FOLDER) -> list[Path]:
+    """Write one PNG for each figure, and return their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, draw in figures().items():
+        draw()
+        path = folder / f"{name}.png"
+        plt.gcf().savefig(path, dpi=90)
+        plt.close("all")
+        written.append(path)
+    return written
+
+
+if __name__ == "__main__":
+    for path in main(*map(Path, sys.argv[1:])):
+        print(path)

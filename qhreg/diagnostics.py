@@ -1,0 +1,396 @@
+"""The numbers behind the diagnostic plots: residuals against the fitted law."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from qhreg.distribution import quantile_huber
+from qhreg.exceptions import DataError, DomainError
+from qhreg.figures import (
+    DensityFigure,
+    FitFigure,
+    PitFigure,
+    QQFigure,
+    ResidualFigure,
+    TauLossFigure,
+    WormFigure,
+)
+from qhreg.fitstatistics import location_level
+from qhreg.loss import quantile_huber_loss
+from qhreg.normalizer import log_normalizer
+from qhreg.projection import best_tau
+from qhreg.solver import DEFAULT_TAU_BOUNDS
+
+__all__ = [
+    "density_figure",
+    "fit_figure",
+    "normal_scores",
+    "pit_figure",
+    "plotting_positions",
+    "qq_figure",
+    "residual_figure",
+    "tau_loss_figure",
+    "worm_figure",
+]
+
+FloatArray = npt.NDArray[np.float64]
+
+SHOWN = 2000
+"""Rows that a scatter shows; of more, a random choice, the same for the same data."""
+
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Levels of the quantile bands."""
+
+
+def _thinned(n: int) -> npt.NDArray[np.intp]:
+    """Return the rows that a scatter shows."""
+    if n <= SHOWN:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(0).choice(n, SHOWN, replace=False))
+
+
+def plotting_positions(values: Any, weights: Any = None) -> tuple[FloatArray, FloatArray]:
+    """Return the sorted values and the level of each: (i - 1/2) / n without weights.
+
+    Parameters
+    ----------
+    values : array_like, shape (n,)
+        Any order.
+    weights : array_like, shape (n,), optional
+        Case weights.
+
+    Examples
+    --------
+    >>> from qhreg.diagnostics import plotting_positions
+    >>> values, levels = plotting_positions([3.0, 1.0])
+    >>> values.tolist(), levels.tolist()
+    ([1.0, 3.0], [0.25, 0.75])
+    """
+    u = np.asarray(values, dtype=np.float64)
+    if u.ndim != 1 or u.size == 0:
+        raise DataError(f"residuals must be a non-empty vector, got shape {u.shape}")
+    order = np.argsort(u, kind="stable")
+    if weights is None:
+        return u[order], (np.arange(u.size) + 0.5) / u.size
+    w = np.asarray(weights, dtype=np.float64)[order]
+    return u[order], (np.cumsum(w) - 0.5 * w) / w.sum()
+
+
+def normal_scores(u: Any, tau: float, kappa: float) -> FloatArray:
+    """Return the normal quantiles of the fitted distribution function, each from its smaller tail.
+
+    Parameters
+    ----------
+    u : array_like
+        Standardised residuals.
+    tau, kappa : float
+        The fitted law.
+    """
+    u = np.asarray(u, dtype=np.float64)
+    lower = stats.norm.ppf(quantile_huber.cdf(u, tau, kappa))
+    upper = stats.norm.isf(quantile_huber.sf(u, tau, kappa))
+    scores: FloatArray = np.where(u < 0.0, lower, upper)
+    return scores
+
+
+def density_figure(
+    u: Any, tau: float, kappa: float, *, weights: Any = None, bins: int | None = None
+) -> DensityFigure:
+    """Return the histogram of standardised residuals with the fitted density.
+
+    Parameters
+    ----------
+    u : array_like, shape (n,)
+        Standardised residuals.
+    tau, kappa : float
+        The fitted law.
+    weights : array_like, shape (n,), optional
+        Case weights.
+    bins : int, optional
+        Number of bins; by default about twice the cube root of n, between 12 and 60.
+    """
+    u = np.asarray(u, dtype=np.float64)
+    if bins is None:
+        bins = int(np.clip(2.0 * u.size ** (1.0 / 3.0), 12, 60))
+    # far outliers would leave one bar: the view ends where one observation in 100 n is expected
+    far = 0.01 / u.size
+    view = quantile_huber.ppf(far, tau, kappa), quantile_huber.isf(far, tau, kappa)
+    low, high = max(float(u.min()), float(view[0])), min(float(u.max()), float(view[1]))
+    if not low < high:
+        low, high = float(view[0]), float(view[1])
+    edges = np.linspace(low, high, bins + 1)
+    counts, _ = np.histogram(u, edges, weights=weights)
+    total = float(u.size if weights is None else np.sum(weights))
+    x = np.linspace(low, high, 601)
+    return DensityFigure(
+        edges,
+        counts / (total * np.diff(edges)),
+        x,
+        quantile_huber.pdf(x, tau, kappa),
+        (-kappa * tau, kappa * (1.0 - tau)),
+        f"tau = {tau:.3f}, kappa = {kappa:.3g}",
+    )
+
+
+def qq_figure(
+    u: Any,
+    tau: float,
+    kappa: float,
+    *,
+    weights: Any = None,
+    simulated: FloatArray | None = None,
+    level: float = 0.95,
+) -> QQFigure:
+    """Return quantiles of the residuals against those of the fitted law.
+
+    Parameters
+    ----------
+    u : array_like, shape (n,)
+        Standardised residuals.
+    tau, kappa : float
+        The fitted law.
+    weights : array_like, shape (n,), optional
+        Case weights.
+    simulated : ndarray, shape (B, n), optional
+        Sorted standardised residuals of samples from the fitted model, for the envelope.
+    level : float
+        Share of the samples inside the envelope at each point.
+    """
+    observed, positions = plotting_positions(u, weights)
+    shown = _thinned(observed.size)
+    if shown.size < observed.size:  # the ends tell most
+        shown = np.unique(np.concatenate([np.arange(50), shown, observed.size - 1 - np.arange(50)]))
+    theoretical = _quantiles(positions[shown], tau, kappa)
+    lower = upper = None
+    if simulated is not None:
+        tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
+        lower, upper = np.quantile(simulated[:, shown], tails, axis=0)
+    count = 0 if simulated is None else simulated.shape[0]
+    return QQFigure(theoretical, observed[shown], lower, upper, level, count)
+
+
+def _quantiles(levels: FloatArray, tau: float, kappa: float) -> FloatArray:
+    """Return quantiles of the law, each from its smaller tail."""
+    lower = quantile_huber.ppf(np.minimum(levels, 0.5), tau, kappa)
+    upper = quantile_huber.isf(np.minimum(1.0 - levels, 0.5), tau, kappa)
+    quantiles: FloatArray = np.where(levels <= 0.5, lower, upper)
+    return quantiles
+
+
+def worm_figure(
+    u: Any, tau: float, kappa: float, *, weights: Any = None, level: float = 0.95
+) -> WormFigure:
+    r"""Return the detrended normal quantile plot of the quantile residuals.
+
+    Parameters
+    ----------
+    u : array_like, shape (n,)
+        Standardised residuals.
+    tau, kappa : float
+        The fitted law.
+    weights : array_like, shape (n,), optional
+        Case weights.
+    level : float
+        Coverage of the pointwise limits.
+
+    Notes
+    -----
+    The limits are :math:`\pm z\,\sqrt{p(1-p)/n}/\varphi(x)` with :math:`p = \Phi(x)`: those of a
+    sample quantile of known law, a little wide for residuals of an estimated one.
+    """
+    sorted_u, positions = plotting_positions(u, weights)
+    scores = normal_scores(sorted_u, tau, kappa)
+    normal = stats.norm.ppf(positions)
+    n = float(sorted_u.size if weights is None else np.sum(weights))
+    x = np.linspace(float(normal[0]), float(normal[-1]), 201)
+    p = stats.norm.cdf(x)
+    z = float(stats.norm.ppf(0.5 * (1.0 + level)))
+    half = z * np.sqrt(p * (1.0 - p) / n) / stats.norm.pdf(x)
+    shown = _thinned(sorted_u.size)
+    return WormFigure(normal[shown], scores[shown] - normal[shown], x, half, level)
+
+
+def pit_figure(
+    u: Any, tau: float, kappa: float, *, weights: Any = None, bins: int = 20, level: float = 0.95
+) -> PitFigure:
+    """Return the histogram of the fitted distribution function at the responses.
+
+    Parameters
+    ----------
+    u : array_like, shape (n,)
+        Standardised residuals.
+    tau, kappa : float
+        The fitted law.
+    weights : array_like, shape (n,), optional
+        Case weights.
+    bins : int
+        Number of bins.
+    level : float
+        Coverage of the binomial limits of one bin.
+    """
+    pit = quantile_huber.cdf(np.asarray(u, dtype=np.float64), tau, kappa)
+    counts, edges = np.histogram(pit, bins, (0.0, 1.0), weights=weights)
+    n = float(pit.size if weights is None else np.sum(weights))
+    tails = np.array([0.5 * (1.0 - level), 0.5 * (1.0 + level)])
+    limits = np.asarray(stats.binom.ppf(tails, round(n), 1.0 / bins))
+    lower, upper = limits * bins / n
+    return PitFigure(edges, counts * bins / n, float(lower), float(upper), level)
+
+
+def residual_figure(
+    fitted: Any,
+    resid: Any,
+    tau: float,
+    kappa: float,
+    sigma: float,
+    *,
+    levels: Sequence[float] = LEVELS,
+    groups: int = 8,
+) -> ResidualFigure:
+    """Return residuals against fitted values, with fitted and empirical quantiles.
+
+    Parameters
+    ----------
+    fitted, resid : array_like, shape (n,)
+        Fitted values and residuals.
+    tau, kappa, sigma : float
+        The fitted law.
+    levels : sequence of float
+        Levels of the quantiles.
+    groups : int
+        Groups of similar fitted values, of equal size, in which the empirical quantiles are taken.
+    """
+    f, r = np.asarray(fitted, dtype=np.float64), np.asarray(resid, dtype=np.float64)
+    wanted = _check_levels(levels)
+    order = np.argsort(f, kind="stable")
+    parts = [part for part in np.array_split(order, groups) if part.size >= 5]
+    centres = np.array([np.median(f[part]) for part in parts])
+    empirical = np.array([np.quantile(r[part], wanted) for part in parts])
+    shown = _thinned(f.size)
+    return ResidualFigure(
+        f[shown],
+        r[shown],
+        wanted,
+        sigma * _quantiles(np.array(wanted), tau, kappa),
+        centres,
+        empirical.reshape(len(parts), len(wanted)),
+        shown.size,
+        f.size,
+    )
+
+
+def _check_levels(levels: Sequence[float]) -> tuple[float, ...]:
+    wanted = tuple(sorted(float(level) for level in levels))
+    if not wanted or not 0.0 < wanted[0] <= wanted[-1] < 1.0:
+        raise DomainError(f"levels must lie between 0 and 1, got {levels!r}")
+    return wanted
+
+
+def fit_figure(
+    exog: Any,
+    resid: Any,
+    beta: Any,
+    column: int,
+    tau: float,
+    kappa: float,
+    sigma: float,
+    *,
+    levels: Sequence[float] = LEVELS,
+    names: tuple[str, str] = ("x", "y"),
+    points: int = 101,
+) -> FitFigure:
+    """Return the fit along one regressor, the others at their means, with fitted quantiles.
+
+    Parameters
+    ----------
+    exog : array_like, shape (n, k)
+        Regressors.
+    resid : array_like, shape (n,)
+        Residuals.
+    beta : array_like, shape (k,)
+        Coefficients.
+    column : int
+        The regressor shown.
+    tau, kappa, sigma : float
+        The fitted law.
+    levels : sequence of float
+        Levels of the quantiles.
+    names : (str, str)
+        Names of the regressor and the response.
+    points : int
+        Points of the line.
+
+    Notes
+    -----
+    The points are residuals added to the line: with a constant and one regressor, the response.
+    """
+    X, b = np.asarray(exog, dtype=np.float64), np.asarray(beta, dtype=np.float64)
+    others = X.mean(axis=0)
+    others[column] = 0.0
+    base = float(others @ b)
+    x = X[:, column]
+    y = base + b[column] * x + np.asarray(resid, dtype=np.float64)
+    grid = np.linspace(float(x.min()), float(x.max()), points)
+    location = base + b[column] * grid
+    wanted = _check_levels(levels)
+    bands = location[:, None] + sigma * _quantiles(np.array(wanted), tau, kappa)
+    shown = _thinned(x.size)
+    level = location_level(tau, kappa)
+    return FitFigure(x[shown], y[shown], grid, location, wanted, bands, *names, level)
+
+
+def tau_loss_figure(
+    u: Any,
+    kappa: float,
+    *,
+    weights: Any = None,
+    taus: Any = None,
+    tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
+) -> TauLossFigure:
+    r"""Return the mean loss of given residuals over tau: un-normalised, normaliser, and their sum.
+
+    Parameters
+    ----------
+    u : array_like, shape (n,)
+        Standardised residuals.
+    kappa : float
+        Huber width.
+    weights : array_like, shape (n,), optional
+        Case weights.
+    taus : array_like, optional
+        Asymmetries; 181 values from 0.05 to 0.95 by default.
+    tau_bounds : (float, float)
+        Where to look for the best tau.
+
+    Notes
+    -----
+    :math:`\bar\rho_\tau(u)` is concave in tau (a minimum over tau alone would run to an end of its
+    range), :math:`\log c(\tau)` convex, and their sum the negative log-likelihood per observation
+    up to :math:`\log\sigma`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.diagnostics import tau_loss_figure
+    >>> figure = tau_loss_figure(np.array([-1.0, 1.0]), 1.0)
+    >>> round(figure.best[0], 6)
+    0.5
+    """
+    residuals = np.asarray(u, dtype=np.float64)
+    w = None if weights is None else np.asarray(weights, dtype=np.float64)
+    grid = np.linspace(0.05, 0.95, 181) if taus is None else np.asarray(taus, dtype=np.float64)
+
+    def mean_loss(tau: float) -> float:
+        return float(np.average(quantile_huber_loss(residuals, tau, kappa), weights=w))
+
+    loss = np.array([mean_loss(float(tau)) for tau in grid])
+    log_c: FloatArray = np.asarray(log_normalizer(grid, kappa))
+    start = float(grid[int(np.argmin(loss + log_c))])
+    best = best_tau(residuals, kappa, weights=w, tau_bounds=tau_bounds, start=start)
+    value = mean_loss(best) + float(log_normalizer(best, kappa))
+    return TauLossFigure(grid, loss, log_c, loss + log_c, (best, value), kappa)

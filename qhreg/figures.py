@@ -1,0 +1,275 @@
+"""The numbers that each plot draws, in the order in which it draws them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "DensityFigure",
+    "FitFigure",
+    "PitFigure",
+    "ProfileFigure",
+    "QQFigure",
+    "ResidualFigure",
+    "SurfaceFigure",
+    "TauLossFigure",
+    "WormFigure",
+]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ProfileFigure:
+    """The likelihood ratio along one parameter.
+
+    Attributes
+    ----------
+    param : str
+        The parameter.
+    x, lr : ndarray, shape (m,)
+        The curve.
+    points_x, points_lr : ndarray
+        The fits.
+    estimate : float
+        Where the ratio is zero.
+    cuts : tuple of (float, float)
+        Levels alpha and their critical values.
+    level : float
+        Nominal coverage of the interval.
+    interval : (float, float)
+        Its limits.
+    is_open : (bool, bool)
+        Whether a limit is the end of the range.
+    wald : ndarray, shape (m,), or None
+        The parabola of the standard error on `x`.
+    certified : ndarray, shape (m,), or None
+        A proved lower bound of the ratio on `x`.
+    fixed : float or None
+        The value at which the model fixes the parameter.
+    """
+
+    param: str
+    x: FloatArray
+    lr: FloatArray
+    points_x: FloatArray
+    points_lr: FloatArray
+    estimate: float
+    cuts: tuple[tuple[float, float], ...]
+    level: float
+    interval: tuple[float, float]
+    is_open: tuple[bool, bool]
+    wald: FloatArray | None
+    certified: FloatArray | None
+    fixed: float | None
+
+
+@dataclass(frozen=True)
+class SurfaceFigure:
+    """The likelihood ratio over two parameters.
+
+    Attributes
+    ----------
+    params : (str, str)
+        Names, the horizontal one first.
+    x, y : ndarray, shapes (a,) and (b,)
+        The grid.
+    lr : ndarray, shape (b, a)
+        The ratio.
+    estimate : (float, float)
+        Where it is zero.
+    cuts : tuple of (float, float)
+        Levels alpha and their critical values, increasing.
+    fixed : pair of float or None
+        The values at which the model fixes the parameters.
+    """
+
+    params: tuple[str, str]
+    x: FloatArray
+    y: FloatArray
+    lr: FloatArray
+    estimate: tuple[float, float]
+    cuts: tuple[tuple[float, float], ...]
+    fixed: tuple[float | None, float | None]
+
+
+@dataclass(frozen=True)
+class TauLossFigure:
+    """The mean loss of given residuals over tau.
+
+    Attributes
+    ----------
+    taus : ndarray, shape (m,)
+        The asymmetries.
+    loss : ndarray, shape (m,)
+        Mean of rho: concave.
+    log_c : ndarray, shape (m,)
+        The normaliser: convex.
+    total : ndarray, shape (m,)
+        Their sum.
+    best : (float, float)
+        Where the sum is least, and its value there.
+    kappa : float
+        Huber width.
+    """
+
+    taus: FloatArray
+    loss: FloatArray
+    log_c: FloatArray
+    total: FloatArray
+    best: tuple[float, float]
+    kappa: float
+
+
+@dataclass(frozen=True)
+class DensityFigure:
+    """Histogram of the standardised residuals with the fitted density.
+
+    Attributes
+    ----------
+    edges, heights : ndarray, shapes (m + 1,) and (m,)
+        The histogram, of area one where it shows all residuals.
+    x, density : ndarray
+        The fitted density.
+    zone : (float, float)
+        Ends of the quadratic zone.
+    label : str
+        The law.
+    """
+
+    edges: FloatArray
+    heights: FloatArray
+    x: FloatArray
+    density: FloatArray
+    zone: tuple[float, float]
+    label: str
+
+
+@dataclass(frozen=True)
+class QQFigure:
+    """Quantiles of the residuals against those of the fitted law.
+
+    Attributes
+    ----------
+    theoretical, observed : ndarray, shape (m,)
+        The quantiles.
+    lower, upper : ndarray, shape (m,), or None
+        Pointwise limits of the observed ones in samples from the fitted model.
+    level : float
+        Share of the samples between the limits.
+    n_simulations : int
+        Number of samples.
+    """
+
+    theoretical: FloatArray
+    observed: FloatArray
+    lower: FloatArray | None
+    upper: FloatArray | None
+    level: float
+    n_simulations: int
+
+
+@dataclass(frozen=True)
+class WormFigure:
+    """Detrended normal quantile plot of the quantile residuals.
+
+    Attributes
+    ----------
+    normal, deviation : ndarray, shape (m,)
+        Normal quantile, and quantile residual minus it.
+    x, half_width : ndarray
+        Pointwise limits: plus and minus `half_width` at `x`.
+    level : float
+        Their coverage.
+    """
+
+    normal: FloatArray
+    deviation: FloatArray
+    x: FloatArray
+    half_width: FloatArray
+    level: float
+
+
+@dataclass(frozen=True)
+class PitFigure:
+    """Histogram of the probability integral transform.
+
+    Attributes
+    ----------
+    edges, heights : ndarray, shapes (m + 1,) and (m,)
+        Density of the bins: one when the model is true.
+    lower, upper : float
+        Pointwise limits of a bin.
+    level : float
+        Their coverage.
+    """
+
+    edges: FloatArray
+    heights: FloatArray
+    lower: float
+    upper: float
+    level: float
+
+
+@dataclass(frozen=True)
+class ResidualFigure:
+    """Residuals against fitted values.
+
+    Attributes
+    ----------
+    fitted, resid : ndarray, shape (m,)
+        The rows shown.
+    levels : tuple of float
+        Levels of the quantiles.
+    bands : ndarray, shape (number of levels,)
+        Quantiles of the fitted law.
+    centres : ndarray, shape (b,)
+        Middle of groups of rows with similar fitted values.
+    empirical : ndarray, shape (b, number of levels)
+        Quantiles of the residuals in each group.
+    shown, n_rows : int
+        Rows shown and rows there are.
+    """
+
+    fitted: FloatArray
+    resid: FloatArray
+    levels: tuple[float, ...]
+    bands: FloatArray
+    centres: FloatArray
+    empirical: FloatArray
+    shown: int
+    n_rows: int
+
+
+@dataclass(frozen=True)
+class FitFigure:
+    """The fit along one regressor with fitted quantiles.
+
+    Attributes
+    ----------
+    x, y : ndarray, shape (m,)
+        The rows shown; y without what other regressors explain beyond their means.
+    grid, location : ndarray, shape (g,)
+        The fitted line.
+    levels : tuple of float
+        Levels of the quantiles.
+    bands : ndarray, shape (g, number of levels)
+        Fitted quantiles.
+    x_name, y_name : str
+        Names of the axes.
+    location_level : float
+        Probability below the line.
+    """
+
+    x: FloatArray
+    y: FloatArray
+    grid: FloatArray
+    location: FloatArray
+    levels: tuple[float, ...]
+    bands: FloatArray
+    x_name: str
+    y_name: str
+    location_level: float

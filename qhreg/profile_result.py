@@ -1,0 +1,235 @@
+"""The profile likelihood of one parameter: its fits, its interval, its figure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import interpolate
+
+from qhreg.figures import ProfileFigure
+from qhreg.globalopt import GlobalCertificate
+from qhreg.profile_band import certified_bound
+from qhreg.profile_fits import ProfilePoint
+from qhreg.profile_trace import ProfileInterval, Scale, Tracer, likelihood_ratio_cut, scale_of
+
+__all__ = ["ProfileLikelihood"]
+
+FloatArray = npt.NDArray[np.float64]
+
+CURVE_POINTS = 401
+"""Points at which the curve of a figure is drawn."""
+
+
+@dataclass(frozen=True)
+class ProfileLikelihood:
+    """The profile likelihood of one parameter.
+
+    Attributes
+    ----------
+    param : str
+        The parameter.
+    estimate, loglike : float
+        Where the profile is highest, and how high.
+    interval : ProfileInterval
+        The interval at the level asked for.
+    points : tuple of ProfilePoint
+        The fits made, in increasing order of the parameter.
+    names : tuple of str
+        Names of the coefficients.
+    se : float
+        Standard error of the estimate, for comparison; NaN where none was given.
+    cut : {"corrected", "chi2"} or float
+        How the critical values are found, see :func:`qhreg.profile_trace.likelihood_ratio_cut`.
+    inflation : float
+        Factor of the corrected cut.
+    fixed : float or None
+        The value at which the model fixes the parameter, if it does.
+    weight : float
+        Sum of the case weights.
+    sigma_fixed : float or None
+        The value at which the model fixes sigma, if it does.
+    certificate : GlobalCertificate or None
+        Of the fit, for the plot of tau.
+    """
+
+    param: str
+    estimate: float
+    loglike: float
+    interval: ProfileInterval
+    points: tuple[ProfilePoint, ...]
+    names: tuple[str, ...]
+    se: float
+    cut: str | float
+    inflation: float
+    fixed: float | None
+    weight: float = math.nan
+    sigma_fixed: float | None = None
+    certificate: GlobalCertificate | None = None
+    _curve: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def values(self) -> FloatArray:
+        """The values of the parameter at which fits were made, increasing."""
+        return np.array([point.value for point in self.points])
+
+    @property
+    def lr(self) -> FloatArray:
+        """The likelihood ratio statistic 2 (loglike - profile) at `values`."""
+        below = self.loglike - np.array([point.loglike for point in self.points])
+        return np.maximum(2.0 * below, 0.0)
+
+    @property
+    def signed_root(self) -> FloatArray:
+        """The square root of `lr` with the sign of the distance from the estimate."""
+        root: FloatArray = np.sign(self.values - self.estimate) * np.sqrt(self.lr)
+        return root
+
+    def critical_value(self, alpha: float) -> float:
+        """Return the value of `lr` above which a value of the parameter is rejected."""
+        return likelihood_ratio_cut(alpha, self.cut, inflation=self.inflation)
+
+    def confidence(self, alpha: float | None = None) -> ProfileInterval:
+        """Return the interval with its statement; further fits are made for another alpha.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the nominal coverage; that of the profile by default.
+        """
+        if alpha is None or alpha == self.interval.alpha:
+            return self.interval
+        critical = self.critical_value(alpha)
+        tracer = Tracer(self.param, self._curve, self.estimate, self.loglike, list(self.points))
+        return tracer.interval(alpha, critical, tracer.first_step())
+
+    def conf_int(self, alpha: float | None = None) -> FloatArray:
+        """Return the limits of the interval, shape (2,); infinite or an end of the range where open.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the nominal coverage; that of the profile by default.
+        """
+        made = self.confidence(alpha)
+        return np.array([made.lower, made.upper])
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each fit: value, llf, lr, signed root, and all estimates."""
+        points = self.points
+        columns: dict[str, Any] = {
+            "value": self.values,
+            "llf": [point.loglike for point in points],
+            "lr": self.lr,
+            "signed_root": self.signed_root,
+        }
+        for j, name in enumerate(self.names):
+            columns[name] = [point.beta[j] for point in points]
+        for name in ("sigma", "tau", "kappa"):
+            columns[name] = [getattr(point, name) for point in points]
+        return pd.DataFrame(columns)
+
+    def interpolate(self, values: Any) -> FloatArray:
+        """Return the likelihood ratio between the fits, shape of `values`; NaN outside them.
+
+        The signed root is interpolated by a monotone cubic, on the scale of the profile.
+
+        Parameters
+        ----------
+        values : array_like
+            Values of the parameter.
+        """
+        wanted = np.asarray(values, dtype=np.float64)
+        scale = scale_of(self.param)
+        made = _between(self.values, self.lr, self.estimate, scale, wanted.ravel())
+        return made.reshape(wanted.shape)
+
+    def figure(
+        self, alphas: tuple[float, ...] = (0.05, 0.01), *, whole: bool = False
+    ) -> ProfileFigure:
+        """Return the numbers that the plot draws.
+
+        Parameters
+        ----------
+        alphas : tuple of float
+            Levels whose cuts are shown; the interval is that of the profile.
+        whole : bool
+            Whether to show the whole range of tau, as far as the certificate has looked at it.
+        """
+        x, lr = self.values, self.lr
+        if whole and self.certificate is not None:
+            x, lr = _with_nodes(x, lr, self.loglike, self.certificate)
+        scale = scale_of(self.param)
+        ends = scale.forward(float(x[0])), scale.forward(float(x[-1]))
+        dense = np.array([scale.backward(t) for t in np.linspace(*ends, CURVE_POINTS)])
+        curve = _between(x, lr, self.estimate, scale, np.clip(dense, x[0], x[-1]))
+        known = math.isfinite(self.se) and self.se > 0.0
+        wald = ((dense - self.estimate) / self.se) ** 2 if known else None
+        band = None
+        if self.param == "tau" and self.certificate is not None:
+            bound = certified_bound(
+                self.certificate,
+                dense,
+                self.points,
+                n=self.weight,
+                kappa=self.points[0].kappa,
+                sigma_fixed=self.sigma_fixed,
+            )
+            band = 2.0 * (self.loglike - bound)
+        return ProfileFigure(
+            self.param,
+            dense,
+            curve,
+            x,
+            lr,
+            self.estimate,
+            tuple((alpha, self.critical_value(alpha)) for alpha in alphas),
+            1.0 - self.interval.alpha,
+            (self.interval.lower, self.interval.upper),
+            (self.interval.lower_open, self.interval.upper_open),
+            wald,
+            band,
+            self.fixed,
+        )
+
+    def plot(self, ax: Any = None, *, whole: bool = False) -> Any:
+        """Draw the profile and return the Axes; see :func:`qhreg.plotting.plot_profile`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw.
+        whole : bool
+            Whether to show the whole range of tau, as far as the certificate has looked at it.
+        """
+        from qhreg.plotting import plot_profile
+
+        return plot_profile(self.figure(whole=whole), ax=ax)
+
+    def __str__(self) -> str:
+        return f"{self.interval}; estimate {self.estimate:.6g}, {len(self.points)} fits"
+
+
+def _between(
+    x: FloatArray, lr: FloatArray, estimate: float, scale: Scale, wanted: FloatArray
+) -> FloatArray:
+    """Return the likelihood ratio between known points: the signed root by a monotone cubic."""
+    t = np.array([scale.forward(float(value)) for value in x])
+    root = interpolate.PchipInterpolator(t, np.sign(x - estimate) * np.sqrt(lr), extrapolate=False)
+    at = np.array([scale.forward(float(value)) for value in wanted])
+    curve: FloatArray = root(at) ** 2
+    return curve
+
+
+def _with_nodes(
+    x: FloatArray, lr: FloatArray, loglike: float, certificate: GlobalCertificate
+) -> tuple[FloatArray, FloatArray]:
+    """Return the points of a profile joined with the fits that a certificate made."""
+    values = np.concatenate([x, certificate.nodes_tau])
+    ratios = np.concatenate([lr, np.maximum(2.0 * (loglike - certificate.nodes_loglike), 0.0)])
+    values, first = np.unique(values, return_index=True)
+    return values, ratios[first]

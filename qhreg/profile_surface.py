@@ -1,0 +1,239 @@
+"""Profile likelihoods of two parameters: tau with kappa, tau with sigma.
+
+With both held the rest of the problem is convex, so that every point of the surface is a convex fit.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from qhreg.convex import fit_at
+from qhreg.exceptions import ConvergenceWarning, DomainError
+from qhreg.figures import SurfaceFigure
+from qhreg.local import profile_value
+from qhreg.preparation import Setup, rows_of, set_up
+from qhreg.problem import Problem
+from qhreg.profile import profile_likelihood
+from qhreg.profile_fits import ProfileData, refit
+from qhreg.profile_trace import likelihood_ratio_cut, with_progress
+from qhreg.solver import Solution, start_of, task_of, value_shift
+
+__all__ = ["ProfileSurface", "profile_surface"]
+
+FloatArray = npt.NDArray[np.float64]
+
+OPEN_END = 10.0
+"""Factor from the estimate at which a surface ends where an interval of kappa is open."""
+
+
+@dataclass(frozen=True)
+class ProfileSurface:
+    """The profile likelihood of two parameters on a grid.
+
+    Attributes
+    ----------
+    params : (str, str)
+        "tau" and "kappa" or "sigma".
+    estimate : (float, float)
+        Where the likelihood is highest.
+    loglike : float
+        How high: the larger of the fit's and the highest on the grid.
+    first, second : ndarray, shapes (a,) and (b,)
+        The grid.
+    loglikes : ndarray, shape (b, a)
+        The highest log-likelihood with both parameters held.
+    fixed : pair of float or None
+        The values at which the model fixes them, if it does.
+    """
+
+    params: tuple[str, str]
+    estimate: tuple[float, float]
+    loglike: float
+    first: FloatArray
+    second: FloatArray
+    loglikes: FloatArray
+    fixed: tuple[float | None, float | None] = (None, None)
+
+    @property
+    def lr(self) -> FloatArray:
+        """The likelihood ratio statistic, shape (b, a)."""
+        return np.maximum(2.0 * (self.loglike - self.loglikes), 0.0)
+
+    def critical_value(self, alpha: float) -> float:
+        """Return the chi-square quantile with two degrees of freedom."""
+        return likelihood_ratio_cut(alpha, "chi2", df=2)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each point of the grid: both values, llf and lr."""
+        first, second = np.meshgrid(self.first, self.second)
+        return pd.DataFrame(
+            {
+                self.params[0]: first.ravel(),
+                self.params[1]: second.ravel(),
+                "llf": self.loglikes.ravel(),
+                "lr": self.lr.ravel(),
+            }
+        )
+
+    def figure(self, alphas: tuple[float, ...] = (0.5, 0.05, 0.01)) -> SurfaceFigure:
+        """Return the numbers that the plot draws.
+
+        Parameters
+        ----------
+        alphas : tuple of float
+            Levels of the contours.
+        """
+        cuts = tuple((alpha, self.critical_value(alpha)) for alpha in alphas)
+        return SurfaceFigure(
+            self.params, self.first, self.second, self.lr, self.estimate, cuts, self.fixed
+        )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw contours and return the Axes; see :func:`qhreg.plotting.plot_surface`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw.
+        """
+        from qhreg.plotting import plot_surface
+
+        return plot_surface(self.figure(), ax=ax)
+
+
+def _default_grid(
+    data: ProfileData, solution: Solution, param: str, points: int
+) -> tuple[FloatArray, float]:
+    """Return values that reach beyond the 99 % region, and the estimate."""
+    # one parameter's interval at this level is the shadow of the two-dimensional 99 % region
+    cut = likelihood_ratio_cut(0.01, "chi2", df=2)
+    made = profile_likelihood(data, solution, param, grid=[], alpha=0.01, cut=cut, progress=False)
+    low, high = made.conf_int()
+    if not math.isfinite(high):
+        high = OPEN_END * max(made.estimate, 1.0)
+    margin = 0.06 * (high - low)
+    bounds = (
+        data.tau_bounds if param == "tau" else (0.0 if param == "kappa" else 0.5 * low, math.inf)
+    )
+    low, high = max(low - margin, bounds[0]), min(high + margin, bounds[1])
+    return np.linspace(low, high, points), made.estimate
+
+
+def _held(setup: Setup, param: str, value: float) -> Problem:
+    """Return the problem with kappa or sigma held."""
+    if param == "kappa":
+        return replace(setup.problem, kappa=value)
+    theta = setup.scale / (value * setup.basis.matrix[-1, -1])
+    return replace(setup.problem, theta=theta)
+
+
+def _line(
+    setup: Setup, problem: Problem, taus: FloatArray, start: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return log-likelihoods along tau, and the unknowns at its middle, from where the fits start."""
+    values = np.empty(taus.size)
+    middle = taus.size // 2
+    centre = start
+    for order in (range(middle, taus.size), range(middle - 1, -1, -1)):
+        z = centre
+        for i in order:
+            if problem.theta is not None:
+                z = z * (problem.theta / z[-1])
+            fit = fit_at(problem, float(taus[i]), z, warm=True)
+            if not fit.proved(problem.n):
+                warnings.warn(
+                    f"the fit at tau = {taus[i]:.4g} is proved to {fit.gap:.2g} only",
+                    ConvergenceWarning,
+                    stacklevel=4,
+                )
+            values[i] = -profile_value(fit, problem) - value_shift(setup)
+            z = fit.z
+            if i == middle:
+                centre = fit.z
+    return values, centre
+
+
+def profile_surface(
+    data: ProfileData,
+    solution: Solution,
+    params: tuple[str, str] = ("tau", "kappa"),
+    *,
+    grids: tuple[Any, Any] | None = None,
+    points: int = 25,
+    progress: bool = False,
+) -> ProfileSurface:
+    """Return the profile likelihood of tau and one of kappa and sigma.
+
+    Parameters
+    ----------
+    data : ProfileData
+        The model.
+    solution : Solution
+        Its fit.
+    params : (str, str)
+        ("tau", "kappa") or ("tau", "sigma"). Those that the model fixes are estimated for this.
+    grids : (array_like, array_like), optional
+        Values of both; by default `points` each, beyond the 99 % region.
+    points : int
+        Number of values of each.
+    progress : bool
+        Whether to show a progress bar.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.profile_fits import profile_data
+    >>> from qhreg.profile_surface import profile_surface
+    >>> from qhreg.solver import solve
+    >>> y = np.random.default_rng(0).laplace(size=200)
+    >>> data = profile_data(np.ones((200, 1)), y)
+    >>> made = profile_surface(data, solve(np.ones((200, 1)), y), ("tau", "sigma"), points=5)
+    >>> made.loglikes.shape
+    (5, 5)
+    """
+    if tuple(params) not in (("tau", "kappa"), ("tau", "sigma")):
+        raise DomainError(f"params must be ('tau', 'kappa') or ('tau', 'sigma'), got {params!r}")
+    other = params[1]
+    space = data.space
+    if other == "sigma" and space.kappa is None:
+        raise DomainError("the surface of (tau, sigma) needs a width: fix kappa in the model")
+    free = data
+    for param in params:
+        if getattr(space, param) is not None:
+            free = free.freed(param)
+    best = solution if free is data else refit(free, {}, solution, search=None)
+    if grids is None:
+        first, _ = _default_grid(free, best, "tau", points)
+        second, _ = _default_grid(free, best, other, points)
+    else:
+        first, second = (np.sort(np.ravel(np.asarray(g, dtype=np.float64))) for g in grids)
+    obs = data.observations
+    task = task_of(best.kappa, None, free.space.sigma, data.tau_bounds)
+    setup = set_up(rows_of(obs.exog, obs.endog, obs.case_weights, obs.offset), task)
+    z, _ = start_of(setup.basis, best, setup.scale, setup.task)
+    loglikes = np.empty((second.size, first.size))
+    middle = second.size // 2
+    order = [*range(middle, second.size), *range(middle - 1, -1, -1)]
+    here = centre = z
+    for i in with_progress(order, progress, f"profile of tau and {other}"):
+        here = centre if i == middle - 1 else here
+        loglikes[i], here = _line(setup, _held(setup, other, float(second[i])), first, here)
+        centre = here if i == middle else centre
+    highest = max(best.loglike, float(loglikes.max()))
+    estimate = (best.tau, float(getattr(best, other)))
+    return ProfileSurface(
+        (params[0], other),
+        estimate,
+        highest,
+        first,
+        second,
+        loglikes,
+        (space.tau, getattr(space, other)),
+    )
