@@ -344,7 +344,7 @@ def observed_hessian(
 
 
 def bread_width(kappa: float, nobs: float, tau: float = 0.5, spread: float = 2.0) -> float:
-    r"""Return the width of the zone in the bread: that of the fit, or Hall and Sheather's if wider.
+    r"""Return the width of the zone in the bread: that of the fit, or 0.8 of Hall and Sheather's.
 
     Parameters
     ----------
@@ -364,9 +364,10 @@ def bread_width(kappa: float, nobs: float, tau: float = 0.5, spread: float = 2.0
 
     .. math:: h = n^{-1/3}\,1.96^{2/3}\Big(\frac{1.5\,\varphi(z)^2}{2z^2+1}\Big)^{1/3},
 
-    the width is :math:`s\,(\Phi^{-1}(q+h) - \Phi^{-1}(q-h))`, h reduced where q + h or q - h would
-    leave the unit interval [1]_. A width of :math:`2 n^{-1/5}` whatever the data covers 89 instead of
-    95 % for an intercept with t-distributed noise at n = 200.
+    the width is the larger of kappa and :math:`0.8\,s\,(\Phi^{-1}(q+h) - \Phi^{-1}(q-h))`, h reduced
+    where q + h or q - h would leave the unit interval [1]_. The factor was chosen by the coverage of
+    HC intervals: the full width covers up to 98.5 % for an intercept at kappa = 0, half of it, or
+    :math:`2 n^{-1/5}` whatever the data, below 90 % with t-distributed noise.
 
     References
     ----------
@@ -377,7 +378,7 @@ def bread_width(kappa: float, nobs: float, tau: float = 0.5, spread: float = 2.0
     --------
     >>> from qhreg.scores import bread_width
     >>> round(bread_width(0.0, 1000), 3), bread_width(3.0, 1000)
-    (0.984, 3.0)
+    (0.787, 3.0)
     """
     level = 1.0 - tau
     z = float(special.ndtri(level))
@@ -385,7 +386,8 @@ def bread_width(kappa: float, nobs: float, tau: float = 0.5, spread: float = 2.0
     h = nobs ** (-1.0 / 3.0) * 1.959964 ** (2.0 / 3.0)
     h *= (1.5 * density**2 / (2.0 * z * z + 1.0)) ** (1.0 / 3.0)
     h = min(h, 0.95 * min(level, tau))
-    return max(kappa, spread * float(special.ndtri(level + h) - special.ndtri(level - h)))
+    window = spread * float(special.ndtri(level + h) - special.ndtri(level - h))
+    return max(kappa, 0.8 * window)
 
 
 def _weighted_quartiles(u: FloatArray, weights: FloatArray | None) -> tuple[float, float]:
