@@ -26,7 +26,9 @@ from qhreg.fitstatistics import (
 from qhreg.globalopt import GlobalCertificate, certify_global
 from qhreg.intervals import wald_intervals
 from qhreg.parameters import Parameters, ParameterSpace
+from qhreg.profile_fits import ProfileData
 from qhreg.results_comparison import ComparisonResults
+from qhreg.results_profile import ProfileResults
 from qhreg.results_rows import RowResults
 from qhreg.solver import Solution
 from qhreg.summary import summary2_tables, summary_tables
@@ -40,7 +42,7 @@ _Base: Any = GenericLikelihoodModelResults
 _WrapperBase: Any = LikelihoodResultsWrapper
 
 
-class QuantileHuberResults(RowResults, ComparisonResults, _Base):  # type: ignore[misc]
+class QuantileHuberResults(RowResults, ComparisonResults, ProfileResults, _Base):  # type: ignore[misc]
     """A fitted quantile Huber regression.
 
     Attributes
@@ -372,6 +374,11 @@ class QuantileHuberResults(RowResults, ComparisonResults, _Base):  # type: ignor
         made._choice = choice
         made.use_t = self.use_t if use_t is None else use_t
         return QuantileHuberResultsWrapper(made)
+
+    @property
+    def _profile_data(self) -> ProfileData:
+        self._require_likelihood("a profile or a simulation")
+        return super()._profile_data
 
     def conf_int(self, alpha: float = 0.05, method: str = "wald", **options: Any) -> FloatArray:
         """Return confidence limits of the parameters, shape (size, 2).

@@ -6,7 +6,7 @@ import math
 import warnings
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +25,6 @@ from qhreg.hypothesis_tests import (
 from qhreg.kappafit import solve_kappa
 from qhreg.parameters import ParameterSpace
 from qhreg.solver import Solution
-
-if TYPE_CHECKING:
-    from qhreg.profile import ProfileLikelihood
-    from qhreg.profile_fits import ProfileData
 
 __all__ = ["ComparisonResults"]
 
@@ -257,65 +253,6 @@ class ComparisonResults:
             symmetric = solve_kappa(obs.exog, obs.endog, tau=0.5, **data).solution
         lr = self._lr_test(symmetric.loglike, 1, null="tau = 1/2")
         return replace(made, lr=lr, restricted=symmetric)
-
-    # ------------------------------------------------------------------ profiles
-
-    def _profile_data(self, what: str) -> ProfileData:
-        """Return the model as profiles see it."""
-        from qhreg.profile_fits import ProfileData
-
-        self._require_likelihood(what)
-        if self.constraint is not None:
-            raise DomainError(f"{what} is for fits without constraints")
-        names = tuple(str(name) for name in self.model.exog_names[: self.space.k])
-        return ProfileData(self._observations, self.space, self.model.tau_bounds, names)
-
-    def profile_intervals(self, alpha: float = 0.05, **options: Any) -> FloatArray:
-        """Return the profile-likelihood intervals of all parameters, shape (size, 2).
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the coverage.
-        **options
-            Passed to :func:`qhreg.profile.profile_intervals`. ``cut`` is by default corrected for
-            small samples: see :func:`qhreg.hypothesis_tests.lr_cut`.
-        """
-        from qhreg.profile import profile_intervals
-
-        data = self._profile_data("a profile interval")
-        return profile_intervals(data, self.solution, alpha=alpha, bse=self.bse, **options)
-
-    def profile_likelihood(
-        self, param: str | int = "tau", grid: Any = None, alpha: float = 0.05, **options: Any
-    ) -> ProfileLikelihood:
-        """Return the profile likelihood of one parameter.
-
-        Parameters
-        ----------
-        param : str or int
-            "tau", "sigma", "kappa", or the name or number of a coefficient.
-        grid : array_like, optional
-            Values at which to fit.
-        alpha : float
-            One minus the coverage of its interval.
-        **options
-            Passed to :func:`qhreg.profile.profile_likelihood`. ``cut`` is by default corrected for
-            small samples: see :func:`qhreg.hypothesis_tests.lr_cut`.
-
-        Returns
-        -------
-        ProfileLikelihood
-            With ``to_frame()``, ``conf_int()`` and ``plot()``.
-        """
-        from qhreg.profile import profile_likelihood
-
-        data = self._profile_data("a profile likelihood")
-        if "se" not in options:
-            column = data.column(param)
-            position = self.space.position(str(param)) if column is None else column
-            options["se"] = math.nan if position is None else float(self.bse[position])
-        return profile_likelihood(data, self.solution, param, grid=grid, alpha=alpha, **options)
 
     def score_test(self, exog_extra: Any, *, robust: bool | None = None) -> HypothesisTest:
         """Return the score test of adding columns, without fitting the larger model.
