@@ -1,0 +1,109 @@
+r"""Equations without scripts: LaTeX becomes MathML when the site is built, and QH numbers link.
+
+Browsers draw MathML themselves, so that the site needs neither a network nor a font of its own.
+docutils converts; what it does not know of LaTeX is rewritten first. A ``\tag{QH-n}`` becomes the
+number at the right of its equation and the target of every (QH-n) in the text and the docstrings.
+"""
+
+from __future__ import annotations
+
+import re
+
+from docutils import nodes
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.application import Sphinx
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util import logging
+
+LOGGER = logging.getLogger(__name__)
+
+TAG = re.compile(r"\\tag\{([^}]*)\}")
+NUMBER = re.compile(r"\bQH-\d+\b")
+EQUATIONS = "math"
+"""The page with the numbered equations."""
+
+_OPENING = re.compile(r"\\(big|Big|bigg|Bigg)(?=\s*(?:[(\[|]|\\\{))")
+_CLOSING = re.compile(r"\\(big|Big|bigg|Bigg)(?=\s*(?:[)\]]|\\\}))")
+_ROW_GAP = re.compile(r"\\\\\[[^\]]*\]")
+
+
+def prepared(latex: str) -> str:
+    """Return LaTeX in the words that docutils knows."""
+    latex = _CLOSING.sub(r"\\\1r", _OPENING.sub(r"\\\1l", latex))
+    return _ROW_GAP.sub(r"\\\\", TAG.sub("", latex)).strip()
+
+
+def to_mathml(latex: str, *, block: bool) -> str:
+    r"""Return the equation as a math element; aligned lines where it has ``\\`` of its own."""
+    body = prepared(latex)
+    if block and "\\\\" in body and r"\begin" not in body:
+        body = rf"\begin{{aligned}}{body}\end{{aligned}}"
+    return str(tex2mathml(body, as_block=block))
+
+
+def _converted(node: nodes.Element, *, block: bool) -> str:
+    try:
+        return to_mathml(node.astext(), block=block)
+    except MathError as error:
+        LOGGER.warning("equation %r: %s", node.astext(), error, location=node)
+        return f"<code>{node.astext()}</code>"
+
+
+def visit_inline(translator, node) -> None:
+    translator.body.append(_converted(node, block=False))
+    raise nodes.SkipNode
+
+
+def visit_block(translator, node) -> None:
+    tag = TAG.search(node.astext())
+    mark = f' id="{tag[1]}"' if tag else ""
+    number = f'<span class="eqno">({tag[1]})</span>' if tag else ""
+    equation = _converted(node, block=True)
+    translator.body.append(
+        f'<div class="math"{mark}><div class="equation">{equation}</div>{number}</div>\n'
+    )
+    raise nodes.SkipNode
+
+
+class LinkNumbers(SphinxPostTransform):
+    """Turn each QH-n of the text into a link to the equation."""
+
+    default_priority = 500
+
+    def run(self, **_) -> None:
+        if self.app.builder.format != "html":
+            return
+        builder, here = self.app.builder, self.env.docname
+        page = "" if here == EQUATIONS else builder.get_relative_uri(here, EQUATIONS)
+        known = set(TAG.findall((self.env.srcdir / f"{EQUATIONS}.md").read_text("utf-8")))
+        for text in list(self.document.findall(nodes.Text)):
+            if isinstance(text.parent, (nodes.math, nodes.math_block, nodes.literal_block)):
+                continue
+            if isinstance(text.parent, (nodes.title, nodes.reference)):
+                continue
+            pieces = self.pieces(text.astext(), page, known)
+            if len(pieces) > 1 or not isinstance(pieces[0], nodes.Text):
+                text.parent.replace(text, pieces)
+
+    def pieces(self, text: str, page: str, known: set[str]) -> list[nodes.Node]:
+        made: list[nodes.Node] = []
+        last = 0
+        for match in NUMBER.finditer(text):
+            if match[0] not in known:
+                LOGGER.warning("there is no equation %s", match[0], location=self.env.docname)
+                continue
+            made += [nodes.Text(text[last : match.start()])] if match.start() > last else []
+            made.append(
+                nodes.reference("", match[0], refuri=f"{page}#{match[0]}", internal=True)
+            )
+            last = match.end()
+        if last < len(text) or not made:
+            made.append(nodes.Text(text[last:]))
+        return made
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
+    app.add_post_transform(LinkNumbers)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

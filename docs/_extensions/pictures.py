@@ -1,0 +1,101 @@
+"""The pictures of the site, drawn with the package when the site is built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import statsmodels.api as sm
+from matplotlib.figure import Figure
+from sphinx.application import Sphinx
+
+import qhreg.formula.api as qhf
+
+THEMES = {
+    "light": {"ink": "#3d4451", "faint": "#9aa2ad", "data": "#5b6573", "fit": "#b5432e"},
+    "dark": {"ink": "#c9d1d9", "faint": "#6b7480", "data": "#9aa4b2", "fit": "#f0876f"},
+}
+TICKS = {"x": (400, 700, 1200, 2500, 5000), "y": (250, 500, 1000, 2000)}
+
+
+def landing(folder: Path) -> None:
+    """Draw the fit to Engel's data with its bands, and the profile likelihood of tau."""
+    data = sm.datasets.engel.load_pandas().data
+    results = qhf.quantile_huber("np.log(foodexp) ~ np.log(income)", data).fit()
+    profile = results.profile_likelihood("tau")
+    for name, colours in THEMES.items():
+        with mpl.rc_context(_style(colours)):
+            figure = Figure(figsize=(9.6, 3.9), layout="constrained")
+            left, right = figure.subplots(1, 2, width_ratios=(1.65, 1.0))
+            _bands(left, data, results, colours)
+            _profile(right, profile, colours)
+            figure.savefig(folder / f"landing_{name}.svg", transparent=True)
+
+
+def _style(colours: dict[str, str]) -> dict[str, object]:
+    ink = colours["ink"]
+    return {
+        "font.size": 10.5,
+        "text.color": ink,
+        "axes.labelcolor": ink,
+        "axes.edgecolor": colours["faint"],
+        "xtick.color": ink,
+        "ytick.color": ink,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "svg.hashsalt": "qhreg",
+        "svg.fonttype": "none",
+        "font.family": ["sans-serif"],
+    }
+
+
+def _bands(ax, data: pd.DataFrame, results, colours: dict[str, str]) -> None:
+    income = np.geomspace(data["income"].min(), data["income"].max(), 50)
+    levels = [0.05, 0.25, 0.5, 0.75, 0.95]
+    frame = pd.DataFrame({"income": income})
+    bands = np.exp(results.predict(frame, which="quantile", q=levels).to_numpy())
+    for low, high, label in ((0, 4, "90 % of the noise"), (1, 3, "50 % of the noise")):
+        ax.fill_between(
+            income, bands[:, low], bands[:, high], color=colours["fit"], alpha=0.17, lw=0, label=label
+        )
+    ax.plot(income, bands[:, 2], color=colours["fit"], lw=2, label="fitted median")
+    ax.scatter(data["income"], data["foodexp"], s=11, color=colours["data"], alpha=0.7, lw=0)
+    ax.set(xscale="log", yscale="log", xlabel="income", ylabel="spent on food")
+    for axis, ticks in ((ax.xaxis, TICKS["x"]), (ax.yaxis, TICKS["y"])):
+        axis.set_minor_locator(mpl.ticker.NullLocator())
+        axis.set_ticks(ticks, [f"{tick:,}" for tick in ticks])
+    ax.legend(frameon=False, loc="upper left")
+
+
+def _profile(ax, profile, colours: dict[str, str]) -> None:
+    low, high = profile.conf_int()
+    tau = np.linspace(0.17, 0.53, 200)
+    height = profile.interpolate(tau) - profile.loglike
+    inside = (low <= tau) & (tau <= high)
+    ax.fill_between(tau[inside], height[inside], -9.0, color=colours["fit"], alpha=0.17, lw=0)
+    ax.plot(tau, height, color=colours["fit"], lw=2)
+    ax.axvline(0.5, color=colours["faint"], lw=1, ls=(0, (4, 3)))
+    ax.annotate("symmetric", (0.5, -0.25), (-5, 0), textcoords="offset points", ha="right", va="top")
+    ax.annotate(
+        f"95 %\n{low:.2f} to {high:.2f}", ((low + high) / 2, -6.3), ha="center", va="center"
+    )
+    ax.set(xlabel="tau", ylabel="log-likelihood below its maximum", ylim=(-9.0, 0.4), xlim=(0.17, 0.53))
+
+
+def draw(app: Sphinx) -> None:
+    """Draw every picture, unless it is there and newer than the package."""
+    folder = Path(app.srcdir) / "_static" / "generated"
+    folder.mkdir(parents=True, exist_ok=True)
+    sources = [*Path(qhf.__file__).parents[1].rglob("*.py"), Path(__file__)]
+    newest = max(path.stat().st_mtime for path in sources)
+    wanted = [folder / f"landing_{name}.svg" for name in THEMES]
+    if all(path.exists() and path.stat().st_mtime > newest for path in wanted):
+        return
+    landing(folder)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("builder-inited", draw)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

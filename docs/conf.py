@@ -1,0 +1,58 @@
+"""Configuration of the documentation: ``python -m sphinx -W -b html docs docs/_build/html``."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE / "_extensions")]
+
+from qhreg import __version__  # noqa: E402
+
+project = "qhreg"
+author = "The qhreg developers"
+copyright = author
+version = release = __version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "myst_nb",
+    "equations",
+    "pictures",
+]
+exclude_patterns = ["_build", "_extensions", "**.ipynb_checkpoints"]
+suppress_warnings = [
+    # pages of the glob patterns in index.md may be absent
+    "toc.empty_glob",
+]
+nitpicky = False
+
+# --- pages ---
+myst_enable_extensions = ["dollarmath", "deflist", "colon_fence", "attrs_inline"]
+myst_heading_anchors = 3
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(HERE / "_build" / "notebooks")
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+
+# --- API ---
+autosummary_generate = True
+autodoc_typehints = "none"
+autodoc_member_order = "groupwise"
+numpydoc_show_class_members = False
+numpydoc_use_plots = False
+
+# --- HTML ---
+html_theme = "furo"
+html_title = "qhreg"
+html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["qhreg.css"]
+html_favicon = "_static/favicon.svg"
+html_copy_source = False
+html_show_sphinx = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#a33a26", "color-brand-content": "#a33a26"},
+    "dark_css_variables": {"color-brand-primary": "#f0876f", "color-brand-content": "#f0876f"},
+}
