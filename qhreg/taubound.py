@@ -23,9 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.convex import TauFit
 from qhreg.dual import dual_value
 from qhreg.normalizer import log_normalizer_derivatives
+from qhreg.taufit import TauFit
 
 __all__ = ["GlobalBound", "TauNode", "branch_and_bound"]
 

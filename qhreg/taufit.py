@@ -1,0 +1,65 @@
+"""The convex fit at one tau as a value: the point, its dual bound, and when that is proof enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.dual import DualPoint
+
+__all__ = ["GAP_TOLERANCE", "TINY_KAPPA", "TauFit"]
+
+FloatArray = npt.NDArray[np.float64]
+
+GAP_TOLERANCE = 1e-9
+"""Duality gap per unit of weight at which a fit counts as proved."""
+
+ROUNDING = 1e-13
+"""Relative rounding of the value that no method can see below; matters with outliers of 1e15."""
+
+TINY_KAPPA = 1e-12
+"""At or below this width the fit is solved as kappa = 0: the loss differs by less than kappa / 8."""
+
+
+@dataclass(frozen=True)
+class TauFit:
+    """The convex fit at one tau.
+
+    Attributes
+    ----------
+    tau : float
+        The asymmetry.
+    z : ndarray, shape (k,)
+        (-b, theta) in the coordinates of the problem.
+    value : float
+        h = sum w rho - n log theta at z.
+    excess : float
+        sum w e at z: minus the derivative of h in tau.
+    dual : DualPoint
+        A feasible dual point; `dual.value` bounds h from below.
+    rows_in_zone : int
+        Rows in the quadratic zone (at kappa = 0: interpolated rows).
+    passes, iterations : int
+        Work done.
+    """
+
+    tau: float
+    z: FloatArray
+    value: float
+    excess: float
+    dual: DualPoint
+    rows_in_zone: int
+    passes: int
+    iterations: int
+
+    @property
+    def gap(self) -> float:
+        """The duality gap: how far `value` can be above the minimum."""
+        difference = self.value - self.dual.value
+        return max(difference, 0.0) if np.isfinite(difference) else np.inf
+
+    def proved(self, n: float, accuracy: float = GAP_TOLERANCE) -> bool:
+        """Return whether the gap is small per unit of weight, or at the rounding of the value."""
+        return self.gap <= accuracy * n + ROUNDING * abs(self.value)
