@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qhreg.inputs import rows_of
 from qhreg.local import bound_profile, local_fit
-from qhreg.preparation import Setup, rows_of, set_up
+from qhreg.preparation import Setup, set_up
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, report, start_of, task_of, value_shift
 from qhreg.threads import one_blas_thread
 

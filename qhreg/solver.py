@@ -26,9 +26,10 @@ from qhreg.exceptions import (
     DomainError,
     RankWarning,
 )
+from qhreg.inputs import require_finite, rows_of
 from qhreg.likelihood import ArrayRows
 from qhreg.local import LocalFit, basins, local_fit, profile_slope, profile_value, search_tau
-from qhreg.preparation import Setup, narrowed_start, require_finite, rows_of, sampled, set_up
+from qhreg.preparation import Setup, narrowed_start, sampled, set_up
 from qhreg.problem import Task
 from qhreg.projection import lbfgs
 from qhreg.threads import one_blas_thread

@@ -14,7 +14,8 @@ from solver_data import regression
 
 from qhreg.convex import fit_at
 from qhreg.exceptions import BoundaryWarning
-from qhreg.preparation import rows_of, set_up
+from qhreg.inputs import rows_of
+from qhreg.preparation import set_up
 from qhreg.projection import best_tau
 from qhreg.solver import DEFAULT_TAU_BOUNDS, solve, task_of
 
