@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from qhreg.boosting.learners import Leaves
 
@@ -28,6 +29,9 @@ except ImportError as error:  # pragma: no cover - exercised in a subprocess
 __all__ = ["HistogramSum", "HistogramTrees", "TreeOptions"]
 
 FloatArray = npt.NDArray[np.float64]
+
+ROUNDING_GAIN = 1e-12
+"""Gain per unit of weight below which a split separates only the rounding of the responses."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,8 @@ class TreeOptions:
             return 31 if self.max_depth is None else max(most, 2)
         return max(min(self.max_leaf_nodes, most), 2)
 
-    def parameters(self, lightest: float = 1.0) -> dict[str, Any]:
-        """Return LightGBM's parameters; `lightest` is the smallest weight of a row.
+    def parameters(self, lightest: float = 1.0, total: float = 0.0) -> dict[str, Any]:
+        """Return LightGBM's parameters, given the smallest weight of a row and their sum.
 
         LightGBM estimates the rows of a leaf from its weight, and would find none in a light one: a
         minimum of one row is left to the weight, which no leaf with a row can miss.
@@ -87,6 +91,7 @@ class TreeOptions:
             "max_depth": -1 if self.max_depth is None else self.max_depth,
             "min_data_in_leaf": self.min_samples_leaf if self.min_samples_leaf > 1 else 0,
             "min_sum_hessian_in_leaf": 0.5 * lightest,
+            "min_gain_to_split": ROUNDING_GAIN * total,
             "lambda_l2": self.l2_regularization,
             "feature_fraction_bynode": self.max_features,
             "bagging_fraction": self.subsample,
@@ -128,7 +133,7 @@ class HistogramSum:
         if count == 0:
             return np.full(exog.shape[0], self.constant if first == 0 else 0.0)
         output: FloatArray = self.booster.predict(
-            exog,
+            _as_lightgbm(exog),
             start_iteration=first,
             num_iteration=count,
             num_threads=self.n_threads,
@@ -150,6 +155,11 @@ class HistogramSum:
             raise AttributeError("no tree found a split, so that there are no importances")
         gain: FloatArray = self.booster.feature_importance("gain")
         return gain / max(float(gain.sum()), 1e-300)
+
+
+def _as_lightgbm(exog: Any) -> Any:
+    """Return sparse rows as the matrix class that LightGBM knows; anything else as it is."""
+    return sparse.csr_matrix(exog) if sparse.issparse(exog) else exog
 
 
 def _leaf_counts(model: str) -> list[int]:
@@ -186,9 +196,10 @@ class HistogramTrees:
         *,
         before: HistogramSum | None = None,
     ) -> None:
+        exog, validation = _as_lightgbm(exog), _as_lightgbm(validation)
         n = int(exog.shape[0])
-        lightest = 1.0 if weights is None else float(weights.min())
-        self._parameters = options.parameters(lightest)
+        lightest, total = (1.0, n) if weights is None else (weights.min(), weights.sum())
+        self._parameters = options.parameters(float(lightest), float(total))
         self._n_threads = options.n_threads
         self._data = lgb.Dataset(
             exog,

@@ -20,7 +20,7 @@ from qhreg.boosting.stage import (
 from qhreg.exceptions import DataError
 from qhreg.problem import Task
 
-__all__ = ["Patience", "Path", "Validation", "boost"]
+__all__ = ["Path", "Patience", "Validation", "boost"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -108,10 +108,11 @@ def boost(
     design: FloatArray,
     weights: FloatArray | None,
     task: Task,
-    start: Noise,
+    start: tuple[float, Noise],
     *,
     n_stages: int,
     learning_rate: float,
+    unit: float = 1.0,
     leaf_refinement: bool = False,
     validation: Validation | None = None,
     patience: Patience | None = None,
@@ -132,12 +133,15 @@ def boost(
         Positive case weights.
     task : Task
         kappa, and what of sigma and tau is fixed.
-    start : Noise
-        Noise before the first stage.
+    start : (float, Noise)
+        Step and noise before the first stage.
     n_stages : int
         Most stages. Fewer are run when no learner improves the fit or no residual is left.
     learning_rate : float
         Shrinkage.
+    unit : float
+        The unit of y in which residuals and sigma are given here; what the learners keep and the path
+        are in the units of y.
     leaf_refinement : bool
         Whether each leaf of a tree gets its own location at the stage's sigma and tau, instead of the
         common step.
@@ -146,7 +150,7 @@ def boost(
     after_stage : callable or None
         Called with each stage's fit.
     """
-    residuals, step, noise = design[:, 1], 0.0, start
+    residuals, (step, noise) = design[:, 1], start
     fits: list[StageFit] = []
     scores: list[float] = []
     responses = np.empty(residuals.size)
@@ -160,9 +164,11 @@ def boost(
             break
         step, noise = fit.step, fit.noise
         if leaf_refinement:
-            _add_leaves(learners, residuals, weights, noise, task.kappa, learning_rate, validation)
+            _add_leaves(
+                learners, residuals, weights, noise, task.kappa, learning_rate, unit, validation
+            )
         else:
-            _add(learners, design, learning_rate * step, validation)
+            _add(learners, design, learning_rate * step, unit, validation)
         fits.append(fit)
         if validation is not None:
             scores.append(mean_loss(validation.residuals, validation.weights, noise, task.kappa))
@@ -170,20 +176,25 @@ def boost(
             after_stage(fit)
         if patience is not None and patience.is_over(scores):
             break
+    log_unit = float(np.log(unit))
     return Path(
-        np.array([fit.step for fit in fits]),
-        np.array([fit.noise.sigma for fit in fits]),
+        unit * np.array([fit.step for fit in fits]),
+        unit * np.array([fit.noise.sigma for fit in fits]),
         np.array([fit.noise.tau for fit in fits]),
-        np.array([fit.value for fit in fits]),
-        None if validation is None else np.array(scores),
+        np.array([fit.value for fit in fits]) + log_unit,
+        None if validation is None else np.array(scores) + log_unit,
     )
 
 
 def _add(
-    learners: Learners, design: FloatArray, step: float, validation: Validation | None
+    learners: Learners,
+    design: FloatArray,
+    step: float,
+    unit: float,
+    validation: Validation | None,
 ) -> None:
     """Add the last learner times `step` to the model and to the predictions."""
-    learners.keep(step)
+    learners.keep(unit * step)
     design[:, 0] *= step
     design[:, 1] -= design[:, 0]
     if validation is not None:
@@ -199,6 +210,7 @@ def _add_leaves(
     noise: Noise,
     kappa: float,
     learning_rate: float,
+    unit: float,
     validation: Validation | None,
 ) -> None:
     """Add the last tree with a location of its own in each leaf, shrunk."""
@@ -206,9 +218,7 @@ def _add_leaves(
     values = learning_rate * leaf_locations(
         residuals, leaves.index, leaves.count, weights, noise, kappa
     )
-    learners.keep_leaves(values)
+    learners.keep_leaves(unit * values)
     residuals -= values[leaves.index]
     if validation is not None and leaves.validation_index is not None:
-        np.subtract(
-            validation.residuals, values[leaves.validation_index], out=validation.residuals
-        )
+        np.subtract(validation.residuals, values[leaves.validation_index], out=validation.residuals)

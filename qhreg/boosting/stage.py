@@ -19,15 +19,26 @@ import numpy.typing as npt
 
 from qhreg.convex import TINY_KAPPA
 from qhreg.distribution import quantile_huber
+from qhreg.exceptions import DataError
+from qhreg.inputs import rows_of
 from qhreg.likelihood import ArrayRows
 from qhreg.local import local_fit, profile_value
 from qhreg.loss import zone_part
 from qhreg.newton import NewtonPoint, _tau_room, newton, newton_step
-from qhreg.preparation import rows_of, set_up
+from qhreg.preparation import set_up
 from qhreg.problem import Problem, Task
+from qhreg.solver import _in_coordinates as in_coordinates
 from qhreg.solver import value_shift
 
-__all__ = ["Noise", "StageFit", "joint_step", "leaf_locations", "mean_loss", "pseudo_responses"]
+__all__ = [
+    "Noise",
+    "StageFit",
+    "fit_location",
+    "joint_step",
+    "leaf_locations",
+    "mean_loss",
+    "pseudo_responses",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -182,9 +193,7 @@ def _newton_step(
     return StageFit(-float(z[0]) / theta, Noise(1.0 / theta, float(tau)), value / problem.n, False)
 
 
-def _last_step(
-    problem: Problem, point: NewtonPoint, task: Task
-) -> tuple[FloatArray, float, float]:
+def _last_step(problem: Problem, point: NewtonPoint, task: Task) -> tuple[FloatArray, float, float]:
     """Return the point after one more Newton step and the value it predicts, without another pass."""
     now, z, tau = point.objective, point.z, point.tau
     k = z.size if problem.theta is None else z.size - 1
@@ -200,16 +209,46 @@ def _last_step(
 def _exact_step(
     design: FloatArray, weights: FloatArray | None, task: Task, start: tuple[float, Noise]
 ) -> StageFit:
-    """Return the step by the solver's route from scratch, near the tau of the start."""
+    """Return the step by the solver's route in well-conditioned coordinates."""
     setup = set_up(rows_of(design[:, :1], design[:, 1], weights, None), task)
-    z, _ = setup.start
-    tau = start[1].tau if task.tau is None else task.tau
+    step, noise = start
+    sigma = (noise.sigma if task.sigma is None else task.sigma) / setup.scale
+    z = in_coordinates(setup.basis, np.array([-step / setup.scale, 1.0]) / sigma)
+    tau = noise.tau if task.tau is None else task.tau
     local = local_fit(setup.problem, z, tau, setup.task)
     raw = setup.basis.matrix @ local.fit.z
     sigma = setup.scale / float(raw[-1])
     value = profile_value(local.fit, setup.problem) + value_shift(setup)
     step = -float(raw[0]) * sigma
     return StageFit(step, Noise(sigma, local.fit.tau), value / setup.problem.n, True)
+
+
+def fit_location(
+    values: FloatArray, weights: FloatArray | None, task: Task
+) -> tuple[float, Noise] | None:
+    """Return location, sigma and tau of a sample, or None when all values are equal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.boosting.stage import fit_location
+    >>> from qhreg.problem import Task
+    >>> task = Task(kappa=0.0, tau=0.5, sigma=None, tau_bounds=(1e-3, 1 - 1e-3))
+    >>> location, noise = fit_location(np.array([0.0, 1.0, 5.0]), None, task)
+    >>> round(location, 6), round(noise.sigma, 6)
+    (1.0, 0.833333)
+    """
+    if values.size == 0 or float(np.ptp(values)) == 0.0:
+        return None
+    middle = _location(values, weights, 0.5, 0.0)
+    spread = float(np.average(np.abs(values - middle), weights=weights))
+    start = Noise(0.5 * spread, 0.5)
+    design = np.column_stack([np.ones(values.size), values - middle])
+    try:
+        fit = joint_step(design, weights, task, (0.0, start))
+    except DataError:
+        return None
+    return middle + fit.step, fit.noise
 
 
 def mean_loss(
