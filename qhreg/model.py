@@ -31,6 +31,7 @@ from qhreg.model_input import (
     as_table,
     bounds,
     check_design,
+    check_lengths,
     default_names,
     formula_extras,
     has_mask,
@@ -144,7 +145,8 @@ class QuantileHuberMLE(LikelihoodMethods, _Base):  # type: ignore[misc]
         self.tau_bounds = bounds(tau_bounds)
         if exog is None:
             raise DataError("exog is None: pass at least a column of ones for a constant")
-        endog, exog = as_table(endog), as_table(exog)
+        endog, exog = as_table("endog", endog), as_table("exog", exog)
+        check_lengths(endog, exog)
         given = {"freq_weights": freq_weights, "weights": weights, "offset": offset}
         extras = given
         if "missing_idx" not in kwargs:
@@ -179,7 +181,7 @@ class QuantileHuberMLE(LikelihoodMethods, _Base):  # type: ignore[misc]
         """Return the data holder of statsmodels, with the constant found without an SVD."""
         # hasconst=False: no search for a constant by the base class
         data = super()._handle_data(endog, exog, missing, False, **kwargs)
-        check_design(data.exog)
+        check_design(data.exog, getattr(exog, "columns", None))
         if hasconst is not False:
             data.k_constant, data.const_idx = find_constant(data.exog)
             data.k_constant = 1 if hasconst else data.k_constant

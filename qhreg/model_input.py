@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -59,20 +60,50 @@ def bounds(bounds: Any) -> tuple[float, float]:
     return low, high
 
 
-def as_table(values: Any) -> Any:
-    """Return pandas objects as they are and everything else as an array of floats."""
+def as_table(name: str, values: Any) -> Any:
+    """Return pandas objects and floats as they are, everything else as an array of floats."""
     values = to_pandas(values)
-    if isinstance(values, (pd.Series, pd.DataFrame)):
+    if isinstance(values, pd.Series):
+        return values if values.dtype in _FLOATS else _numeric_series(name, values)
+    if isinstance(values, pd.DataFrame):
+        text = [str(c) for c in values.columns if not _is_numeric(values[c])]
+        if text:
+            raise DataError(
+                f"{name} has columns that are not numeric: {', '.join(text)}; use a formula to code them"
+            )
         return values
     array = np.asarray(values)
-    return array if array.dtype in (np.float32, np.float64) else _floats(array)
-
-
-def _floats(array: npt.NDArray[Any]) -> FloatArray:
+    if array.dtype in _FLOATS:
+        return array
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"endog and exog must be numeric: {error}") from error
+        raise DataError(f"{name} must be numeric: {error}") from error
+
+
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def _is_numeric(column: Any) -> bool:
+    """Return whether a column holds numbers; of columns with the same name, whether all do."""
+    if isinstance(column, pd.DataFrame):
+        return all(_is_numeric(column.iloc[:, j]) for j in range(column.shape[1]))
+    return bool(pd.api.types.is_numeric_dtype(column.dtype))
+
+
+def _numeric_series(name: str, values: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a Series of integers, booleans or nullable numbers as floats, NA as NaN."""
+    try:
+        floats = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} must be numeric: {error}") from error
+    return pd.Series(floats, index=values.index, name=values.name)
+
+
+def check_lengths(endog: Any, exog: Any) -> None:
+    """Raise a DataError when response and regressors do not have the same number of rows."""
+    if len(endog) != len(exog):
+        raise DataError(f"endog has {len(endog)} rows, exog has {len(exog)}")
 
 
 def match_extras(endog: Any, exog: Any, given: dict[str, Any]) -> dict[str, Any]:
@@ -103,15 +134,16 @@ def formula_extras(
     return chosen, extras
 
 
-def check_design(exog: FloatArray) -> None:
+def check_design(exog: FloatArray, names: Sequence[Any] | None = None) -> None:
     """Raise a DataError that names the columns with NaN or infinite values."""
     with np.errstate(all="ignore"):
         if np.isfinite(exog.sum()):
             return
     bad = np.flatnonzero(~np.isfinite(exog).all(axis=0))
     if bad.size:
+        columns = [str(j if names is None else names[j]) for j in bad[:10]]
         raise DataError(
-            f"exog contains NaN or infinite values in column(s) {', '.join(map(str, bad[:10]))}: "
+            f"exog contains NaN or infinite values in column(s) {', '.join(columns)}: "
             'use missing="drop" for NaN, or remove these rows'
         )
 

@@ -289,6 +289,18 @@ def test_arrays_lists_and_frames_give_the_same_fit():
     assert one_column.params.shape == (3,)
 
 
+def test_integers_booleans_and_nullable_numbers_are_numbers():
+    whole = (10 * FRAME.y).round()
+    exog = sm.add_constant(FRAME[["x"]]).assign(high=FRAME.z > 2, n=FRAME.firm)
+    plain = QuantileHuberMLE(whole, exog.astype(float)).fit().params
+    nullable = exog.astype({"n": "Int64", "high": "boolean", "x": "Float64"})
+    for endog in (whole.astype(int), whole.astype("Int64"), whole.astype("Float64")):
+        np.testing.assert_allclose(QuantileHuberMLE(endog, nullable).fit().params, plain)
+    gap = whole.astype("Int64")
+    gap.iloc[3] = pd.NA
+    assert QuantileHuberMLE(gap, exog, missing="drop").fit().nobs == 299
+
+
 def test_read_only_and_float32_data_are_accepted():
     y, x = Y.copy(), np.asfortranarray(X)
     y.flags.writeable = x.flags.writeable = False
@@ -362,6 +374,12 @@ def nan_at(array, row):
         ((Y, X), {"tau_bounds": 0.5}, "tau_bounds"),
         ((Y, X), {"missing": "ignore"}, "missing"),
         ((Y, None), {}, "exog is None"),
+        ((Y[:-1], X), {}, "endog has 299 rows, exog has 300"),
+        ((np.column_stack([Y, Y]), X), {}, "endog must be one-dimensional"),
+        ((["a"] * 300, X), {}, "endog must be numeric"),
+        ((pd.Series(["a"] * 300), X), {}, "endog must be numeric"),
+        ((Y, FRAME[["x", "g"]]), {}, "exog has columns that are not numeric: g"),
+        ((FRAME.y, FRAME[["x", "z"]].where(FRAME.z > 1.1)), {}, r"column\(s\) x, z"),
         ((nan_at(Y, 4), X), {}, "endog contains 1 NaN.*row 4"),
         ((Y, nan_at(X, (3, 1))), {}, r"exog contains NaN.*column\(s\) 1"),
         ((Y, X), {"weights": nan_at(FRAME.w, 2)}, "weights contains 1 NaN.*row 2"),
