@@ -10,9 +10,13 @@ from reference_solvers import brute_joint
 from scipy import stats
 from solver_data import regression, small_sample
 
+from qhreg.convex import fit_at
+from qhreg.dual import dual_value
 from qhreg.exceptions import BoundaryWarning
 from qhreg.globalopt import certify_global
-from qhreg.solver import solve
+from qhreg.inputs import rows_of
+from qhreg.preparation import set_up
+from qhreg.solver import DEFAULT_TAU_BOUNDS, solve, task_of
 
 
 def two_peaks(n: int = 60) -> tuple[np.ndarray, np.ndarray]:
@@ -127,3 +131,25 @@ def test_large_data_are_certified_without_a_copy():
     certificate = certify_global(X, y, solve(X, y))
     assert certificate.holds
     assert certificate.n_fits <= 20
+
+
+def test_the_mixture_of_duals_bounds_to_third_order_and_the_chord_to_second():
+    X, y = regression(20_000, 2, seed=1)
+    setup = set_up(rows_of(X, y, None, None), task_of(1.0, None, None, DEFAULT_TAU_BOUNDS))
+
+    def at(tau):
+        return fit_at(setup.problem, tau, setup.start[0], keep=True)
+
+    middle = at(0.3)
+    chord, mixture = [], []
+    for width in [0.2, 0.1, 0.05]:
+        left, right = at(0.3 - width / 2), at(0.3 + width / 2)
+        v = 0.5 * (left.dual.v + right.dual.v)
+        alignment = 0.5 * (left.dual.alignment + right.dual.alignment)
+        bound = float(dual_value(alignment, v @ v, setup.problem.n, 1.0, None))
+        mixture.append(middle.value - bound)
+        chord.append(middle.value - 0.5 * (left.value + right.value))
+        assert 0.0 <= mixture[-1] < chord[-1]
+    orders = [np.log2(np.divide(e[:-1], e[1:])) for e in (chord, mixture)]
+    np.testing.assert_allclose(orders[0], 2.0, atol=0.3)
+    assert (orders[1] > 2.6).all()
