@@ -1,0 +1,175 @@
+"""The whole reproduction: numbers, pictures, pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qhreg.exceptions import DataError
+from qhreg.paper import drawing
+from qhreg.paper.curves import (
+    CurvatureCurve,
+    LossCurves,
+    TauCurve,
+    curvature_curve,
+    loss_curves,
+    tau_curve,
+    tau_curves,
+)
+from qhreg.paper.datasets import NAMES, ConstantError, constant_error, load
+from qhreg.paper.pages import (
+    Page,
+    curvature_page,
+    figure_1_page,
+    index_page,
+    penalty_page,
+    table_1_page,
+    tau_page,
+    what_is_true_page,
+)
+from qhreg.paper.penalty import PenaltyCurve, penalty_curves
+from qhreg.paper.recovery import RecoveryTable, recovery_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["QUICK", "Reproduction", "pages", "pictures", "reproduce", "write"]
+
+REPETITIONS, QUICK = 100, 5
+"""Repetitions of Table 1, in the paper and in a quick run."""
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """The numbers of every figure and table.
+
+    Attributes
+    ----------
+    losses : LossCurves
+        Figure 1.
+    parts : TauCurve
+        The loss over tau at 10 % positive residuals.
+    taus : tuple of TauCurve
+        The loss over tau at several percentages.
+    curvature : CurvatureCurve
+        Least curvature against kappa.
+    table_1 : RecoveryTable
+        Table 1.
+    penalty : tuple of PenaltyCurve
+        Penalty at fixed tau.
+    constants : tuple of ConstantError or None
+        Errors of a constant on the data of Table 2; None where the data were not found.
+    """
+
+    losses: LossCurves
+    parts: TauCurve
+    taus: tuple[TauCurve, ...]
+    curvature: CurvatureCurve
+    table_1: RecoveryTable
+    penalty: tuple[PenaltyCurve, ...]
+    constants: tuple[ConstantError, ...] | None
+
+
+def reproduce(
+    repetitions: int = REPETITIONS,
+    *,
+    seed: int = 0,
+    data: str | Path | None = None,
+    progress: Callable[[str], object] | None = None,
+) -> Reproduction:
+    """Return the numbers of every figure and table.
+
+    Parameters
+    ----------
+    repetitions, seed : int
+        Number of draws of Table 1, seed.
+    data : path, optional
+        Folder with the CSV files of Table 2; by default the packages of the extra ``paper``.
+    progress : callable, optional
+        Told what is being computed.
+    """
+    tell = progress or (lambda text: None)
+    tell("figures without regression")
+    return Reproduction(
+        loss_curves(),
+        tau_curve(10),
+        tau_curves(),
+        curvature_curve(),
+        recovery_table(repetitions, seed=seed, progress=tell),
+        penalty_curves(repetitions, seed=seed, progress=tell),
+        _constants(data),
+    )
+
+
+def _constants(data: str | Path | None) -> tuple[ConstantError, ...] | None:
+    try:
+        return tuple(constant_error(load(name, data)) for name in NAMES)
+    except DataError:
+        if data is not None:
+            raise
+        return None
+
+
+def pictures(made: Reproduction) -> dict[str, Figure]:
+    """Return the figures by file name."""
+    return {
+        "figure_1.png": drawing.draw_loss_curves(made.losses),
+        "tau_parts.png": drawing.draw_parts(made.parts),
+        "tau_curves.png": drawing.draw_tau_curves(made.taus),
+        "curvature.png": drawing.draw_curvature(made.curvature),
+        "table_1.png": drawing.draw_recovery(made.table_1),
+        "penalty.png": drawing.draw_penalty(made.penalty, made.table_1),
+    }
+
+
+def pages(made: Reproduction, slips_link: str = "`docs/paper_slips.md`") -> tuple[Page, ...]:
+    """Return the pages, the index first.
+
+    Parameters
+    ----------
+    made : Reproduction
+        The numbers.
+    slips_link : str
+        How the page on the slips is named, as Markdown.
+    """
+    table = made.table_1
+    own: Sequence[Page] = (
+        figure_1_page(made.losses),
+        tau_page(made.parts, made.taus),
+        curvature_page(made.curvature),
+        table_1_page(table),
+        penalty_page(made.penalty, table),
+        what_is_true_page(table, made.constants, slips_link),
+    )
+    settings = f"This run: {table.repetitions} repetitions, seed {table.seed}."
+    if table.repetitions < REPETITIONS:
+        settings += f" The paper made {REPETITIONS}; this is a quick run, and its errors are wide."
+    return (index_page(own, settings), *own)
+
+
+def write(made: Reproduction, folder: str | Path) -> tuple[Path, ...]:
+    """Write pages and pictures into a folder and return their paths.
+
+    Parameters
+    ----------
+    made : Reproduction
+        The numbers.
+    folder : path
+        Where to write; made when it is not there.
+    """
+    out = Path(folder)
+    out.mkdir(parents=True, exist_ok=True)
+    slips = "[What the paper says and what is true](../paper_slips.md)"
+    known = (out.resolve().parent / "paper_slips.md").is_file()
+    written = []
+    for page in pages(made, slips) if known else pages(made):
+        path = out / f"{page.name}.md"
+        path.write_text(page.text, encoding="utf-8")
+        written.append(path)
+    for name, figure in pictures(made).items():
+        path = out / name
+        figure.savefig(path, dpi=110)
+        written.append(path)
+    return tuple(written)
