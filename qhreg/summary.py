@@ -54,9 +54,9 @@ def _left(results: Any) -> list[tuple[str, Any]]:
         ("Method:", ["Maximum Likelihood"]),
         ("Date:", None),
         ("Time:", None),
-        ("No. Observations:", [f"{results.nobs:g}"]),
-        ("Df Residuals:", [f"{results.df_resid:g}"]),
-        ("Df Model:", [f"{results.df_model:g}"]),
+        ("No. Observations:", [f"{results.nobs:.10g}"]),
+        ("Df Residuals:", [f"{results.df_resid:.10g}"]),
+        ("Df Model:", [f"{results.df_model:.10g}"]),
         ("Covariance Type:", [results.cov_type]),
         ("Converged:", [f"{yes}, gap {_gap(results.duality_gap)}"]),
     ]
@@ -69,7 +69,7 @@ def _right(results: Any) -> list[tuple[str, Any]]:
         ("Log-Likelihood:", [f"{results.llf:#8.5g}"]),
         ("AIC:", [f"{results.aic:#8.4g}"]),
         ("BIC:", [f"{results.bic:#8.4g}"]),
-        ("R1 (loss):", [f"{results.prsquared:#8.4g}"]),
+        ("R1 (loss):", [f"{results.prsquared:.4f}"]),
         ("kappa:", [_fixed_or_estimated(results, "kappa")]),
         ("Rows in zone:", [_percent(results.rows_in_zone, results.n_rows)]),
         ("P(y < x'beta):", [f"{results.quantile_level:.4f}"]),
@@ -150,7 +150,8 @@ def notes(results: Any) -> list[str]:
     else:
         about = (
             "tau is the slope of the loss on negative residuals. With kappa > 0 x'beta is not the "
-            f"1 - tau = {1 - results.tau:.4f} quantile: it is the {level:.4f} quantile. "
+            f"1 - tau = {1 - results.tau:.4f} quantile: in the fitted law it is the {level:.4f} "
+            "quantile. "
             'predict(which="quantile", q=...) gives any other.'
         )
     found = [about, results.cov_kwds["description"]]

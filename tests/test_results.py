@@ -499,6 +499,13 @@ def test_the_summary_has_two_blocks_and_says_what_was_done(fit):
     assert str(made.tables[1]).count("sigma") == 0
 
 
+def test_many_observations_are_counted_in_full():
+    rng = np.random.default_rng(0)
+    times = np.full(200, 7919.0)
+    fit = QuantileHuberMLE(rng.laplace(size=200), np.ones(200), freq_weights=times).fit()
+    assert "1583800" in str(fit.summary())
+
+
 def test_every_format_of_the_tables_can_be_made(fit):
     for made in (fit.summary(), fit.summary2()):
         assert "tau" in made.as_text()
