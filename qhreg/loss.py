@@ -186,7 +186,7 @@ def quantile_huber_loss(r: Any, tau: Any, kappa: Any) -> Any:
 
 
 def quantile_loss(r: Any, tau: Any) -> Any:
-    """Return the quantile loss: tau |r| on negative residuals and (1 - tau) r on positive ones.
+    """Return the quantile loss: -tau r on negative residuals and (1 - tau) r on positive ones.
 
     The quantile Huber loss at kappa = 0. Minimised over a location, it gives the 1 - tau quantile.
 
