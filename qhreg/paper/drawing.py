@@ -178,7 +178,7 @@ def draw_recovery(table: RecoveryTable) -> Figure:
     left, right = figure.subplots(1, 2)
     _draw_errors(left, table)
     shares = [row.positive for row in table.rows]
-    for method, colour, marker in zip(METHODS, COLOURS[1:], MARKERS, strict=False):
+    for method, colour, marker in zip(METHODS, COLOURS[1:], MARKERS[1:], strict=True):
         cells = [row.cells[method.name] for row in table.rows]
         own = "-" if method in PAPERS else "--"
         taus = [cell.tau for cell in cells]
@@ -212,12 +212,14 @@ def _draw_errors(ax: Axes, table: RecoveryTable) -> None:
     ax.plot(shares, [entry.proposed for entry in TABLE_1], "x", color=DARK, ms=10, mew=2)
     ax.plot(shares, [entry.least_squares for entry in TABLE_1], "x", color=DARK, ms=10, mew=2)
     ax.set(xlabel="positive noise, %", ylabel="mean squared error of the coefficients")
-    ax.set_ylim(bottom=0.0)
+    # room for the legend above the tallest bar
+    tallest = max(c.mse + 2.0 * c.mse_se for row in table.rows for c in row.cells.values())
+    ax.set_ylim(0.0, 1.35 * tallest)
     ax.set_title(
         f"{table.repetitions} repetitions, bars two standard errors; crosses: the paper",
         fontsize="medium",
     )
-    ax.legend(fontsize="small", ncols=2)
+    ax.legend(fontsize="small", ncols=2, loc="upper center")
 
 
 def draw_penalty(curves: Sequence[PenaltyCurve], table: RecoveryTable) -> Figure:

@@ -181,7 +181,8 @@ def recovery_sample(
 
 
 def _least_squares(exog: FloatArray, endog: FloatArray) -> Estimate:
-    return Estimate(np.linalg.lstsq(exog, endog, rcond=None)[0], np.nan, ())
+    beta = np.asarray(np.linalg.lstsq(exog, endog, rcond=None)[0], dtype=np.float64)
+    return Estimate(beta, np.nan, ())
 
 
 def _fit(method: Method, exog: FloatArray, endog: FloatArray) -> Estimate:

@@ -25,12 +25,11 @@ from qhreg.paper.pages import (
     figure_1_page,
     index_page,
     penalty_page,
-    table_1_page,
     tau_page,
-    what_is_true_page,
 )
 from qhreg.paper.penalty import PenaltyCurve, penalty_curves
 from qhreg.paper.recovery import RecoveryTable, recovery_table
+from qhreg.paper.table_pages import table_1_page, what_is_true_page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -79,7 +79,9 @@ def tau_curve_verdicts(curves: Sequence[TauCurve]) -> tuple[Comparison, ...]:
     sums = [np.diff(curve.normalised, 2).min() for curve in curves]
     ends = [curve.best_loss for curve in curves]
     best = [curve.best for curve in curves]
-    at_an_end = all(end in (curve.taus[0], curve.taus[-1]) for end, curve in zip(ends, curves))
+    at_an_end = all(
+        end in (curve.taus[0], curve.taus[-1]) for end, curve in zip(ends, curves, strict=True)
+    )
     return (
         Comparison(
             "the loss without normaliser is concave in tau",
