@@ -167,9 +167,9 @@ def minimum_norm(basis: Basis, coefficients: FloatArray) -> FloatArray:
     """
     if basis.dependent.size == 0:
         return coefficients
-    c = basis.combination
-    kept = np.linalg.solve(np.eye(c.shape[0]) + c @ c.T, coefficients[basis.columns])
+    r = basis.columns.size
+    both = np.column_stack([np.eye(r), basis.combination])
+    solution = np.linalg.lstsq(both, coefficients[basis.columns], rcond=None)[0]
     shortest = np.empty_like(coefficients)
-    shortest[basis.columns] = kept
-    shortest[basis.dependent] = c.T @ kept
+    shortest[basis.columns], shortest[basis.dependent] = solution[:r], solution[r:]
     return shortest

@@ -22,6 +22,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dpotrs
 
+from qhreg.loss import loss_slope
+
 __all__ = ["InteriorPoint", "interior_point"]
 
 FloatArray = npt.NDArray[np.float64]
@@ -188,12 +190,14 @@ def interior_point(
     """
     z = start.copy()
     k = z.size
-    theta_moves = False
+    theta_moves = free_theta and k == 1  # without coefficients there is nothing to settle first
     w = np.ones(design.shape[0]) if weights is None else weights
     ell = np.zeros(k) if linear is None else linear
     weight = float(w.sum())
     u = design @ z
     size, low, high, s, t = _initial_split(u, tau, kappa)
+    if k == 1 and not free_theta:
+        return InteriorPoint(z, loss_slope(u, tau, kappa), 0, True)
     best, least, stalled = np.inf, np.full(3, np.inf), 0
     for iteration in range(max_iterations):
         v = low - tau

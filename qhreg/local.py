@@ -73,7 +73,7 @@ def _descend_profile(problem: Problem, start: TauFit, bounds: tuple[float, float
     The slope of the profile is known at every fit; a bracket is widened downhill and closed by the
     secant rule with bisection as its safeguard.
     """
-    curvature = 0.5 * log_normalizer_derivatives(start.tau, problem.kappa).d2_tau
+    curvature = max(0.5 * log_normalizer_derivatives(start.tau, problem.kappa).d2_tau, 1e-8)
     here, slope = start, profile_slope(start, problem)
     best = here
     step = min(abs(slope) / curvature, 0.1) or 1e-6

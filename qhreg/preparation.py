@@ -310,9 +310,11 @@ def _in_memory(basis: Basis, data: _Sample, task: Task, scale: float) -> Setup:
 
 def _kurtosis(residual: FloatArray) -> float:
     """Return the fourth moment over the squared second one: 3 for normal, below 2 for U-shaped."""
-    square = residual * residual
-    second = float(square.mean())
-    return float(square @ square) / residual.size / second**2 if second > 0.0 else np.inf
+    largest = float(np.abs(residual).max(initial=0.0))
+    if not largest > 0.0:
+        return np.inf
+    square = (residual / largest) ** 2
+    return float(square @ square) * residual.size / float(square.sum()) ** 2
 
 
 def sampled(rows: ArrayRows, count: int) -> ArrayRows:
