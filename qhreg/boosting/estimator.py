@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from joblib import effective_n_jobs
+from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from sklearn.base import BaseEstimator, RegressorMixin, _fit_context, clone, is_regressor
 from sklearn.model_selection import KFold, train_test_split
 from sklearn.utils import check_random_state, get_tags
@@ -260,11 +260,11 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         exog, endog, weights = _weighted_rows(exog, endog, sample_weight)
         self._begin()
         rng = check_random_state(self._seed)
-        held_out: tuple[Any, ...] = (None, None, None)
+        held_out = [None, None, None]
         if self.n_iter_no_change is not None:
             exog, endog, weights, *held_out = self._hold_out(exog, endog, weights, rng)
-        self._run(exog, endog, weights, tuple(held_out), rng)
-        self._fit_errors(exog, endog, weights, tuple(held_out))
+        self._run(exog, endog, weights, held_out, rng)
+        self._fit_errors(exog, endog, weights, held_out)
         return self
 
     def _continues(self) -> bool:
@@ -421,7 +421,8 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
             residuals = self._out_of_fold(exog, endog, weights)
         elif held_out[0] is not None:
             residuals, use = held_out[1] - self._model.predict(held_out[0]), held_out[2]
-        self.error_law_ = fit_errors(residuals, use, self.kappa, tuple(self.tau_bounds))
+        low, high = self.tau_bounds
+        self.error_law_ = fit_errors(residuals, use, self.kappa, (low, high))
 
     def _out_of_fold(self, exog: Any, endog: FloatArray, weights: Any) -> FloatArray:
         """Return each row's error under a model fitted to the other folds."""

@@ -159,7 +159,8 @@ class HistogramSum:
 
 def _as_lightgbm(exog: Any) -> Any:
     """Return sparse rows as the matrix class that LightGBM knows; anything else as it is."""
-    return sparse.csr_matrix(exog) if sparse.issparse(exog) else exog
+    matrix: Any = sparse.csr_matrix
+    return matrix(exog) if sparse.issparse(exog) else exog
 
 
 def _leaf_counts(model: str) -> list[int]:

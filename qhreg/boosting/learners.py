@@ -39,7 +39,10 @@ class Leaves:
 class AdditiveModel(Protocol):
     """A fitted sum of scaled learners."""
 
-    n_stages: int
+    @property
+    def n_stages(self) -> int:
+        """Number of stages."""
+        ...
 
     def predict(self, exog: Any, n_stages: int | None = None) -> FloatArray:
         """Return the sum of the first stages, the constant included."""

@@ -54,13 +54,15 @@ class Path:
 
     def followed_by(self, later: Path) -> Path:
         """Return this path and a later one."""
-        scores = (self.validation_score, later.validation_score)
+        scores = None
+        if self.validation_score is not None and later.validation_score is not None:
+            scores = np.append(self.validation_score, later.validation_score)
         return Path(
             np.append(self.step, later.step),
             np.append(self.sigma, later.sigma),
             np.append(self.tau, later.tau),
             np.append(self.train_score, later.train_score),
-            None if scores[0] is None or scores[1] is None else np.append(*scores),
+            scores,
         )
 
 

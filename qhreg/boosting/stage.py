@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.convex import TINY_KAPPA
-from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError
 from qhreg.inputs import rows_of
 from qhreg.likelihood import ArrayRows
 from qhreg.local import local_fit, profile_value
-from qhreg.loss import zone_part
+from qhreg.loss import quantile_huber_loss, zone_part
 from qhreg.newton import NewtonPoint, _tau_room, newton, newton_step
+from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.preparation import set_up
 from qhreg.problem import Problem, Task
 from qhreg.solver import _in_coordinates as in_coordinates
@@ -255,8 +255,9 @@ def mean_loss(
     residuals: FloatArray, weights: FloatArray | None, noise: Noise, kappa: float
 ) -> float:
     """Return the mean negative log-likelihood of residuals."""
-    density = -quantile_huber.logpdf(residuals, noise.tau, kappa, scale=noise.sigma)
-    return float(np.average(density, weights=weights))
+    loss = quantile_huber_loss(residuals / noise.sigma, noise.tau, kappa)
+    log_c = log_normalizer_derivatives(noise.tau, kappa).value
+    return float(np.average(loss, weights=weights)) + log_c + float(np.log(noise.sigma))
 
 
 def leaf_locations(
