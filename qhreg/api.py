@@ -9,9 +9,9 @@ Examples
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
-import qhreg
 from qhreg.certificate import biconvexity_certificate
 from qhreg.distribution import quantile_huber
 from qhreg.model import QuantileHuberMLE
@@ -20,5 +20,7 @@ __all__ = ["QuantileHuberMLE", "biconvexity_certificate", "quantile_huber"]
 
 
 def __getattr__(name: str) -> Any:
-    """Return a name that the package loads at first use: the boosting needs scikit-learn."""
-    return getattr(qhreg, name)
+    # loaded at first use: it brings scikit-learn and LightGBM
+    if name == "QuantileHuberBoostingRegressor":
+        return getattr(importlib.import_module("qhreg.boosting"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

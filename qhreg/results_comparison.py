@@ -198,8 +198,8 @@ class ComparisonResults:
         self._require_likelihood("a likelihood ratio test")
         if restricted.nobs != self.nobs or restricted.n_rows != self.n_rows:
             raise DataError(
-                f"the restricted fit has {restricted.nobs:.10g} observations, this one {self.nobs:.10g}: "
-                "both must be fits to the same data"
+                f"the restricted fit has {restricted.nobs:.10g} observations, this one "
+                f"{self.nobs:.10g}: both must be fits to the same data"
             )
         df = self.n_params - restricted.n_params
         if df < 1:

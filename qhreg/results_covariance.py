@@ -1,0 +1,232 @@
+"""The uncertainty of a fit: covariance, standard errors, intervals, bootstrap."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from qhreg.alignment import group_codes
+from qhreg.bootstrap import BootstrapResult, bootstrap
+from qhreg.constraints import Constraint
+from qhreg.covariance import CovarianceEstimate
+from qhreg.covariance_choice import CovarianceChoice, estimate_covariance
+from qhreg.exceptions import DomainError
+from qhreg.intervals import wald_intervals
+from qhreg.parameters import ParameterSpace
+from qhreg.solver import Solution
+
+__all__ = ["CovarianceResults"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class CovarianceResults:
+    """The part of the results that says how uncertain the estimates are."""
+
+    model: Any
+    params: FloatArray
+    space: ParameterSpace
+    solution: Solution
+    constraint: Constraint | None
+    kappa_limit: Any
+    df_resid: float
+    use_t: bool
+    profile_intervals: Any
+    _choice: CovarianceChoice
+    _observations: Any
+
+    @property
+    def cov_type(self) -> str:
+        """Type of the covariance."""
+        return self._choice.cov_type
+
+    @property
+    def cov_kwds(self) -> dict[str, Any]:
+        """Options of the covariance with a description."""
+        return {**self._choice.options, "description": self._covariance.description}
+
+    @cached_property
+    def _covariance(self) -> CovarianceEstimate:
+        if self._choice.cov_type == "bootstrap":
+            return self._bootstrap_covariance()
+        return estimate_covariance(
+            self._choice,
+            self._observations,
+            self.solution,
+            self.space,
+            self.constraint,
+            known=self._known,
+        )
+
+    @property
+    def _known(self) -> tuple[str, ...]:
+        """Estimated parameters that have no sampling distribution: kappa at an end, tau with it."""
+        at_end = {
+            "laplace": ("kappa",),
+            "one-sided": ("kappa",),
+            "gaussian": ("tau", "kappa"),
+        }
+        names = () if self.kappa_limit is None else at_end[self.kappa_limit]
+        return tuple(name for name in names if self.space.position(name) is not None)
+
+    def _bootstrap_covariance(self) -> CovarianceEstimate:
+        made = self._replicates
+        text = f"Covariance: {made.kind} bootstrap with {len(made.params)} replicates"
+        text += f", {made.n_failed} more failed." if made.n_failed else "."
+        return CovarianceEstimate(made.cov, "bootstrap", text, self.space.free)
+
+    @cached_property
+    def _replicates(self) -> BootstrapResult:
+        """The replicates behind a bootstrap covariance."""
+        return self.bootstrap(**self._choice.options)
+
+    def bootstrap(
+        self,
+        kind: str | None = None,
+        n_boot: int = 999,
+        seed: Any = None,
+        groups: Any = None,
+        **options: Any,
+    ) -> BootstrapResult:
+        """Return bootstrap replicates of the estimates.
+
+        Parameters
+        ----------
+        kind : {"pairs", "cluster", "parametric"}, optional
+            What is resampled: rows, whole groups, or noise from the fitted law. By default rows, or
+            groups when there are groups.
+        n_boot : int
+            Number of replicates.
+        seed : int, Generator or SeedSequence, optional
+            Source of randomness.
+        groups : array_like, Series or str, optional
+            Groups, as for the cluster covariance.
+        **options
+            ``n_jobs``, ``progress`` and ``method``: see :func:`qhreg.bootstrap.bootstrap`.
+
+        Returns
+        -------
+        BootstrapResult
+            With ``params``, ``cov``, ``bse`` and ``conf_int(alpha, method)``.
+        """
+        if self.constraint is not None:
+            raise DomainError("the bootstrap is for fits without constraints")
+        obs = self._observations
+        if groups is not None:
+            groups = group_codes(self.model.row_source.take("groups", groups))
+        return bootstrap(
+            obs.exog,
+            obs.endog,
+            self.solution,
+            kind=kind or ("pairs" if groups is None else "cluster"),
+            n_boot=n_boot,
+            seed=seed,
+            groups=groups,
+            free=self.space.free,
+            tau_bounds=self.model.tau_bounds,
+            freq_weights=obs.freq_weights,
+            weights=obs.weights,
+            offset=obs.offset,
+            **options,
+        )
+
+    @property
+    def cov_params_default(self) -> FloatArray:
+        """Covariance of the parameters."""
+        return self._covariance.cov
+
+    @property
+    def normalized_cov_params(self) -> FloatArray:
+        """Covariance of the parameters; the scale of statsmodels is 1 here."""
+        return self._covariance.cov
+
+    @property
+    def df_resid_inference(self) -> float:
+        """Degrees of freedom of the t distribution, if that is used."""
+        df = self._covariance.df_inference
+        return self.df_resid if df is None else float(df)
+
+    @property
+    def bse(self) -> FloatArray:
+        """Standard errors; NaN for a parameter that is treated as known."""
+        errors = np.sqrt(self._covariance.cov.diagonal())
+        for name in self._covariance.held_fixed:
+            errors[self.space.position(name)] = np.nan
+        if self.constraint is not None:
+            known = np.abs(self.constraint.transform).max(axis=1, initial=0.0) < 1e-12
+            errors[: self.space.k][known] = np.nan
+        return errors
+
+    @property
+    def held_fixed(self) -> dict[str, str]:
+        """Estimated parameters that the covariance treats as known, and why."""
+        by_user = {} if self.constraint is None else self.constraint.fixed
+        reasons = {}
+        for name in self._covariance.held_fixed:
+            if name in by_user:
+                reasons[name] = "constrained"
+            elif name in self._known:
+                reasons[name] = "limit"
+            else:
+                at_bound = name == "tau" and self.solution.tau_at_bound
+                reasons[name] = "at bound" if at_bound else "no info"
+        return reasons
+
+    @property
+    def null_values(self) -> FloatArray:
+        """The values that `tvalues` test: 0 for coefficients, 1/2 for tau, none for the others."""
+        values = np.zeros(self.params.size)
+        for name in self.space.extra_names:
+            values[self.space.position(name)] = 0.5 if name == "tau" else np.nan
+        return values
+
+    @property
+    def tvalues(self) -> FloatArray:
+        """Estimate minus tested value, in standard errors; NaN where there is nothing to test."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values: FloatArray = (self.params - self.null_values) / self.bse
+        return values
+
+    @property
+    def pvalues(self) -> FloatArray:
+        """Two-sided p-values of `tvalues`."""
+        values: FloatArray = 2.0 * self._reference_law.sf(np.abs(self.tvalues))
+        return values
+
+    @property
+    def _reference_law(self) -> Any:
+        return stats.t(self.df_resid_inference) if self.use_t else stats.norm
+
+    def conf_int(self, alpha: float = 0.05, method: str = "wald", **options: Any) -> FloatArray:
+        """Return confidence limits of the parameters, shape (size, 2).
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the coverage.
+        method : {"wald", "profile", "bootstrap"}
+            Standard errors, with tau on the logit and sigma on the log scale; inversion of the
+            likelihood ratio test; resampling.
+        **options
+            Options of the profile or of the bootstrap (see `bootstrap`), and ``interval``,
+            "percentile" or "bca", for the latter. Fits with a bootstrap covariance use its
+            replicates when no option of the bootstrap is given.
+        """
+        if not 0.0 < alpha < 1.0:
+            raise DomainError(f"alpha must satisfy 0 < alpha < 1, got {alpha!r}")
+        if method == "wald":
+            critical = float(self._reference_law.ppf(1.0 - 0.5 * alpha))
+            return wald_intervals(self.params, self.bse, self.space, critical)
+        if method == "profile":
+            limits: FloatArray = self.profile_intervals(alpha, **options)
+            return limits
+        if method == "bootstrap":
+            interval = options.pop("interval", "percentile")
+            stored = self.cov_type == "bootstrap" and not options
+            made = self._replicates if stored else self.bootstrap(**options)
+            return made.conf_int(alpha, interval)
+        raise DomainError(f"method must be 'wald', 'profile' or 'bootstrap', got {method!r}")
