@@ -1,46 +1,67 @@
-"""The command line: ``python -m qhreg demo``."""
+"""The command line: ``python -m qhreg demo``, and ``--help`` for the rest."""
 
 from __future__ import annotations
 
-import argparse
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import Any, TextIO
 
-from qhreg._version import __version__
+from qhreg.cli.parser import make_parser
 
-__all__ = ["demo", "main"]
+__all__ = ["main"]
 
-
-def demo() -> str:
-    """Return what ``python -m qhreg demo`` prints: a fit to Engel's food data, and what is proved.
-
-    The model is imported here, so that ``--version`` and ``--help`` do not wait for it.
-    """
-    from statsmodels.datasets import engel
-
-    from qhreg.formula.api import quantile_huber
-
-    results = quantile_huber("foodexp ~ income", engel.load_pandas().data).fit()
-    return f"{results.summary()}\n\n{results.certificate}"
+FAILED = 2
+INTERRUPTED = 130
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="qhreg",
-        description="Regression with the quantile Huber likelihood, its asymmetry tau estimated.",
-    )
-    parser.add_argument("--version", action="version", version=f"qhreg {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser(
-        "demo", help="fit Engel's food data and show the summary and the certificate"
-    )
-    return parser
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split())
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Write a warning as one line, without the place in the program it comes from."""
+    sys.stderr.write(f"qhreg: warning: {_one_line(message)}\n")
+
+
+def _run(options: Any) -> None:
+    from qhreg.cli.commands import COMMANDS
+
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        COMMANDS[options.command](options)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
-    _parser().parse_args(argv)
-    sys.stdout.write(demo() + "\n")
+    """Run one command and return its exit code: 0, or 2 after an error, told in one line.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments; those of the process by default.
+    """
+    options = make_parser().parse_args(argv)
+    try:
+        _run(options)
+    except BrokenPipeError:
+        # the reader of our output has gone, as in "qhreg fit ... | head"
+        sys.stderr.close()
+        return FAILED
+    except KeyboardInterrupt:
+        sys.stderr.write("qhreg: interrupted\n")
+        return INTERRUPTED
+    except Exception as error:
+        if options.traceback:
+            raise
+        sys.stderr.write(f"qhreg: error: {_one_line(error) or type(error).__name__}\n")
+        return FAILED
     return 0
 
 

@@ -1,0 +1,315 @@
+"""What each command does. The model is imported inside, so that ``--help`` does not wait for it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from qhreg._version import __version__
+from qhreg.cli.files import read_table
+from qhreg.exceptions import DataError, DomainError
+
+__all__ = ["COMMANDS", "as_json", "demo", "fit_formula", "predictions"]
+
+
+# ------------------------------------------------------------------ demo
+
+
+def demo(picture: str | None = None) -> str:
+    """Return what the demonstration prints: a fit to Engel's food data, and what is proved.
+
+    Parameters
+    ----------
+    picture : path, optional
+        Where to draw the profile likelihood of tau.
+    """
+    from statsmodels.datasets import engel
+
+    from qhreg.formula.api import quantile_huber
+
+    results = quantile_huber("foodexp ~ income", engel.load_pandas().data).fit()
+    proof = results.certify_global()
+    profile = results.profile_likelihood("tau", certificate=proof)
+    low, high = profile.conf_int()
+    text = [
+        str(results.summary()),
+        str(results.certificate),
+        str(proof),
+        f"95 % profile-likelihood interval of tau: {low:.4f} to {high:.4f}",
+    ]
+    if picture is not None:
+        _new_axes(lambda ax: profile.plot(ax=ax)).savefig(_checked_picture(picture), dpi=120)
+        text.append(f"Profile likelihood of tau drawn in {picture}")
+    return "\n\n".join(text)
+
+
+def _checked_picture(path: str) -> str:
+    if not path.lower().endswith((".png", ".svg", ".pdf")):
+        raise DomainError(f"a picture ends in .png, .svg or .pdf, got {path!r}")
+    return path
+
+
+def _new_axes(draw: Callable[[Any], object]) -> Any:
+    """Return a figure, of no window, on whose axes something was drawn."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise DataError("pictures need matplotlib: pip install 'qhreg[plot]'") from error
+    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+    draw(figure.subplots())
+    return figure
+
+
+def _run_demo(options: argparse.Namespace) -> None:
+    _say(demo(options.picture))
+
+
+# ------------------------------------------------------------------ fit
+
+
+def _check_target(formula: str, data: pd.DataFrame) -> None:
+    """Raise a DataError when the formula has no left side, or a column that holds no numbers."""
+    left, tilde, right = formula.partition("~")
+    target = left.strip()
+    if not (tilde and target and right.strip()):
+        raise DataError(f'a formula has the form "y ~ x", got {formula!r}')
+    if target in data.columns and not pd.api.types.is_numeric_dtype(data[target]):
+        sample = data[target].dropna().head(1).tolist()
+        shown = f", it holds {sample[0]!r}" if sample else ""
+        raise DataError(f"the target {target!r} is not numeric{shown}")
+
+
+def _missing_name(error: BaseException | None) -> str | None:
+    """Return the name that a formula mentions and the data lack, from the chain of causes."""
+    while error is not None:
+        if isinstance(error, NameError):
+            return error.name
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def fit_formula(data: pd.DataFrame, options: argparse.Namespace) -> Any:
+    """Return the fit that the options of the command ask for.
+
+    Parameters
+    ----------
+    data : DataFrame
+        The table.
+    options : Namespace
+        What the parser of ``fit`` returns.
+    """
+    from qhreg.formula.api import quantile_huber
+
+    _check_target(options.formula, data)
+    for name in ("weights", "freq_weights", "offset", "groups"):
+        column = getattr(options, name)
+        if column is not None and column not in data.columns:
+            raise DataError(_no_column(column, data))
+    given = {
+        "weights": options.weights,
+        "freq_weights": options.freq_weights,
+        "offset": options.offset,
+        "tau_bounds": None if options.tau_bounds is None else tuple(options.tau_bounds),
+    }
+    try:
+        model = quantile_huber(
+            options.formula,
+            data,
+            kappa=options.kappa,
+            tau=options.tau,
+            sigma=options.sigma,
+            missing=options.missing,
+            eval_env={"np": np},
+            **{name: value for name, value in given.items() if value is not None},
+        )
+    except Exception as error:
+        missing = _missing_name(error)
+        if missing is None:
+            raise
+        raise DataError(_no_column(missing, data)) from error
+    extra = {"groups": options.groups, "maxlags": options.maxlags}
+    cov_kwds = {name: value for name, value in extra.items() if value is not None}
+    return model.fit(cov_type=options.cov_type, cov_kwds=cov_kwds or None)
+
+
+def _no_column(name: str, data: pd.DataFrame) -> str:
+    return f"there is no column {name!r}; the columns are {', '.join(map(str, data.columns))}"
+
+
+def _plain(value: Any) -> Any:
+    """Return a number that JSON knows: None for NaN and infinity."""
+    value = float(value)
+    return value if math.isfinite(value) else None
+
+
+def as_json(results: Any, formula: str, alpha: float = 0.05) -> dict[str, Any]:
+    """Return the fit as numbers, texts, lists and dicts; None stands for NaN and infinity.
+
+    Parameters
+    ----------
+    results : QuantileHuberResultsWrapper
+        The fit.
+    formula : str
+        Its formula.
+    alpha : float
+        One minus the coverage of the intervals.
+    """
+    limits = np.asarray(results.conf_int(alpha=alpha))
+    certificate = results.certificate
+    names = ("sigma", "tau", "kappa", "llf", "aic", "bic", "nobs", "df_model", "df_resid")
+    return {
+        "qhreg": __version__,
+        "formula": formula,
+        "params": {str(name): _plain(v) for name, v in results.params.items()},
+        "bse": {str(name): _plain(v) for name, v in results.bse.items()},
+        "pvalues": {str(name): _plain(v) for name, v in results.pvalues.items()},
+        "conf_int": {
+            str(name): [_plain(low), _plain(high)]
+            for name, (low, high) in zip(results.params.index, limits, strict=True)
+        },
+        "alpha": alpha,
+        "cov_type": results.cov_type,
+        **{name: _plain(getattr(results, name)) for name in names},
+        "quantile_level": _plain(results.quantile_level),
+        "converged": bool(results.converged),
+        "duality_gap": _plain(results.duality_gap),
+        "tau_at_bound": bool(results.solution.tau_at_bound),
+        "certificate": {
+            "kappa": _plain(certificate.kappa),
+            "min_curvature": _plain(certificate.min_curvature),
+            "margin": _plain(certificate.margin),
+            "holds": bool(certificate.holds),
+        },
+    }
+
+
+def _run_fit(options: argparse.Namespace) -> None:
+    if not 0.0 < options.alpha < 1.0:
+        raise DomainError(f"--alpha must lie between 0 and 1, got {options.alpha:g}")
+    results = fit_formula(read_table(options.data), options)
+    proof = results.certify_global() if options.certify else None
+    if options.save is not None:
+        results.save(options.save)
+    if options.report is not None:
+        from qhreg.report import html_report
+
+        page = html_report(results, title=options.formula, alpha=options.alpha)
+        Path(options.report).write_text(page, encoding="utf-8")
+    if options.json:
+        made = as_json(results, options.formula, options.alpha)
+        if proof is not None:
+            names = ("gap", "lower_bound", "upper_bound")
+            made["global_certificate"] = {name: _plain(getattr(proof, name)) for name in names}
+            made["global_certificate"]["holds"] = bool(proof.holds)
+        _say(json.dumps(made, indent=2, allow_nan=False))
+        return
+    _say(str(results.summary(alpha=options.alpha)))
+    if proof is not None:
+        _say(f"\n{proof}")
+
+
+# ------------------------------------------------------------------ predict
+
+
+def _load(file: str) -> Any:
+    """Return a saved fit."""
+    path = Path(file)
+    if not path.is_file():
+        raise DataError(f"there is no file {path}")
+    try:
+        with path.open("rb") as stream:
+            results = pickle.load(stream)
+    except (pickle.UnpicklingError, EOFError, ValueError, IndexError, KeyError) as error:
+        raise DataError(f"{path} is not a saved model ({type(error).__name__})") from error
+    if not hasattr(results, "get_prediction") or not hasattr(results, "quantile_level"):
+        raise DataError(f"{path} holds a {type(results).__name__}, not a fit of qhreg")
+    return results
+
+
+def predictions(results: Any, data: pd.DataFrame, options: argparse.Namespace) -> pd.DataFrame:
+    """Return the predictions as a table, with intervals where a single value is asked for.
+
+    Parameters
+    ----------
+    results : QuantileHuberResultsWrapper
+        The fit.
+    data : DataFrame
+        New rows.
+    options : Namespace
+        What the parser of ``predict`` returns.
+    """
+    values = options.q if options.which == "quantile" else options.y_values
+    extra = {"q": options.q, "y_values": options.y_values}
+    extra = {name: value for name, value in extra.items() if value is not None}
+    try:
+        if values is not None and len(values) > 1:
+            table = pd.DataFrame(results.predict(data, which=options.which, **extra))
+            letter = "q" if options.which == "quantile" else "prob"
+            return table.set_axis([f"{letter}_{value:g}" for value in values], axis=1)
+        single = {name: value[0] for name, value in extra.items()}
+        made = results.get_prediction(data, which=options.which, **single)
+    except Exception as error:
+        missing = _missing_name(error)
+        if missing is None:
+            raise
+        raise DataError(_no_column(missing, data)) from error
+    table = made.summary_frame(options.alpha)
+    return pd.DataFrame(table)
+
+
+def _run_predict(options: argparse.Namespace) -> None:
+    if not 0.0 < options.alpha < 1.0:
+        raise DomainError(f"--alpha must lie between 0 and 1, got {options.alpha:g}")
+    results = _load(options.model)
+    table = predictions(results, read_table(options.data), options)
+    text = table.to_csv(index=False)
+    if options.out is None:
+        sys.stdout.write(text)
+    else:
+        Path(options.out).write_text(text, encoding="utf-8")
+
+
+# ------------------------------------------------------------------ paper
+
+
+def _run_paper(options: argparse.Namespace) -> None:
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise DataError("the figures need matplotlib: pip install 'qhreg[paper]'") from error
+    from qhreg.paper.report import QUICK, REPETITIONS, pages, reproduce, write
+
+    repetitions = options.repetitions or (QUICK if options.quick else REPETITIONS)
+    made = reproduce(
+        repetitions,
+        seed=options.seed,
+        data=options.data,
+        progress=lambda text: sys.stderr.write(f"{text}\n"),
+    )
+    written = write(made, options.out)
+    for page in pages(made):
+        if page.comparisons:
+            _say(f"{page.title}: {page.score} comparisons agree")
+    _say(f"{len(written)} files in {options.out}, begin with index.md")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "demo": _run_demo,
+    "fit": _run_fit,
+    "predict": _run_predict,
+    "paper": _run_paper,
+}
+"""The commands by name."""

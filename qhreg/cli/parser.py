@@ -1,0 +1,231 @@
+"""Which commands there are, with their options and the text of ``--help``."""
+
+from __future__ import annotations
+
+import argparse
+
+from qhreg._version import __version__
+from qhreg.cli.files import FORMATS
+
+__all__ = ["make_parser"]
+
+DESCRIPTION = """\
+Regression when the noise leans to one side: coefficients, scale sigma and
+asymmetry tau of the quantile Huber likelihood, estimated together.
+"""
+
+EPILOG = """\
+examples:
+  qhreg demo                                        a fit to Engel's food data
+  qhreg fit "foodexp ~ income" --data engel.csv     estimate and print the summary
+  qhreg fit "np.log(y) ~ x + C(group)" --data d.csv --cov-type cluster --groups firm
+  qhreg fit "y ~ x" --data d.csv --save m.pickle --report m.html
+  qhreg predict m.pickle --data new.csv --which quantile --q 0.05 0.5 0.95
+  qhreg paper --out reproduction --quick            the paper's figures and tables
+
+Errors are one line on the error stream, with exit code 2.
+"""
+
+FIT_EPILOG = """\
+tau is the slope of the loss on negative residuals and 1 - tau that on positive
+ones: noise with a long right tail gives a high tau. x'beta is the 1 - tau quantile
+only at --kappa 0; the summary prints its level.
+
+In formulas np is numpy: "np.log(y) ~ x". Names with blanks: Q("my column").
+
+examples:
+  qhreg fit "y ~ x + z" --data d.csv
+  qhreg fit "y ~ x" --data d.parquet --tau 0.9 --kappa 0    the 10 % quantile regression
+  qhreg fit "y ~ x" --data d.csv --kappa estimate           the Huber width too
+  qhreg fit "y ~ x" --data d.csv --sigma 1                  the paper's model
+  qhreg fit "y ~ x" --data d.csv --json > fit.json
+"""
+
+PREDICT_EPILOG = """\
+A saved model is a Python pickle: open only files that you trust.
+
+examples:
+  qhreg predict m.pickle --data new.csv                         mean, with intervals
+  qhreg predict m.pickle --data new.csv --which quantile --q 0.05 0.5 0.95
+  qhreg predict m.pickle --data new.csv --which prob --y-values 100 --out p.csv
+"""
+
+PAPER_EPILOG = """\
+Writes pages (Markdown) and pictures (PNG), each comparison with its verdict. The full
+run takes some minutes; --quick makes 5 repetitions instead of 100. Table 2 needs
+the data of the extra qhreg[paper], or --data with the folder of the four CSV files.
+"""
+
+
+def _number_or_estimate(text: str) -> float | None:
+    if text == "estimate":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor 'estimate'") from None
+
+
+def _whole(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+    if value < 2:
+        raise argparse.ArgumentTypeError(f"must be at least 2, got {value}")
+    return value
+
+
+def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "fit",
+        help="fit a formula to a data file and print the summary",
+        description="Fit a formula to a data file and print the summary.",
+        epilog=FIT_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("formula", help='such as "y ~ x + C(group)"')
+    parser.add_argument(
+        "--data", required=True, metavar="FILE", help=f"the table: {', '.join(FORMATS)}"
+    )
+    model = parser.add_argument_group("model")
+    model.add_argument(
+        "--kappa",
+        type=_number_or_estimate,
+        default=1.0,
+        metavar="K",
+        help="Huber width in units of sigma, 0 for the quantile loss, or 'estimate' (default 1)",
+    )
+    model.add_argument(
+        "--tau",
+        type=_number_or_estimate,
+        metavar="T",
+        help="fix the asymmetry, 0 < T < 1 (default: estimate)",
+    )
+    model.add_argument(
+        "--sigma",
+        type=_number_or_estimate,
+        metavar="S",
+        help="fix the scale, S > 0 (default: estimate)",
+    )
+    model.add_argument(
+        "--tau-bounds",
+        type=float,
+        nargs=2,
+        metavar=("LOW", "HIGH"),
+        help="range of an estimated tau (default 0.001 0.999)",
+    )
+    model.add_argument("--weights", metavar="COLUMN", help="sampling weights")
+    model.add_argument("--freq-weights", metavar="COLUMN", help="how often each row was observed")
+    model.add_argument("--offset", metavar="COLUMN", help="known part of the location")
+    model.add_argument(
+        "--missing",
+        choices=("drop", "raise"),
+        default="drop",
+        help="rows with missing values: drop them (default), or stop",
+    )
+    errors = parser.add_argument_group("standard errors")
+    errors.add_argument(
+        "--cov-type",
+        choices=("nonrobust", "HC0", "HC1", "cluster", "HAC", "bootstrap"),
+        help="default: nonrobust; HC1 where tau is fixed or sampling weights are given",
+    )
+    errors.add_argument("--groups", metavar="COLUMN", help="clusters, for --cov-type cluster")
+    errors.add_argument("--maxlags", type=int, metavar="L", help="lags, for --cov-type HAC")
+    errors.add_argument(
+        "--alpha", type=float, default=0.05, help="one minus the coverage of intervals (0.05)"
+    )
+    output = parser.add_argument_group("output")
+    output.add_argument("--json", action="store_true", help="print JSON instead of the summary")
+    output.add_argument(
+        "--certify", action="store_true", help="also prove that the maximum is global over tau"
+    )
+    output.add_argument("--save", metavar="FILE", help="save the fitted model as a pickle")
+    output.add_argument(
+        "--report",
+        metavar="FILE",
+        help="write one self-contained HTML page: summary, certificates, profile, diagnostics",
+    )
+
+
+def _add_predict(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "predict",
+        help="predict new rows from a saved model",
+        description="Predict new rows from a model saved by 'qhreg fit --save'. Prints CSV.",
+        epilog=PREDICT_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", metavar="MODEL", help="file written by 'qhreg fit --save'")
+    parser.add_argument(
+        "--data", required=True, metavar="FILE", help=f"the new rows: {', '.join(FORMATS)}"
+    )
+    parser.add_argument(
+        "--which",
+        choices=("mean", "location", "median", "quantile", "prob", "var"),
+        default="mean",
+        help="what to predict (default mean)",
+    )
+    parser.add_argument("--q", type=float, nargs="+", metavar="Q", help="levels of the quantiles")
+    parser.add_argument(
+        "--y-values", type=float, nargs="+", metavar="Y", help="thresholds of the probabilities"
+    )
+    parser.add_argument(
+        "--alpha", type=float, default=0.05, help="one minus the coverage of intervals (0.05)"
+    )
+    parser.add_argument("--out", metavar="FILE", help="write the CSV here instead of printing it")
+
+
+def _add_paper(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "paper",
+        help="reproduce the paper's figures and tables",
+        description="Reproduce the paper's figures and tables beside what it prints.",
+        epilog=PAPER_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--out", default="paper", metavar="DIR", help="folder to write (default: paper)"
+    )
+    parser.add_argument("--quick", action="store_true", help="5 repetitions instead of 100")
+    parser.add_argument(
+        "--repetitions", type=_whole, metavar="N", help="draws of Table 1 (default 100)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the draws (default 0)")
+    parser.add_argument("--data", metavar="DIR", help="folder with the CSV files of Table 2")
+
+
+def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "demo",
+        help="fit Engel's food data and show the summary and what is proved",
+        description=(
+            "Fit Engel's food data (235 households) by formula; print the summary, the "
+            "certificates and the profile interval of tau, and draw its profile likelihood."
+        ),
+    )
+    parser.add_argument(
+        "--picture",
+        metavar="FILE",
+        help="where to draw the profile likelihood of tau (PNG, SVG or PDF); nowhere by default",
+    )
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    parser = argparse.ArgumentParser(
+        prog="qhreg",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"qhreg {__version__}")
+    parser.add_argument(
+        "--traceback", action="store_true", help="show where in the program an error arose"
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_demo(commands)
+    _add_fit(commands)
+    _add_predict(commands)
+    _add_paper(commands)
+    return parser
