@@ -27,9 +27,13 @@ __all__ = [
     "profile_slope",
     "profile_value",
     "search_tau",
+    "stationary_in_tau",
 ]
 
 FloatArray = npt.NDArray[np.float64]
+
+FLAT_SLOPE = 1e-7
+"""Slope of the profile per unit of weight at which tau counts as stationary."""
 
 GRID = 9
 """Points of the coarse grid over tau."""
@@ -65,6 +69,19 @@ def profile_slope(fit: TauFit, problem: Problem) -> float:
 def profile_value(fit: TauFit, problem: Problem) -> float:
     """Return the profile phi = n log c + h at the fit."""
     return fit.value + problem.n * float(log_normalizer_derivatives(fit.tau, problem.kappa).value)
+
+
+def stationary_in_tau(fit: TauFit, problem: Problem, task: Task) -> bool:
+    """Return whether tau is fixed, stationary, or at a bound that the profile falls towards."""
+    if task.tau is not None:
+        return True
+    slope = profile_slope(fit, problem)
+    lower, upper = task.tau_bounds
+    return (
+        abs(slope) <= FLAT_SLOPE
+        or (fit.tau == lower and slope >= 0.0)
+        or (fit.tau == upper and slope <= 0.0)
+    )
 
 
 def _descend_profile(problem: Problem, start: TauFit, bounds: tuple[float, float]) -> TauFit:
@@ -122,7 +139,7 @@ def local_fit(problem: Problem, z: FloatArray, tau: float, task: Task, **options
     if problem.kappa > TINY_KAPPA:
         point, fit = _joint_newton(problem, z, tau, task, **options)
         curvature, iterations, passes = point.curvature, point.iterations, point.passes
-        if fit is not None and fit.proved(problem.n):
+        if fit is not None and fit.proved(problem.n) and stationary_in_tau(fit, problem, task):
             return LocalFit(fit, curvature, iterations, fit.passes, "Newton's method converged")
         if point.error < 1e-2:
             z, tau = point.z, point.tau

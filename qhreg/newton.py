@@ -38,6 +38,9 @@ ROUNDING_ERROR = 1e-9
 NEAR = 1e-3
 """Error at which a Hessian is good enough to be kept: it then gains three digits per pass."""
 
+SHORT_ROOM = 0.05
+"""Distance to a bound of tau below which a step down the profile goes all the way."""
+
 CHEAP_HESSIAN = 0.03
 """Share of rows in the zone below which a new Hessian costs little more than the gradient."""
 
@@ -134,11 +137,11 @@ def newton_step(
             move = -(d_tau - float(h @ solution)) / d2_tau
             if tau_room[0] <= move <= tau_room[1]:
                 return -solution, move
-    if move is None:
-        move = -d_tau / d2_tau if d2_tau > 0.0 else -np.sign(d_tau) * MAX_TAU_STEP
+    if move is None:  # the profile is not convex here: a long step down it
+        slope = d_tau - float(h @ _solve_shifted(hessian, g, n))
+        room = tau_room[1] if slope < 0.0 else tau_room[0]
+        move = room if abs(room) < SHORT_ROOM else 0.5 * room
     move = float(min(max(move, tau_room[0]), tau_room[1]))
-    if move * d_tau > 0.0:
-        move = 0.0
     return -_solve_shifted(hessian, g + h * move, n), move
 
 

@@ -345,11 +345,14 @@ def _well_centred(basis: Basis, data: _Sample) -> Basis:
 
 def _require_proportion(setup: Setup) -> None:
     """Raise a DataError when a fixed sigma and the residuals differ beyond what floats can hold."""
-    sigma, theta = setup.task.sigma, setup.problem.theta
-    if theta is not None and not 1e-12 < theta < 1e12:
+    theta = setup.problem.theta
+    if theta is None:
+        return
+    typical = theta * max(float(np.median(np.abs(setup.basis.design[:, -1]))), 1e-3)
+    if not 1e-12 < typical < 1e12:
         raise DataError(
-            f"sigma is fixed at {(sigma or 0.0) * setup.scale:g} but the residuals are about "
-            f"{theta:.1e} times as large; give sigma in the units of endog, or estimate it"
+            f"sigma is fixed at {(setup.task.sigma or 0.0) * setup.scale:g} but the residuals are "
+            f"about {typical:.1e} times as large; give sigma in the units of endog, or estimate it"
         )
 
 

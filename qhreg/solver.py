@@ -28,7 +28,15 @@ from qhreg.exceptions import (
 )
 from qhreg.inputs import require_finite, rows_of
 from qhreg.likelihood import ArrayRows
-from qhreg.local import LocalFit, basins, local_fit, profile_slope, profile_value, search_tau
+from qhreg.local import (
+    LocalFit,
+    basins,
+    local_fit,
+    profile_slope,
+    profile_value,
+    search_tau,
+    stationary_in_tau,
+)
 from qhreg.preparation import Setup, narrowed_start, sampled, set_up
 from qhreg.problem import Task
 from qhreg.projection import lbfgs
@@ -294,9 +302,7 @@ def report(setup: Setup, local: LocalFit, *, searched: bool) -> Solution:
     beta = minimum_norm(basis, -raw[:-1] * sigma)
     slope = profile_slope(fit, problem)
     at_bound = task.tau is None and fit.tau in task.tau_bounds
-    outward = slope >= 0.0 if fit.tau == task.tau_bounds[0] else slope <= 0.0
-    stationary = task.tau is not None or abs(slope) <= 1e-7 or (at_bound and outward)
-    converged = bool(fit.proved(problem.n) and stationary)
+    converged = fit.proved(problem.n) and stationary_in_tau(fit, problem, task)
     reason = local.reason
     if not converged:
         reason = f"duality gap {fit.gap:.3g}, profile slope in tau {slope:.3g} per row: not proved"
