@@ -19,13 +19,11 @@ extensions = [
     "numpydoc",
     "myst_nb",
     "equations",
+    "module_map",
     "pictures",
 ]
-exclude_patterns = ["_build", "_extensions", "**.ipynb_checkpoints"]
-suppress_warnings = [
-    # pages of the glob patterns in index.md may be absent
-    "toc.empty_glob",
-]
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "_extensions", "_templates", "**.ipynb_checkpoints"]
 nitpicky = False
 
 # --- pages ---
@@ -38,6 +36,11 @@ nb_execution_timeout = 300
 
 # --- API ---
 autosummary_generate = True
+autosummary_context = {
+    # our own mixins are documented, the classes of statsmodels, scikit-learn and Python are not
+    "inherited_until": "GenericLikelihoodModel, _BaseInfluenceMixin, GenericLikelihoodModelResults, MLEInfluence, "
+    "rv_continuous, BaseEstimator, tuple, Exception, Warning, object",
+}
 autodoc_typehints = "none"
 autodoc_member_order = "groupwise"
 numpydoc_show_class_members = False

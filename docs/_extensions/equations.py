@@ -1,17 +1,22 @@
 r"""Equations without scripts: LaTeX becomes MathML when the site is built, and QH numbers link.
 
-Browsers draw MathML themselves, so that the site needs neither a network nor a font of its own.
+Browsers draw MathML themselves, so that the site needs no script and no network. Not every machine has
+a font with the shapes of large roots and braces: the site brings STIX Two Math (OFL), taken from the
+package ziamath and cut down to what equations use.
 docutils converts; what it does not know of LaTeX is rewritten first. A ``\tag{QH-n}`` becomes the
 number at the right of its equation and the target of every (QH-n) in the text and the docstrings.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import re
+from pathlib import Path
 
 from docutils import nodes
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
+from fontTools import subset
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
@@ -23,21 +28,39 @@ NUMBER = re.compile(r"\bQH-\d+\b")
 EQUATIONS = "math"
 """The page with the numbered equations."""
 
+FONT_RANGES = (
+    (0x20, 0x17F),  # Latin
+    (0x2B0, 0x3FF),  # accents, Greek
+    (0x2000, 0x20FF),  # punctuation, primes
+    (0x2100, 0x214F),  # letterlike
+    (0x2190, 0x22FF),  # arrows, operators
+    (0x2308, 0x230B),  # floors
+    (0x239B, 0x23B7),  # pieces of large delimiters
+    (0x27E6, 0x27EF),  # angle brackets
+    (0x2A00, 0x2AFF),  # further operators
+    (0x1D400, 0x1D7FF),  # mathematical letters
+)
+"""Characters that equations use."""
+
 _OPENING = re.compile(r"\\(big|Big|bigg|Bigg)(?=\s*(?:[(\[|]|\\\{))")
 _CLOSING = re.compile(r"\\(big|Big|bigg|Bigg)(?=\s*(?:[)\]]|\\\}))")
+_ENVIRONMENT = re.compile(r"\\begin\{(\w+)\}.*?\\end\{\1\}", flags=re.DOTALL)
+_LOG = re.compile(r"\\log(?:\s+(?=[A-Za-z])|\s*(?=\\(?![bB]ig)[A-Za-z]))")
 _ROW_GAP = re.compile(r"\\\\\[[^\]]*\]")
 
 
 def prepared(latex: str) -> str:
     """Return LaTeX in the words that docutils knows."""
     latex = _CLOSING.sub(r"\\\1r", _OPENING.sub(r"\\\1l", latex))
+    latex = _LOG.sub(r"\\log\\,", latex)
     return _ROW_GAP.sub(r"\\\\", TAG.sub("", latex)).strip()
 
 
 def to_mathml(latex: str, *, block: bool) -> str:
-    r"""Return the equation as a math element; aligned lines where it has ``\\`` of its own."""
-    body = prepared(latex)
-    if block and "\\\\" in body and r"\begin" not in body:
+    r"""Return the equation as a math element, with aligned lines where it has ``&`` or ``\\``."""
+    body = re.sub(r"\n\s*\n", r"\\\\ ", prepared(latex))
+    outside = _ENVIRONMENT.sub("", body)
+    if block and ("&" in outside or "\\\\" in outside):
         body = rf"\begin{{aligned}}{body}\end{{aligned}}"
     return str(tex2mathml(body, as_block=block))
 
@@ -45,7 +68,7 @@ def to_mathml(latex: str, *, block: bool) -> str:
 def _converted(node: nodes.Element, *, block: bool) -> str:
     try:
         return to_mathml(node.astext(), block=block)
-    except MathError as error:
+    except (MathError, AttributeError) as error:  # docutils is not strict about its own errors
         LOGGER.warning("equation %r: %s", node.astext(), error, location=node)
         return f"<code>{node.astext()}</code>"
 
@@ -58,7 +81,7 @@ def visit_inline(translator, node) -> None:
 def visit_block(translator, node) -> None:
     tag = TAG.search(node.astext())
     mark = f' id="{tag[1]}"' if tag else ""
-    number = f'<span class="eqno">({tag[1]})</span>' if tag else ""
+    number = f'<span class="number">({tag[1]})</span>' if tag else ""
     equation = _converted(node, block=True)
     translator.body.append(
         f'<div class="math"{mark}><div class="equation">{equation}</div>{number}</div>\n'
@@ -94,16 +117,31 @@ class LinkNumbers(SphinxPostTransform):
                 LOGGER.warning("there is no equation %s", match[0], location=self.env.docname)
                 continue
             made += [nodes.Text(text[last : match.start()])] if match.start() > last else []
-            made.append(
-                nodes.reference("", match[0], refuri=f"{page}#{match[0]}", internal=True)
-            )
+            made.append(nodes.reference("", match[0], refuri=f"{page}#{match[0]}", internal=True))
             last = match.end()
         if last < len(text) or not made:
             made.append(nodes.Text(text[last:]))
         return made
 
 
+def cut_font(app: Sphinx) -> None:
+    """Write the part of the font that equations use, once."""
+    made = Path(app.srcdir) / "_static" / "generated" / "math.woff"
+    if made.exists():
+        return
+    made.parent.mkdir(parents=True, exist_ok=True)
+    package = importlib.util.find_spec("ziamath")
+    source = Path(package.origin).parent / "fonts" / "STIXTwoMath-Regular.ttf"
+    options = subset.Options(flavor="woff", layout_features=["ssty"], notdef_outline=True)
+    font = subset.load_font(str(source), options)
+    cutter = subset.Subsetter(options)
+    cutter.populate(unicodes=[c for low, high in FONT_RANGES for c in range(low, high + 1)])
+    cutter.subset(font)
+    subset.save_font(font, str(made), options)
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
     app.add_post_transform(LinkNumbers)
+    app.connect("builder-inited", cut_font)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import statsmodels.api as sm
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sphinx.application import Sphinx
 
@@ -24,14 +26,23 @@ def landing(folder: Path) -> None:
     """Draw the fit to Engel's data with its bands, and the profile likelihood of tau."""
     data = sm.datasets.engel.load_pandas().data
     results = qhf.quantile_huber("np.log(foodexp) ~ np.log(income)", data).fit()
-    profile = results.profile_likelihood("tau")
+    profile = results.profile_likelihood("tau", grid=np.linspace(0.16, 0.53, 38))
     for name, colours in THEMES.items():
         with mpl.rc_context(_style(colours)):
-            figure = Figure(figsize=(9.6, 3.9), layout="constrained")
-            left, right = figure.subplots(1, 2, width_ratios=(1.65, 1.0))
-            _bands(left, data, results, colours)
-            _profile(right, profile, colours)
-            figure.savefig(folder / f"landing_{name}.svg", transparent=True)
+            _save(
+                folder / f"bands_{name}.svg",
+                5.9,
+                lambda ax, c=colours: _bands(ax, data, results, c),
+            )
+            _save(
+                folder / f"profile_{name}.svg", 3.6, lambda ax, c=colours: _profile(ax, profile, c)
+            )
+
+
+def _save(path: Path, width: float, draw: Callable[[Axes], None]) -> None:
+    figure = Figure(figsize=(width, 3.9), layout="constrained")
+    draw(figure.subplots())
+    figure.savefig(path, transparent=True, metadata={"Date": None})
 
 
 def _style(colours: dict[str, str]) -> dict[str, object]:
@@ -56,9 +67,15 @@ def _bands(ax, data: pd.DataFrame, results, colours: dict[str, str]) -> None:
     levels = [0.05, 0.25, 0.5, 0.75, 0.95]
     frame = pd.DataFrame({"income": income})
     bands = np.exp(results.predict(frame, which="quantile", q=levels).to_numpy())
-    for low, high, label in ((0, 4, "90 % of the noise"), (1, 3, "50 % of the noise")):
+    for low, high, share, alpha in ((0, 4, 90, 0.15), (1, 3, 50, 0.3)):
         ax.fill_between(
-            income, bands[:, low], bands[:, high], color=colours["fit"], alpha=0.17, lw=0, label=label
+            income,
+            bands[:, low],
+            bands[:, high],
+            color=colours["fit"],
+            alpha=alpha,
+            lw=0,
+            label=f"{share} % of the noise",
         )
     ax.plot(income, bands[:, 2], color=colours["fit"], lw=2, label="fitted median")
     ax.scatter(data["income"], data["foodexp"], s=11, color=colours["data"], alpha=0.7, lw=0)
@@ -71,17 +88,21 @@ def _bands(ax, data: pd.DataFrame, results, colours: dict[str, str]) -> None:
 
 def _profile(ax, profile, colours: dict[str, str]) -> None:
     low, high = profile.conf_int()
-    tau = np.linspace(0.17, 0.53, 200)
-    height = profile.interpolate(tau) - profile.loglike
+    tau = np.linspace(0.16, 0.53, 200)
+    height = -0.5 * profile.interpolate(tau)
     inside = (low <= tau) & (tau <= high)
     ax.fill_between(tau[inside], height[inside], -9.0, color=colours["fit"], alpha=0.17, lw=0)
     ax.plot(tau, height, color=colours["fit"], lw=2)
     ax.axvline(0.5, color=colours["faint"], lw=1, ls=(0, (4, 3)))
-    ax.annotate("symmetric", (0.5, -0.25), (-5, 0), textcoords="offset points", ha="right", va="top")
+    ax.annotate(
+        "symmetric", (0.5, -0.25), (-5, 0), textcoords="offset points", ha="right", va="top"
+    )
     ax.annotate(
         f"95 %\n{low:.2f} to {high:.2f}", ((low + high) / 2, -6.3), ha="center", va="center"
     )
-    ax.set(xlabel="tau", ylabel="log-likelihood below its maximum", ylim=(-9.0, 0.4), xlim=(0.17, 0.53))
+    ax.set(
+        xlabel="tau", ylabel="log-likelihood below its maximum", ylim=(-9.0, 0.4), xlim=(0.16, 0.53)
+    )
 
 
 def draw(app: Sphinx) -> None:
@@ -90,7 +111,7 @@ def draw(app: Sphinx) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     sources = [*Path(qhf.__file__).parents[1].rglob("*.py"), Path(__file__)]
     newest = max(path.stat().st_mtime for path in sources)
-    wanted = [folder / f"landing_{name}.svg" for name in THEMES]
+    wanted = [folder / f"{part}_{name}.svg" for part in ("bands", "profile") for name in THEMES]
     if all(path.exists() and path.stat().st_mtime > newest for path in wanted):
         return
     landing(folder)

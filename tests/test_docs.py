@@ -1,0 +1,228 @@
+"""The documentation: its examples run, its links lead somewhere, its equations have numbers."""
+
+import ast
+import doctest
+import importlib
+import importlib.util
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+FLAGS = doctest.NORMALIZE_WHITESPACE
+
+PAGES = sorted(
+    p for p in DOCS.rglob("*.md") if "_build" not in p.parts and "generated" not in p.parts
+)
+NAMES = [str(page.relative_to(DOCS)) for page in PAGES]
+NEEDS = {"howto/boosting.md": ("sklearn", "lightgbm")}
+
+FENCE = re.compile(r"^(`{3,}|~{3,}|:{3,})(.*?)\n(.*?)^\1$", flags=re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def text_of(name):
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def python_blocks(name):
+    return re.findall(r"^```python\n(.*?)^```$", text_of(name), flags=re.MULTILINE | re.DOTALL)
+
+
+def prose(name):
+    """The page without its code."""
+    return re.sub(r"`[^`]*`", "", FENCE.sub("", text_of(name)))
+
+
+# --- examples --------------------------------------------------------------------------------------
+
+
+def run_page(name, blocks):
+    runner, parser = doctest.DocTestRunner(optionflags=FLAGS), doctest.DocTestParser()
+    shared = {"__name__": "__main__"}
+    for number, block in enumerate(blocks):
+        test = parser.get_doctest(block, shared, f"{name}, block {number}", name, 0)
+        runner.run(test, clear_globs=False)
+        shared = test.globs
+    return runner
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if python_blocks(name)])
+def test_the_python_blocks_of_each_page_print_what_they_show(name):
+    for module in NEEDS.get(name, ()):
+        pytest.importorskip(module)
+    runner = run_page(name, python_blocks(name))
+    assert runner.tries > 0
+    assert runner.failures == 0
+
+
+def test_the_python_blocks_are_sessions_and_so_cannot_be_skipped_by_accident():
+    wrong = [
+        name for name in NAMES for block in python_blocks(name) if not block.startswith(">>> ")
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["kappa", "tau", "clusters", "prediction", "weights", "large_data", "boosting", "migrate"],
+)
+def test_each_promised_how_to_page_is_there_listed_and_has_an_example(page):
+    assert python_blocks(f"howto/{page}.md")
+    assert re.search(rf"^{page}$", text_of("howto/index.md"), flags=re.MULTILINE)
+
+
+def test_a_wrong_output_on_a_page_is_noticed(capsys):
+    assert run_page("wrong", [">>> 1 + 1\n3\n"]).failures == 1
+    assert "Expected" in capsys.readouterr().out
+
+
+# --- links -----------------------------------------------------------------------------------------
+
+
+def slug(heading):
+    """The anchor that a heading gets."""
+    words = re.sub(r"[^\w\s-]", "", heading.strip().lower().replace("`", ""))
+    return re.sub(r"\s", "-", words)
+
+
+def anchors(name):
+    return {
+        slug(found)
+        for found in re.findall(r"^#+ (.+)$", FENCE.sub("", text_of(name)), re.MULTILINE)
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_link_to_a_file_leads_to_it(name):
+    broken = []
+    for target in LINK.findall(prose(name)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, place = target.partition("#")
+        other = (DOCS / name).parent / path if path else DOCS / name
+        if not other.exists():
+            broken.append(target)
+        elif place and other.suffix == ".md" and place not in anchors(os.path.relpath(other, DOCS)):
+            broken.append(target)
+    assert broken == []
+
+
+def test_the_test_of_links_sees_a_broken_one():
+    assert LINK.findall("see [this](missing.md#there) and ![a picture](x.png)") == [
+        "missing.md#there"
+    ]
+    assert slug("What the paper says, and `why`") == "what-the-paper-says-and-why"
+
+
+def listed_pages():
+    """Documents named by any toctree, patterns expanded."""
+    found = set()
+    for name in NAMES:
+        for _, directive, body in FENCE.findall(text_of(name)):
+            if directive.strip() != "{toctree}":
+                continue
+            for line in body.splitlines():
+                if line and not line.startswith(":"):
+                    found |= {p.with_suffix("") for p in (DOCS / name).parent.glob(f"{line}.*")}
+                    found |= {
+                        p.with_suffix("") for p in (DOCS / name).parent.glob(line) if "*" in line
+                    }
+    return {str(path.relative_to(DOCS)) for path in found}
+
+
+def test_every_page_is_listed_in_a_table_of_contents():
+    assert {name.removesuffix(".md") for name in NAMES} - listed_pages() == {"index"}
+
+
+# --- equations and names ---------------------------------------------------------------------------
+
+
+def cited(text):
+    return set(re.findall(r"\bQH-\d+\b", text))
+
+
+def test_every_equation_that_the_code_or_a_page_cites_has_its_number_on_the_page_of_equations():
+    numbered = set(re.findall(r"\\tag\{(QH-\d+)\}", text_of("math.md")))
+    assert len(numbered) > 25
+    sources = [*(ROOT / "qhreg").rglob("*.py"), *PAGES]
+    missing = {
+        (path.name, number)
+        for path in sources
+        for number in cited(path.read_text(encoding="utf-8")) - numbered
+    }
+    assert missing == set()
+
+
+def test_no_equation_has_two_places():
+    numbers = re.findall(r"\\tag\{(QH-\d+)\}", text_of("math.md"))
+    assert len(numbers) == len(set(numbers))
+
+
+def api_names():
+    return re.findall(r"^   (qhreg\.[\w.]+)$", text_of("api.md"), flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", api_names())
+def test_every_name_of_the_api_page_exists_and_has_a_docstring(name):
+    module, _, attribute = name.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if (error.name or "qhreg").split(".")[0] == "qhreg":
+            raise
+        pytest.skip(f"{name} needs {error.name}")
+    except ImportError as error:
+        pytest.skip(str(error))
+    assert found.__doc__
+
+
+def test_the_public_names_are_on_the_api_page():
+    tree = ast.parse((ROOT / "qhreg" / "__init__.py").read_text(encoding="utf-8"))
+    public = next(
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and node.targets[0].id == "__all__"
+    )
+    on_page = {name.rpartition(".")[2] for name in api_names()}
+    assert set(public) - {"__version__"} <= on_page
+    assert "QuantileHuberBoostingRegressor" in on_page
+
+
+# --- equations as MathML ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def equations():
+    pytest.importorskip("sphinx")
+    pytest.importorskip("fontTools")
+    path = DOCS / "_extensions" / "equations.py"
+    spec = importlib.util.spec_from_file_location("docs_equations", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_equation_of_the_pages_becomes_mathml(equations):
+    count = 0
+    for name in NAMES:
+        text = prose(name)
+        blocks = re.findall(r"\$\$(.*?)\$\$", text, flags=re.DOTALL)
+        inline = re.findall(r"\$([^$]+)\$", re.sub(r"\$\$.*?\$\$", "", text, flags=re.DOTALL))
+        for latex, block in [(b, True) for b in blocks] + [(i, False) for i in inline]:
+            made = equations.to_mathml(latex, block=block)
+            assert made.startswith("<math")
+            assert "\\" not in made
+            count += 1
+    assert count > 200
+
+
+def test_what_docutils_does_not_know_is_rewritten(equations):
+    assert equations.prepared(r"\Big(x\Big) \tag{QH-1}") == r"\Bigl(x\Bigr)"
+    assert equations.prepared(r"\log c+\log\tau+\log\big(x\big)") == (
+        r"\log\,c+\log\,\tau+\log\bigl(x\bigr)"
+    )
+    assert "<mtable" in equations.to_mathml(r"a &= b \\ &= c", block=True)
