@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import math
 import pickle
@@ -47,29 +48,25 @@ def demo(picture: str | None = None) -> str:
         f"95 % profile-likelihood interval of tau: {low:.4f} to {high:.4f}",
     ]
     if picture is not None:
-        _new_axes(lambda ax: profile.plot(ax=ax)).savefig(_checked_picture(picture), dpi=120)
-        text.append(f"Profile likelihood of tau drawn in {picture}")
+        text.append(_draw_profile(profile, picture))
     return "\n\n".join(text)
 
 
-def _checked_picture(path: str) -> str:
-    if not path.lower().endswith((".png", ".svg", ".pdf")):
-        raise DomainError(f"a picture ends in .png, .svg or .pdf, got {path!r}")
-    return path
+def _draw_profile(profile: Any, path: str) -> str:
+    """Draw a profile likelihood into a file and return a sentence about it."""
+    if importlib.util.find_spec("matplotlib") is None:
+        return "No picture, since matplotlib is not installed: pip install 'qhreg[plot]'"
+    from matplotlib.figure import Figure
 
-
-def _new_axes(draw: Callable[[Any], object]) -> Any:
-    """Return a figure, of no window, on whose axes something was drawn."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise DataError("pictures need matplotlib: pip install 'qhreg[plot]'") from error
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
-    draw(figure.subplots())
-    return figure
+    profile.plot(ax=figure.subplots())
+    figure.savefig(path, dpi=120)
+    return f"Profile likelihood of tau drawn in {path}"
 
 
 def _run_demo(options: argparse.Namespace) -> None:
+    if not options.picture.lower().endswith((".png", ".svg", ".pdf")):
+        raise DomainError(f"a picture ends in .png, .svg or .pdf, got {options.picture!r}")
     _say(demo(options.picture))
 
 
@@ -282,10 +279,8 @@ def _run_predict(options: argparse.Namespace) -> None:
 
 
 def _run_paper(options: argparse.Namespace) -> None:
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise DataError("the figures need matplotlib: pip install 'qhreg[paper]'") from error
+    if importlib.util.find_spec("matplotlib") is None:
+        raise DataError("the figures need matplotlib: pip install 'qhreg[paper]'")
     from qhreg.paper.report import QUICK, REPETITIONS, pages, reproduce, write
 
     repetitions = options.repetitions or (QUICK if options.quick else REPETITIONS)

@@ -207,7 +207,8 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     parser.add_argument(
         "--picture",
         metavar="FILE",
-        help="where to draw the profile likelihood of tau (PNG, SVG or PDF); nowhere by default",
+        default="qhreg_demo.png",
+        help="where to draw the profile likelihood of tau: .png, .svg or .pdf (%(default)s)",
     )
 
 

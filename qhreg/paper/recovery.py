@@ -26,6 +26,7 @@ __all__ = [
     "Method",
     "RecoveryRow",
     "RecoveryTable",
+    "expected_least_squares",
     "recovery_row",
     "recovery_sample",
     "recovery_table",
@@ -178,6 +179,25 @@ def recovery_sample(
     exog = np.random.default_rng(regressors).standard_normal((n, COEFFICIENTS.size))
     state = int(noise.generate_state(1)[0])
     return exog, exog @ COEFFICIENTS + one_sign_residuals(positive, n, state, NOISE_DEVIATION)
+
+
+def expected_least_squares(n: int = N_ROWS) -> float:
+    r"""Return the expected squared error of a least-squares coefficient, the same in every row.
+
+    .. math::
+
+        \frac{E|\nu|^2 / n}{n - p - 1}
+
+    with p = 2 standard normal regressors: their law is invariant under rotations of the rows, so
+    that only the length of the noise matters, not its signs.
+
+    Examples
+    --------
+    >>> from qhreg.paper.recovery import expected_least_squares
+    >>> round(expected_least_squares(), 4)
+    0.2577
+    """
+    return NOISE_DEVIATION**2 / (n - COEFFICIENTS.size - 1)
 
 
 def _least_squares(exog: FloatArray, endog: FloatArray) -> Estimate:
