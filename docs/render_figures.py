@@ -33,18 +33,18 @@ def engel_fit(**options: Any) -> Any:
 
 
 def small_fit() -> Any:
-    """Forty rows with skewed noise: Wald and profile differ."""
-    rng = np.random.default_rng(4)
-    frame = pd.DataFrame({"x": np.linspace(0.0, 1.0, 40)})
-    frame["y"] = 1.0 + frame.x + rng.exponential(size=40) - 0.15 * rng.exponential(size=40)
+    """Sixty rows with skewed noise: Wald and profile differ."""
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame({"x": np.linspace(0.0, 1.0, 60)})
+    frame["y"] = 1.0 + frame.x + rng.exponential(size=60) - 0.5 * rng.exponential(size=60)
     return QuantileHuberMLE.from_formula("y ~ x", frame).fit()
 
 
 def two_maxima_fit() -> Any:
     """Noise with two peaks: the likelihood has two local maxima in tau."""
-    rng = np.random.default_rng(5)
-    noise = rng.beta(0.4, 0.5, 120)
-    return QuantileHuberMLE(noise, np.ones((120, 1))).fit()
+    tails = -np.log1p(-(np.arange(30) + 0.5) / 30)
+    y = np.concatenate([-1.0 - 0.35 * tails, 1.0 + 0.4 * tails])
+    return QuantileHuberMLE(y, np.ones((60, 1)), kappa=0.3).fit()
 
 
 def large_fit() -> Any:

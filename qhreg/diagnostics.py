@@ -112,17 +112,20 @@ def density_figure(
     weights : array_like, shape (n,), optional
         Case weights.
     bins : int, optional
-        Number of bins; by default about twice the cube root of n, between 12 and 60.
+        Number of bins; by default as many as make each 1.5 quartile ranges over the cube root of n
+        wide, between 12 and 80.
     """
     u = np.asarray(u, dtype=np.float64)
-    if bins is None:
-        bins = int(np.clip(2.0 * u.size ** (1.0 / 3.0), 12, 60))
-    # far outliers would leave one bar: the view ends where one observation in 100 n is expected
-    far = 0.01 / u.size
+    # far outliers would leave one bar: the view ends where a tenth of an observation is expected
+    far = 0.1 / u.size
     view = quantile_huber.ppf(far, tau, kappa), quantile_huber.isf(far, tau, kappa)
     low, high = max(float(u.min()), float(view[0])), min(float(u.max()), float(view[1]))
     if not low < high:
         low, high = float(view[0]), float(view[1])
+    if bins is None:
+        quartiles = np.quantile(u, [0.25, 0.75])
+        width = 1.5 * float(quartiles[1] - quartiles[0]) * u.size ** (-1.0 / 3.0)
+        bins = int(np.clip((high - low) / max(width, 1e-300), 12, 80))
     edges = np.linspace(low, high, bins + 1)
     counts, _ = np.histogram(u, edges, weights=weights)
     total = float(u.size if weights is None else np.sum(weights))
@@ -216,7 +219,13 @@ def worm_figure(
 
 
 def pit_figure(
-    u: Any, tau: float, kappa: float, *, weights: Any = None, bins: int = 20, level: float = 0.95
+    u: Any,
+    tau: float,
+    kappa: float,
+    *,
+    weights: Any = None,
+    bins: int | None = None,
+    level: float = 0.95,
 ) -> PitFigure:
     """Return the histogram of the fitted distribution function at the responses.
 
@@ -228,12 +237,14 @@ def pit_figure(
         The fitted law.
     weights : array_like, shape (n,), optional
         Case weights.
-    bins : int
-        Number of bins.
+    bins : int, optional
+        Number of bins; by default one for 15 residuals, between 5 and 20.
     level : float
         Coverage of the binomial limits of one bin.
     """
     pit = quantile_huber.cdf(np.asarray(u, dtype=np.float64), tau, kappa)
+    if bins is None:
+        bins = int(np.clip(pit.size // 15, 5, 20))
     counts, edges = np.histogram(pit, bins, (0.0, 1.0), weights=weights)
     n = float(pit.size if weights is None else np.sum(weights))
     tails = np.array([0.5 * (1.0 - level), 0.5 * (1.0 + level)])
@@ -250,7 +261,7 @@ def residual_figure(
     sigma: float,
     *,
     levels: Sequence[float] = LEVELS,
-    groups: int = 8,
+    groups: int | None = None,
 ) -> ResidualFigure:
     """Return residuals against fitted values, with fitted and empirical quantiles.
 
@@ -262,13 +273,15 @@ def residual_figure(
         The fitted law.
     levels : sequence of float
         Levels of the quantiles.
-    groups : int
-        Groups of similar fitted values, of equal size, in which the empirical quantiles are taken.
+    groups : int, optional
+        Groups of similar fitted values, of equal size, in which the empirical quantiles are taken; by
+        default up to eight of at least 20 rows.
     """
     f, r = np.asarray(fitted, dtype=np.float64), np.asarray(resid, dtype=np.float64)
     wanted = _check_levels(levels)
     order = np.argsort(f, kind="stable")
-    parts = [part for part in np.array_split(order, groups) if part.size >= 5]
+    count = min(8, max(f.size // 20, 1)) if groups is None else groups
+    parts = [part for part in np.array_split(order, count) if part.size > 0]
     centres = np.array([np.median(f[part]) for part in parts])
     empirical = np.array([np.quantile(r[part], wanted) for part in parts])
     shown = _thinned(f.size)

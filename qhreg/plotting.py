@@ -125,7 +125,7 @@ def plot_profile(figure: ProfileFigure, ax: Axes | None = None) -> Axes:
         xlim=(figure.x[0], figure.x[-1]),
         ylim=(bottom, top),
     )
-    _legend(ax, loc="upper center", ncols=2)
+    _legend(ax, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
     return ax
 
 
@@ -353,10 +353,10 @@ def plot_residuals(figure: ResidualFigure, ax: Axes | None = None) -> Axes:
         label = _band_label(level, figure.levels)
         label = None if label is None else f"fitted {label}"
         ax.axhline(figure.bands[i], color=BLUE, lw=1.4, ls=style, label=label, zorder=3)
-        name = "the same of groups of rows" if i == 0 else None
+        name = "same, in groups of rows" if i == 0 else None
         ax.plot(figure.centres, figure.empirical[:, i], "o-", color=RED, ms=3, lw=0.9, label=name)
     ax.set(xlabel="fitted value", ylabel="residual")
-    _legend(ax)
+    _legend(ax, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
     return ax
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,17 +23,22 @@ import numpy.typing as npt
 from qhreg.exceptions import ConvergenceWarning, DomainError
 from qhreg.globalopt import GlobalCertificate
 from qhreg.hypothesis_tests import lr_inflation
-from qhreg.profile_fits import Curve, ProfileData, ProfilePoint, curve_of, refit
+from qhreg.profile_band import CertifiedBound, certified_bound
+from qhreg.profile_fits import Curve, ProfileData, ProfilePoint, TauCurve, curve_of, refit
 from qhreg.profile_result import ProfileLikelihood
-from qhreg.profile_trace import SHIFT, Tracer, likelihood_ratio_cut, with_progress
+from qhreg.profile_trace import SHIFT, ProfileInterval, Tracer, likelihood_ratio_cut, with_progress
 from qhreg.solver import Solution
+from qhreg.threads import one_blas_thread
 
 __all__ = ["ProfileLikelihood", "profile_intervals", "profile_likelihood"]
 
 FloatArray = npt.NDArray[np.float64]
 
 FEW_POINTS = 20_000
-"""Rows above which the default grid has few points."""
+"""Rows up to which a profile has many points, and tau is looked at beyond its interval."""
+
+COARSE = 15
+"""Values of tau at which to look for another maximum."""
 
 BETTER = 1e-5
 """Log-likelihood above the fit's at which a point of the profile shows that the fit is not the best."""
@@ -99,7 +105,8 @@ def profile_likelihood(
     se : float
         Standard error of the estimate: the first step, and the parabola in the plot.
     certificate : GlobalCertificate, optional
-        Of the fit, for the plot of tau.
+        Of the fit, for the plot of tau: its nodes are fitted again to bound the profile between
+        them.
     search : bool, optional
         Whether every fit searches the whole range of tau; by default up to 500 rows. Otherwise it
         follows the basin of its neighbours. Along tau there is nothing to search.
@@ -128,6 +135,23 @@ def profile_likelihood(
     >>> print(profile.interval)
     95 % profile interval for tau: 0.447281 to 0.590185
     """
+    with one_blas_thread(data.observations.exog.size):
+        return _profile(data, solution, param, grid, alpha, cut, se, certificate, search, progress)
+
+
+def _profile(
+    data: ProfileData,
+    solution: Solution,
+    param: str | int,
+    grid: Any,
+    alpha: float,
+    cut: str | float,
+    se: float,
+    certificate: GlobalCertificate | None,
+    search: bool | None,
+    progress: bool | None,
+) -> ProfileLikelihood:
+    """Return the profile likelihood; see `profile_likelihood`."""
     data, solution, fixed = _optimum(data, solution, param)
     column = data.column(param)
     name = str(param) if column is None else data.names[column]
@@ -138,6 +162,8 @@ def profile_likelihood(
     critical = likelihood_ratio_cut(alpha, cut, inflation=inflation)
     long_work = data.space.kappa is None and name != "kappa" if progress is None else progress
     made = tracer.interval(alpha, critical, _starting_step(data, name, estimate, se))
+    if isinstance(curve, TauCurve) and data.observations.endog.size <= FEW_POINTS:
+        made = replace(made, elsewhere=_elsewhere(curve, made, solution.loglike))
     if grid is None:
         widest = likelihood_ratio_cut(min(alpha, 0.01), cut, inflation=inflation)
         outermost = 1.05 * math.sqrt(max(critical, widest))
@@ -155,7 +181,7 @@ def profile_likelihood(
             f"the profile of {name} is higher by {best.loglike - solution.loglike:.3g} at "
             f"{best.value:.6g} than at the fit ({estimate:.6g}): the fit is a local maximum only",
             ConvergenceWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     return ProfileLikelihood(
         name,
@@ -168,11 +194,32 @@ def profile_likelihood(
         cut,
         inflation,
         fixed,
-        solution.n,
-        data.space.sigma,
         certificate,
+        _certified(curve, certificate, points),
         curve,
     )
+
+
+def _elsewhere(curve: TauCurve, made: ProfileInterval, loglike: float) -> float | None:
+    """Return the best tau of a coarse grid outside an interval, if it is not rejected."""
+    width = curve.upper - curve.lower
+    taus = np.linspace(curve.lower + 0.05 * width, curve.upper - 0.05 * width, COARSE)
+    outside = [float(tau) for tau in taus if not made.lower <= tau <= made.upper]
+    points = [curve(tau) for tau in outside]
+    best = max(points, key=lambda point: point.loglike, default=None)
+    if best is None or 2.0 * (loglike - best.loglike) >= made.cut:
+        return None
+    return best.value
+
+
+def _certified(
+    curve: Curve, certificate: GlobalCertificate | None, points: tuple[ProfilePoint, ...]
+) -> CertifiedBound | None:
+    """Return what the fits of a certificate and of the profile prove about every tau."""
+    if certificate is None or not isinstance(curve, TauCurve):
+        return None
+    nodes = [*certificate.nodes_tau, *(point.value for point in points)]
+    return certified_bound(curve.setup, curve.start, nodes)
 
 
 def _inflation(data: ProfileData, solution: Solution) -> float:

@@ -1,74 +1,112 @@
-r"""What a global certificate says about every tau, not only about the best one.
+r"""What is proved about every tau, not only about the best one.
 
-At a node the duality gap bounds the profile :math:`n\log c + h` from below. Between two nodes h, being
-concave, lies above its chord. Beyond the last node a feasible dual point shrunk towards the end of
-the range stays feasible: with :math:`s` the share of the distance to the end that is left, and
-:math:`D` the dual value at the node,
-
-.. math::
-
-    h \ge D + n\log s \quad(\sigma\ \text{estimated}), \qquad
-    h + n\log\theta \ge s\,(D + n\log\theta) \quad(\sigma = 1/\theta\ \text{fixed}).
+Convex fits at nodes give feasible dual points. Between two nodes a and b the mixture
+:math:`(1-s)v_a + s v_b` is feasible at :math:`\tau = (1-s)a + sb`, and its dual value bounds the profile
+there (QH-16); v = 0 is feasible at both ends of (0, 1). Three inner products for each pair of
+neighbours are all that the bound needs.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.globalopt import GlobalCertificate
+from qhreg.convex import fit_at
+from qhreg.dual import dual_value
 from qhreg.normalizer import log_normalizer_derivatives
-from qhreg.profile_fits import ProfilePoint
+from qhreg.preparation import Setup
+from qhreg.solver import value_shift
 
-__all__ = ["certified_bound"]
+__all__ = ["CertifiedBound", "certified_bound"]
 
 FloatArray = npt.NDArray[np.float64]
 
 
-def certified_bound(
-    certificate: GlobalCertificate,
-    taus: FloatArray,
-    points: Sequence[ProfilePoint] = (),
-    *,
-    n: float,
-    kappa: float,
-    sigma_fixed: float | None = None,
-) -> FloatArray:
-    """Return an upper bound on the log-likelihood at each tau, whatever beta and sigma are.
+@dataclass(frozen=True)
+class CertifiedBound:
+    """An upper bound of the log-likelihood at every tau, whatever beta and sigma are.
+
+    Attributes
+    ----------
+    nodes : ndarray, shape (m + 2,)
+        0, the asymmetries of the convex fits, and 1.
+    alignment, square : ndarray, shape (m + 2,)
+        Inner products of each dual point with the response and with itself.
+    cross : ndarray, shape (m + 1,)
+        Inner products of neighbours.
+    n, kappa : float
+        Sum of the case weights; Huber width.
+    theta : float or None
+        1 / sigma in the units of the fits where sigma is fixed.
+    shift : float
+        What to add to negative log-likelihoods to have them in the units of the data.
+    """
+
+    nodes: FloatArray
+    alignment: FloatArray
+    square: FloatArray
+    cross: FloatArray
+    n: float
+    kappa: float
+    theta: float | None
+    shift: float
+
+    def __call__(self, taus: Any) -> FloatArray:
+        """Return the bound at each tau in (0, 1)."""
+        tau = np.asarray(taus, dtype=np.float64)
+        right = np.clip(np.searchsorted(self.nodes, tau), 1, self.nodes.size - 1)
+        left = right - 1
+        s = (tau - self.nodes[left]) / (self.nodes[right] - self.nodes[left])
+        alignment = (1.0 - s) * self.alignment[left] + s * self.alignment[right]
+        square = (
+            (1.0 - s) ** 2 * self.square[left]
+            + 2.0 * s * (1.0 - s) * self.cross[left]
+            + s**2 * self.square[right]
+        )
+        h = dual_value(alignment, square, self.n, self.kappa, self.theta)
+        log_c = log_normalizer_derivatives(tau, self.kappa).value
+        bound: FloatArray = -(h + self.n * log_c + self.shift)
+        return bound
+
+
+def certified_bound(setup: Setup, start: FloatArray, nodes: Iterable[float]) -> CertifiedBound:
+    """Return the bound from convex fits at given asymmetries.
 
     Parameters
     ----------
-    certificate : GlobalCertificate
-        Its convex fits are the nodes.
-    taus : ndarray
-        Where to bound, in (0, 1).
-    points : sequence of ProfilePoint
-        Further convex fits of the same model.
-    n : float
-        Sum of the case weights.
-    kappa : float
-        Huber width.
-    sigma_fixed : float or None
-        The scale where it is fixed.
+    setup : Setup
+        The problem.
+    start : ndarray, shape (k,)
+        Where the first fit starts.
+    nodes : iterable of float
+        Asymmetries in (0, 1): those of a global certificate make the bound as tight as the
+        certificate.
     """
-    nodes = np.concatenate([certificate.nodes_tau, [p.value for p in points]])
-    bounds = np.concatenate([certificate.nodes_bound, [p.loglike + p.gap for p in points]])
-    nodes, first = np.unique(nodes, return_index=True)
-    lower = -bounds[first] - n * log_normalizer_derivatives(nodes, kappa).value
-    taus = np.asarray(taus, dtype=np.float64)
-    h = np.interp(taus, nodes, lower)
-    left, right = taus < nodes[0], taus > nodes[-1]
-    share = np.ones_like(taus)
-    share[left] = taus[left] / nodes[0]
-    share[right] = (1.0 - taus[right]) / (1.0 - nodes[-1])
-    outside = left | right
-    if sigma_fixed is None:
-        h[outside] += n * np.log(share[outside])
-    else:
-        log_theta = -n * math.log(sigma_fixed)
-        h[outside] = share[outside] * (h[outside] + log_theta) - log_theta
-    bound: FloatArray = -(h + n * log_normalizer_derivatives(taus, kappa).value)
-    return bound
+    problem, weights = setup.problem, setup.weights
+    taus = np.unique(np.asarray(list(nodes), dtype=np.float64))
+    alignment, square, cross = [0.0], [0.0], []
+    before: FloatArray | None = None
+    z = start
+    for tau in taus:
+        fit = fit_at(problem, float(tau), z, keep=True, warm=True)
+        v = fit.dual.v
+        assert v is not None
+        scaled = v if weights is None else weights * v
+        cross.append(0.0 if before is None else float(before @ scaled))
+        alignment.append(fit.dual.alignment)
+        square.append(fit.dual.square)
+        before, z = v, fit.z
+    return CertifiedBound(
+        np.concatenate([[0.0], taus, [1.0]]),
+        np.array([*alignment, 0.0]),
+        np.array([*square, 0.0]),
+        np.array([*cross, 0.0]),
+        problem.n,
+        problem.kappa,
+        problem.theta,
+        value_shift(setup),
+    )

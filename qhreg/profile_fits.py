@@ -17,15 +17,17 @@ import numpy.typing as npt
 
 from qhreg.convex import TINY_KAPPA, TauFit, fit_at, proved_newton
 from qhreg.exceptions import BoundaryWarning, DataError, DomainError, RankWarning
+from qhreg.inputs import rows_of
 from qhreg.kappafit import solve_kappa
 from qhreg.local import profile_slope, profile_value
 from qhreg.newton import Curvature, curvature_of, newton
 from qhreg.observations import Observations
 from qhreg.parameters import EXTRA_NAMES, ParameterSpace
-from qhreg.preparation import Setup, rows_of, set_up
+from qhreg.preparation import Setup, set_up
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve, start_of, task_of, value_shift
+from qhreg.threads import one_blas_thread
 
-__all__ = ["Curve", "ProfileData", "ProfilePoint", "curve_of", "profile_data", "refit"]
+__all__ = ["Curve", "ProfileData", "ProfilePoint", "TauCurve", "curve_of", "profile_data", "refit"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -187,21 +189,26 @@ def refit(
 
 
 @dataclass
-class _TauCurve:
+class TauCurve:
     """The profile over tau at a given width: convex fits in one set of coordinates."""
 
     setup: Setup
     start: FloatArray
+    size: int
     lower: float
     upper: float
     fits: list[TauFit] = field(default_factory=list)
     curvature: Curvature | None = None
 
     def __call__(self, value: float) -> ProfilePoint:
+        """Return the convex fit at one tau."""
         problem, n = self.setup.problem, self.setup.problem.n
-        fit = self._fit(value, self._predict(value))
-        place = int(np.searchsorted([f.tau for f in self.fits], value))
-        self.fits.insert(place, fit)
+        fit = next((known for known in self.fits if known.tau == value), None)
+        if fit is None:
+            with one_blas_thread(self.size):
+                fit = self._fit(value, self._predict(value))
+            place = int(np.searchsorted([known.tau for known in self.fits], value))
+            self.fits.insert(place, fit)
         raw = self.setup.basis.matrix @ fit.z
         sigma = self.setup.scale / float(raw[-1])
         return ProfilePoint(
@@ -242,7 +249,12 @@ class _TauCurve:
         """Return a starting point from up to four neighbours, by polynomial interpolation."""
         if not self.fits:
             return self.start
-        near = sorted(self.fits, key=lambda f: abs(f.tau - tau))[:4]
+        near: list[TauFit] = []
+        for fit in sorted(self.fits, key=lambda f: abs(f.tau - tau)):
+            # neighbours much closer to each other than to tau would extrapolate their rounding
+            room = 0.05 * abs(fit.tau - tau)
+            if len(near) < 4 and all(abs(fit.tau - other.tau) > room for other in near):
+                near.append(fit)
         guess = np.zeros_like(self.start)
         for i, fit in enumerate(near):
             others = [f.tau for j, f in enumerate(near) if j != i]
@@ -325,13 +337,13 @@ def neighbours(known: dict[float, Solution], value: float, count: int) -> list[S
     return [known[other] for other in near[:count]]
 
 
-def _tau_curve(data: ProfileData, solution: Solution, kappa: float) -> _TauCurve:
+def _tau_curve(data: ProfileData, solution: Solution, kappa: float) -> TauCurve:
     """Return the profile over tau at a given width."""
     obs = data.observations
     task = task_of(kappa, None, data.space.sigma, data.tau_bounds)
     setup = set_up(rows_of(obs.exog, obs.endog, obs.case_weights, obs.offset), task)
     z, _ = start_of(setup.basis, solution, setup.scale, setup.task)
-    return _TauCurve(setup, z, *data.tau_bounds)
+    return TauCurve(setup, z, obs.exog.size, *data.tau_bounds)
 
 
 def _coefficient_curve(

@@ -13,7 +13,7 @@ from scipy import interpolate
 
 from qhreg.figures import ProfileFigure
 from qhreg.globalopt import GlobalCertificate
-from qhreg.profile_band import certified_bound
+from qhreg.profile_band import CertifiedBound
 from qhreg.profile_fits import ProfilePoint
 from qhreg.profile_trace import ProfileInterval, Scale, Tracer, likelihood_ratio_cut, scale_of
 
@@ -49,12 +49,10 @@ class ProfileLikelihood:
         Factor of the corrected cut.
     fixed : float or None
         The value at which the model fixes the parameter, if it does.
-    weight : float
-        Sum of the case weights.
-    sigma_fixed : float or None
-        The value at which the model fixes sigma, if it does.
     certificate : GlobalCertificate or None
-        Of the fit, for the plot of tau.
+        Of the fit, where tau is profiled.
+    certified : CertifiedBound or None
+        What the fits of the certificate prove about every tau.
     """
 
     param: str
@@ -67,9 +65,8 @@ class ProfileLikelihood:
     cut: str | float
     inflation: float
     fixed: float | None
-    weight: float = math.nan
-    sigma_fixed: float | None = None
     certificate: GlobalCertificate | None = None
+    certified: CertifiedBound | None = None
     _curve: Any = field(default=None, repr=False, compare=False)
 
     @property
@@ -170,16 +167,8 @@ class ProfileLikelihood:
         known = math.isfinite(self.se) and self.se > 0.0
         wald = ((dense - self.estimate) / self.se) ** 2 if known else None
         band = None
-        if self.param == "tau" and self.certificate is not None:
-            bound = certified_bound(
-                self.certificate,
-                dense,
-                self.points,
-                n=self.weight,
-                kappa=self.points[0].kappa,
-                sigma_fixed=self.sigma_fixed,
-            )
-            band = 2.0 * (self.loglike - bound)
+        if self.certified is not None:
+            band = 2.0 * (self.loglike - self.certified(dense))
         return ProfileFigure(
             self.param,
             dense,

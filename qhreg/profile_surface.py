@@ -17,20 +17,22 @@ import pandas as pd
 from qhreg.convex import fit_at
 from qhreg.exceptions import ConvergenceWarning, DomainError
 from qhreg.figures import SurfaceFigure
+from qhreg.inputs import rows_of
 from qhreg.local import profile_value
-from qhreg.preparation import Setup, rows_of, set_up
+from qhreg.preparation import Setup, set_up
 from qhreg.problem import Problem
 from qhreg.profile import profile_likelihood
 from qhreg.profile_fits import ProfileData, refit
 from qhreg.profile_trace import likelihood_ratio_cut, with_progress
 from qhreg.solver import Solution, start_of, task_of, value_shift
+from qhreg.threads import one_blas_thread
 
 __all__ = ["ProfileSurface", "profile_surface"]
 
 FloatArray = npt.NDArray[np.float64]
 
 OPEN_END = 10.0
-"""Factor from the estimate at which a surface ends where an interval of kappa is open."""
+"""Factor from the estimate at which a surface ends where the interval of kappa is longer or open."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +118,8 @@ def _default_grid(
     cut = likelihood_ratio_cut(0.01, "chi2", df=2)
     made = profile_likelihood(data, solution, param, grid=[], alpha=0.01, cut=cut, progress=False)
     low, high = made.conf_int()
-    if not math.isfinite(high):
-        high = OPEN_END * max(made.estimate, 1.0)
+    if param == "kappa":
+        high = min(high, OPEN_END * max(made.estimate, 1.0))
     margin = 0.06 * (high - low)
     bounds = (
         data.tau_bounds if param == "tau" else (0.0 if param == "kappa" else 0.5 * low, math.inf)
@@ -158,6 +160,30 @@ def _line(
             if i == middle:
                 centre = fit.z
     return values, centre
+
+
+def _surface(
+    data: ProfileData,
+    best: Solution,
+    other: str,
+    first: FloatArray,
+    second: FloatArray,
+    progress: bool,
+) -> FloatArray:
+    """Return the log-likelihoods on a grid, from its middle outwards."""
+    obs = data.observations
+    task = task_of(best.kappa, None, data.space.sigma, data.tau_bounds)
+    setup = set_up(rows_of(obs.exog, obs.endog, obs.case_weights, obs.offset), task)
+    z, _ = start_of(setup.basis, best, setup.scale, setup.task)
+    loglikes = np.empty((second.size, first.size))
+    middle = second.size // 2
+    order = [*range(middle, second.size), *range(middle - 1, -1, -1)]
+    here = centre = z
+    for i in with_progress(order, progress, f"profile of tau and {other}"):
+        here = centre if i == middle - 1 else here
+        loglikes[i], here = _line(setup, _held(setup, other, float(second[i])), first, here)
+        centre = here if i == middle else centre
+    return loglikes
 
 
 def profile_surface(
@@ -214,18 +240,8 @@ def profile_surface(
         second, _ = _default_grid(free, best, other, points)
     else:
         first, second = (np.sort(np.ravel(np.asarray(g, dtype=np.float64))) for g in grids)
-    obs = data.observations
-    task = task_of(best.kappa, None, free.space.sigma, data.tau_bounds)
-    setup = set_up(rows_of(obs.exog, obs.endog, obs.case_weights, obs.offset), task)
-    z, _ = start_of(setup.basis, best, setup.scale, setup.task)
-    loglikes = np.empty((second.size, first.size))
-    middle = second.size // 2
-    order = [*range(middle, second.size), *range(middle - 1, -1, -1)]
-    here = centre = z
-    for i in with_progress(order, progress, f"profile of tau and {other}"):
-        here = centre if i == middle - 1 else here
-        loglikes[i], here = _line(setup, _held(setup, other, float(second[i])), first, here)
-        centre = here if i == middle else centre
+    with one_blas_thread(data.observations.exog.size):
+        loglikes = _surface(free, best, other, first, second, progress)
     highest = max(best.loglike, float(loglikes.max()))
     estimate = (best.tau, float(getattr(best, other)))
     return ProfileSurface(

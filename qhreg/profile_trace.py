@@ -84,6 +84,9 @@ class ProfileInterval:
         Limits; the end of the range, or infinity, where the interval is open.
     lower_open, upper_open : bool
         Whether the likelihood ratio stays below the cut up to that end of the range.
+    elsewhere : float or None
+        A value outside the limits that is not rejected either, where one was seen: the likelihood has
+        another maximum there.
     """
 
     param: str
@@ -93,8 +96,15 @@ class ProfileInterval:
     upper: float
     lower_open: bool
     upper_open: bool
+    elsewhere: float | None = None
 
     def __str__(self) -> str:
+        if self.elsewhere is None:
+            return self._limits()
+        other = f"{self.param} near {self.elsewhere:.3g} is not rejected either"
+        return f"{self._limits()}; {other}: the likelihood has another maximum there"
+
+    def _limits(self) -> str:
         level = f"{100 * (1 - self.alpha):g} % profile interval for {self.param}"
         if self.lower_open and self.upper_open:
             return (

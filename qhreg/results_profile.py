@@ -326,14 +326,14 @@ class ProfileResults:
         made = worm_figure(self._u, *self._law(), weights=self._row_weights, level=level)
         return plot_worm(made, ax=ax)
 
-    def plot_pit(self, ax: Any = None, *, bins: int = 20, level: float = 0.95) -> Any:
+    def plot_pit(self, ax: Any = None, *, bins: int | None = None, level: float = 0.95) -> Any:
         """Draw the histogram of the fitted distribution function and return the Axes.
 
         Parameters
         ----------
         ax : Axes, optional
             Where to draw.
-        bins : int
+        bins : int, optional
             Number of bins.
         level : float
             Coverage of the limits of one bin.

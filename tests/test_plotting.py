@@ -1,0 +1,427 @@
+"""Every plot draws the numbers it was given; nothing else is asked of it."""
+
+import doctest
+import importlib
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy import integrate, stats
+from solver_data import regression
+
+import qhreg.diagnostics as diagnostics
+import qhreg.plotting as plotting
+from qhreg import QuantileHuberMLE
+from qhreg.distribution import quantile_huber
+from qhreg.exceptions import DataError, DomainError
+from qhreg.globalopt import certify_global
+from qhreg.loss import quantile_huber_loss
+from qhreg.normalizer import log_normalizer
+from qhreg.profile import profile_likelihood
+from qhreg.profile_fits import profile_data
+from qhreg.profile_surface import profile_surface
+from qhreg.results import QuantileHuberResults
+from qhreg.simulation import simulated_residuals
+from qhreg.solver import solve
+
+TAU, KAPPA = 0.3, 1.0
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def residuals():
+    return quantile_huber.rvs(TAU, KAPPA, size=500, random_state=np.random.default_rng(0))
+
+
+@pytest.fixture(scope="module")
+def profile():
+    X, y = regression(600, 2, 0)
+    fit = solve(X, y)
+    certificate = certify_global(X, y, fit)
+    return profile_likelihood(profile_data(X, y), fit, "tau", se=0.02, certificate=certificate)
+
+
+def line(ax, i):
+    return ax.get_lines()[i].get_data()
+
+
+def labels(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def steps(ax):
+    """The heights and edges of the histogram."""
+    data = ax.patches[0].get_data() if hasattr(ax.patches[0], "get_data") else None
+    return data.values, data.edges
+
+
+# --- profile ---------------------------------------------------------------------------------------
+
+
+def test_the_profile_plot_draws_curve_parabola_cuts_fits_and_estimate(profile):
+    figure = profile.figure()
+    ax = plotting.plot_profile(figure)
+    assert isinstance(ax, Axes)
+    for i, wanted in enumerate([(figure.x, figure.lr), (figure.x, figure.wald)]):
+        np.testing.assert_array_equal(line(ax, i), wanted)
+    for i, (_, value) in enumerate(figure.cuts, start=2):
+        np.testing.assert_array_equal(line(ax, i)[1], [value, value])
+    np.testing.assert_array_equal(line(ax, 4), (figure.points_x, figure.points_lr))
+    np.testing.assert_array_equal(line(ax, 5), ([profile.estimate], [0.0]))
+    assert ax.get_xlabel() == r"$\tau$"
+    assert "95 % interval" in labels(ax)
+    assert "no fit here: proved" in labels(ax)
+
+
+def test_the_shaded_interval_has_the_limits_of_the_profile(profile):
+    ax = profile.plot()
+    box = next(patch for patch in ax.patches if "interval" in str(patch.get_label()))
+    x0, x1 = box.get_x(), box.get_x() + box.get_width()
+    np.testing.assert_allclose([x0, x1], profile.conf_int())
+
+
+def test_the_hatched_region_ends_at_the_certified_bound(profile):
+    figure = profile.figure()
+    ax = plotting.plot_profile(figure)
+    region = next(c for c in ax.collections if c.get_label() == "no fit here: proved")
+    vertices = region.get_paths()[0].vertices
+    bottom, top = ax.get_ylim()
+    for x, bound in zip(figure.x[::40], figure.certified[::40], strict=True):
+        heights = vertices[np.isclose(vertices[:, 0], x), 1]
+        assert heights.max() == pytest.approx(np.clip(bound, bottom, top))
+
+
+def test_an_open_interval_is_labelled_as_such():
+    X = np.ones((300, 1))
+    y = quantile_huber.ppf((np.arange(300) + 0.5) / 300, 0.4, 0.3)
+    made = profile_likelihood(profile_data(X, y), solve(X, y), "kappa", grid=[0.5, 3.0])
+    ax = made.plot()
+    assert "95 % interval (open below)" in labels(ax)
+    assert "fixed at 1" in labels(ax)
+
+
+def test_the_surface_plot_draws_its_contours():
+    X, y = regression(600, 2, 0)
+    surface = profile_surface(profile_data(X, y), solve(X, y), ("tau", "sigma"), points=7)
+    ax = surface.plot()
+    figure = surface.figure()
+    contour = ax.collections[1]
+    assert sorted(contour.levels) == sorted(value for _, value in figure.cuts)
+    np.testing.assert_array_equal(np.ravel(line(ax, 0)), surface.estimate)
+    assert ax.get_xlim() == (surface.first[0], surface.first[-1])
+    for path, level in zip(contour.get_paths(), contour.levels, strict=True):
+        inside = path.vertices[1:-1]
+        assert inside.size
+        assert surface.lr.min() < level < surface.lr.max()
+
+
+# --- loss over tau ---------------------------------------------------------------------------------
+
+
+def test_the_loss_over_tau_is_concave_the_normaliser_convex_and_the_sum_is_drawn(residuals):
+    figure = diagnostics.tau_loss_figure(residuals, KAPPA)
+    assert (np.diff(figure.loss, 2) < 0).all()
+    assert (np.diff(figure.log_c, 2) > 0).all()
+    for i in (0, 90, 180):
+        mean = np.mean(quantile_huber_loss(residuals, figure.taus[i], KAPPA))
+        assert figure.loss[i] == pytest.approx(mean)
+        assert figure.log_c[i] == pytest.approx(log_normalizer(figure.taus[i], KAPPA))
+    ax = plotting.plot_tau_loss(figure)
+    for i, wanted in enumerate([figure.loss, figure.log_c, figure.total]):
+        np.testing.assert_array_equal(line(ax, i), (figure.taus, wanted))
+    np.testing.assert_array_equal(np.ravel(line(ax, 3)), figure.best)
+
+
+def test_the_best_tau_is_the_lowest_point_of_the_sum(residuals):
+    weights = np.arange(residuals.size) % 3 + 1.0
+    figure = diagnostics.tau_loss_figure(residuals, KAPPA, weights=weights)
+    assert figure.best[1] <= figure.total.min()
+    assert figure.best[0] == pytest.approx(figure.taus[np.argmin(figure.total)], abs=0.005)
+    repeated = np.repeat(residuals, weights.astype(int))
+    plain = diagnostics.tau_loss_figure(repeated, KAPPA)
+    np.testing.assert_allclose(figure.total, plain.total)
+
+
+# --- diagnostics -----------------------------------------------------------------------------------
+
+
+def test_the_histogram_has_area_one_and_the_density_is_the_fitted_one(residuals):
+    figure = diagnostics.density_figure(residuals, TAU, KAPPA)
+    inside = (residuals >= figure.edges[0]) & (residuals <= figure.edges[-1])
+    assert np.sum(figure.heights * np.diff(figure.edges)) == pytest.approx(inside.mean())
+    np.testing.assert_allclose(figure.density, quantile_huber.pdf(figure.x, TAU, KAPPA))
+    ax = plotting.plot_density(figure)
+    np.testing.assert_array_equal(line(ax, 0), (figure.x, figure.density))
+    values, edges = steps(ax)
+    np.testing.assert_array_equal(values, figure.heights)
+    np.testing.assert_array_equal(edges, figure.edges)
+    assert integrate.trapezoid(figure.density, figure.x) == pytest.approx(1.0, abs=0.01)
+
+
+def test_far_outliers_do_not_flatten_the_histogram(residuals):
+    spoiled = np.append(residuals, 1e6)
+    figure = diagnostics.density_figure(spoiled, TAU, KAPPA)
+    assert figure.edges[-1] < 100
+    assert np.count_nonzero(figure.heights) > 8
+
+
+def test_the_quantile_plot_pairs_sorted_residuals_with_fitted_quantiles(residuals):
+    figure = diagnostics.qq_figure(residuals, TAU, KAPPA)
+    np.testing.assert_array_equal(figure.observed, np.sort(residuals))
+    levels = (np.arange(500) + 0.5) / 500
+    np.testing.assert_allclose(
+        figure.theoretical, quantile_huber.ppf(levels, TAU, KAPPA), rtol=1e-9, atol=1e-12
+    )
+    ax = plotting.plot_qq(figure)
+    np.testing.assert_array_equal(line(ax, 0), (figure.theoretical, figure.observed))
+    assert len(ax.collections) == 0
+
+
+def test_the_envelope_holds_the_share_of_the_simulated_fits():
+    X, y = regression(200, 2, 0)
+    fit = solve(X, y)
+    simulated = simulated_residuals(profile_data(X, y), fit, 40)
+    u = (y - X @ fit.beta) / fit.sigma
+    figure = diagnostics.qq_figure(u, fit.tau, fit.kappa, simulated=simulated, level=0.9)
+    inside = (simulated >= figure.lower) & (simulated <= figure.upper)
+    assert inside.mean() == pytest.approx(0.9, abs=0.03)
+    ax = plotting.plot_qq(figure)
+    vertices = ax.collections[0].get_paths()[0].vertices
+    assert vertices[:, 1].min() == pytest.approx(figure.lower.min())
+    assert vertices[:, 1].max() == pytest.approx(figure.upper.max())
+    assert "90 % of 40 simulated fits" in labels(ax)
+
+
+def test_weighted_plotting_positions_are_those_of_repeated_values():
+    values, weights = np.array([3.0, 1.0, 2.0]), np.array([2.0, 1.0, 3.0])
+    ordered, levels = diagnostics.plotting_positions(values, weights)
+    assert ordered.tolist() == [1.0, 2.0, 3.0]
+    np.testing.assert_allclose(levels, [0.5 / 6, 2.5 / 6, 5.0 / 6])
+    with pytest.raises(DataError, match="non-empty"):
+        diagnostics.plotting_positions([])
+
+
+def test_the_worm_is_flat_for_exact_quantiles_and_its_limits_are_those_of_sample_quantiles():
+    levels = (np.arange(400) + 0.5) / 400
+    exact = quantile_huber.ppf(levels, TAU, KAPPA)
+    figure = diagnostics.worm_figure(exact, TAU, KAPPA)
+    np.testing.assert_allclose(figure.deviation, 0.0, atol=1e-7)
+    middle = np.argmin(np.abs(figure.x))
+    # the median of 400 normal draws has standard error sqrt(pi / 2 / 400)
+    assert figure.half_width[middle] == pytest.approx(1.96 * np.sqrt(np.pi / 800), rel=1e-3)
+    ax = plotting.plot_worm(figure)
+    np.testing.assert_array_equal(line(ax, 0), (figure.normal, figure.deviation))
+    np.testing.assert_array_equal(line(ax, 2), (figure.x, figure.half_width))
+    np.testing.assert_array_equal(line(ax, 3), (figure.x, -figure.half_width))
+
+
+def test_normal_scores_stay_finite_in_both_tails():
+    scores = diagnostics.normal_scores([-300.0, 0.0, 300.0], TAU, KAPPA)
+    assert np.isfinite(scores).all()
+    assert (np.diff(scores) > 5).all()
+    assert scores[1] == pytest.approx(stats.norm.ppf(quantile_huber.cdf(0.0, TAU, KAPPA)))
+
+
+def test_the_pit_histogram_is_flat_for_exact_quantiles_and_has_binomial_limits():
+    exact = quantile_huber.ppf((np.arange(1000) + 0.5) / 1000, TAU, KAPPA)
+    figure = diagnostics.pit_figure(exact, TAU, KAPPA, bins=10)
+    np.testing.assert_allclose(figure.heights, 1.0)
+    np.testing.assert_allclose(
+        [figure.lower, figure.upper], stats.binom.ppf([0.025, 0.975], 1000, 0.1) / 100
+    )
+    ax = plotting.plot_pit(figure)
+    values, edges = steps(ax)
+    np.testing.assert_array_equal(values, figure.heights)
+    np.testing.assert_allclose(edges, np.linspace(0, 1, 11))
+
+
+def test_the_residual_plot_shows_fitted_and_empirical_quantiles(residuals):
+    fitted = np.linspace(0.0, 1.0, 500)
+    figure = diagnostics.residual_figure(fitted, 2.0 * residuals, TAU, KAPPA, 2.0)
+    np.testing.assert_allclose(
+        figure.bands, 2.0 * quantile_huber.ppf(diagnostics.LEVELS, TAU, KAPPA), rtol=1e-9
+    )
+    assert figure.centres.size == 8
+    np.testing.assert_allclose(
+        figure.empirical[0], np.quantile(2.0 * residuals[:63], diagnostics.LEVELS)
+    )
+    ax = plotting.plot_residuals(figure)
+    np.testing.assert_array_equal(line(ax, 0), (fitted, 2.0 * residuals))
+    for i in range(5):
+        np.testing.assert_array_equal(line(ax, 1 + 2 * i)[1], [figure.bands[i]] * 2)
+        np.testing.assert_array_equal(line(ax, 2 + 2 * i), (figure.centres, figure.empirical[:, i]))
+
+
+def test_of_many_rows_some_are_shown_and_the_plot_says_so():
+    rng = np.random.default_rng(0)
+    figure = diagnostics.residual_figure(
+        rng.normal(size=5000), rng.normal(size=5000), 0.5, 1.0, 1.0
+    )
+    ax = plotting.plot_residuals(figure)
+    assert len(line(ax, 0)[0]) == 2000
+    assert "2000 of 5000 rows" in labels(ax)
+
+
+def test_with_one_regressor_the_fit_plot_shows_the_data_and_the_fitted_quantiles():
+    X, y = regression(300, 2, 0)
+    fit = solve(X, y)
+    figure = diagnostics.fit_figure(
+        X, y - X @ fit.beta, fit.beta, 1, fit.tau, fit.kappa, fit.sigma, names=("a", "b")
+    )
+    np.testing.assert_allclose(figure.y, y)
+    law = quantile_huber(fit.tau, fit.kappa, loc=figure.location[7], scale=fit.sigma)
+    np.testing.assert_allclose(figure.bands[7], law.ppf(diagnostics.LEVELS), rtol=1e-9)
+    ax = plotting.plot_fit(figure)
+    np.testing.assert_array_equal(line(ax, 0), (figure.x, figure.y))
+    np.testing.assert_array_equal(line(ax, 1), (figure.grid, figure.location))
+    for i in range(5):
+        np.testing.assert_array_equal(line(ax, 2 + i), (figure.grid, figure.bands[:, i]))
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("a", "b")
+
+
+def test_levels_outside_zero_and_one_are_rejected(residuals):
+    with pytest.raises(DomainError, match="levels"):
+        diagnostics.residual_figure(residuals, residuals, TAU, KAPPA, 1.0, levels=[0.5, 1.0])
+
+
+def test_all_diagnostics_fit_in_one_figure(residuals):
+    panels = (
+        diagnostics.density_figure(residuals, TAU, KAPPA),
+        diagnostics.qq_figure(residuals, TAU, KAPPA),
+        diagnostics.residual_figure(residuals, residuals, TAU, KAPPA, 1.0),
+        diagnostics.pit_figure(residuals, TAU, KAPPA),
+        diagnostics.worm_figure(residuals, TAU, KAPPA),
+        diagnostics.tau_loss_figure(residuals, KAPPA),
+    )
+    fig = plotting.plot_diagnostics(*panels)
+    assert isinstance(fig, Figure)
+    assert len(fig.axes) == 6
+    assert all(ax.get_title() and ax.get_xlabel() and ax.get_legend() for ax in fig.axes)
+    given = plt.figure()
+    assert plotting.plot_diagnostics(*panels, fig=given) is given
+    fig.canvas.draw()
+
+
+@pytest.mark.parametrize(
+    ("draw", "number"),
+    [
+        (plotting.plot_density, lambda u: diagnostics.density_figure(u, TAU, KAPPA)),
+        (plotting.plot_qq, lambda u: diagnostics.qq_figure(u, TAU, KAPPA)),
+        (plotting.plot_worm, lambda u: diagnostics.worm_figure(u, TAU, KAPPA)),
+        (plotting.plot_pit, lambda u: diagnostics.pit_figure(u, TAU, KAPPA)),
+        (plotting.plot_tau_loss, lambda u: diagnostics.tau_loss_figure(u, KAPPA)),
+    ],
+)
+def test_plots_draw_where_they_are_told_and_return_the_axes(draw, number, residuals):
+    _, ax = plt.subplots()
+    before = plt.get_fignums()
+    assert draw(number(residuals), ax=ax) is ax
+    assert plt.get_fignums() == before
+    ax.figure.canvas.draw()
+
+
+def test_no_two_lines_of_a_plot_share_colour_and_style(profile, residuals):
+    for ax in (
+        profile.plot(),
+        plotting.plot_tau_loss(diagnostics.tau_loss_figure(residuals, KAPPA)),
+    ):
+        lines = [one for one in ax.get_lines() if one.get_linestyle() != "None"]
+        looks = [(one.get_color(), str(one._unscaled_dash_pattern)) for one in lines]
+        styles = [look[1] for look in looks]
+        assert len(set(looks)) == len(looks)
+        assert len(set(styles)) >= len(styles) - 1
+
+
+def test_the_examples_in_the_docstrings_run():
+    assert doctest.testmod(importlib.import_module("qhreg.diagnostics")).failed == 0
+
+
+# --- through the results ---------------------------------------------------------------------------
+
+through_results = pytest.mark.skipif(
+    not hasattr(QuantileHuberResults, "plot_profile"),
+    reason="the results do not offer profiles and plots yet",
+)
+
+
+@pytest.fixture(scope="module")
+def engel_fit():
+    engel = sm.datasets.engel.load_pandas().data
+    return QuantileHuberMLE.from_formula("foodexp ~ income", engel).fit()
+
+
+@through_results
+def test_results_offer_profiles_by_name_with_their_standard_errors(engel_fit):
+    made = engel_fit.profile_likelihood("income", grid=[])
+    assert made.estimate == engel_fit.params["income"]
+    assert made.se == engel_fit.bse["income"]
+    limits = engel_fit.conf_int(method="profile")
+    np.testing.assert_allclose(limits.loc["income"], made.conf_int(), rtol=1e-7)
+    assert list(limits.index) == ["Intercept", "income", "sigma", "tau"]
+
+
+@through_results
+def test_results_plot_the_profile_with_their_certificate(engel_fit):
+    ax = engel_fit.plot_profile("tau")
+    assert "no fit here: proved" in labels(ax)
+    assert "no fit here: proved" not in labels(engel_fit.plot_profile("tau", certify=False))
+    assert "Wald parabola" in labels(engel_fit.plot_profile("sigma"))
+
+
+@through_results
+def test_results_plot_their_own_residuals(engel_fit):
+    u = np.sort(engel_fit.resid_standardized)
+    ax = engel_fit.plot_qq(n_simulations=9)
+    np.testing.assert_allclose(line(ax, 0)[1], u)
+    ax = engel_fit.plot_residuals()
+    np.testing.assert_allclose(line(ax, 0), (engel_fit.fittedvalues, engel_fit.resid))
+    ax = engel_fit.plot_fit()
+    np.testing.assert_allclose(line(ax, 0)[1], engel_fit.model.endog)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("income", "foodexp")
+    for draw in (engel_fit.plot_density, engel_fit.plot_worm, engel_fit.plot_pit):
+        assert isinstance(draw(), Axes)
+    ax = engel_fit.plot_tau_loss()
+    assert line(ax, 3)[0][0] == pytest.approx(engel_fit.tau, abs=1e-6)
+
+
+@through_results
+def test_results_draw_all_diagnostics_and_test_the_fit(engel_fit):
+    assert len(engel_fit.plot_diagnostics(n_simulations=9).axes) == 6
+    assert engel_fit.goodness_of_fit(9).nobs == 235
+
+
+@through_results
+def test_results_with_weights_have_no_envelope_by_default():
+    X, y = regression(200, 2, 0)
+    fit = QuantileHuberMLE(y, X, freq_weights=np.arange(200) % 2 + 1.0).fit()
+    assert "simulated" not in " ".join(labels(fit.plot_qq()))
+    with pytest.raises(DomainError, match="envelope"):
+        fit.plot_qq(n_simulations=9)
+
+
+@through_results
+def test_a_constrained_fit_has_no_profile(engel_fit):
+    made = engel_fit.model.fit_constrained("income = 0.6")
+    with pytest.raises(DomainError, match="constrained"):
+        made.profile_likelihood("tau")
+
+
+@through_results
+def test_the_regressor_of_a_fit_plot_must_be_told_when_there_are_several():
+    X, y = regression(200, 3, 0)
+    fit = QuantileHuberMLE(y, X).fit()
+    with pytest.raises(DomainError, match="const, x1, x2"):
+        fit.plot_fit()
+    assert fit.plot_fit("x2").get_xlabel() == "x2"

@@ -1,0 +1,632 @@
+"""Profile likelihoods: exact points, limits by brute force, open intervals, certified bounds."""
+
+import doctest
+import importlib
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.optimize import brentq
+from solver_data import regression, small_sample
+
+from qhreg import profile_trace
+from qhreg.distribution import quantile_huber
+from qhreg.exceptions import BoundaryWarning, ConvergenceWarning, DataError, DomainError
+from qhreg.globalopt import certify_global
+from qhreg.hypothesis_tests import lr_cut
+from qhreg.kappafit import solve_kappa
+from qhreg.profile import profile_intervals, profile_likelihood
+from qhreg.profile_fits import curve_of, profile_data
+from qhreg.profile_roots import Node, find_root, inverse_interpolate
+from qhreg.profile_surface import profile_surface
+from qhreg.profile_trace import likelihood_ratio_cut, with_progress
+from qhreg.solver import solve
+
+
+def sample(n=600, p=3, seed=0):
+    X, y = regression(n, p, seed)
+    return X, y, solve(X, y), profile_data(X, y)
+
+
+def two_peaks(n=60, left=0.35):
+    """A constant and a response with two peaks and outward tails."""
+    tails = stats.expon.ppf((np.arange(n // 2) + 0.5) / (n // 2))
+    return np.ones((n, 1)), np.concatenate([-1 - left * tails, 1 + 0.4 * tails])
+
+
+def known_law(n=800, tau=0.35, kappa=2.0):
+    """A constant and the quantiles of a known law, which its fit finds again."""
+    return np.ones((n, 1)), quantile_huber.ppf((np.arange(n) + 0.5) / n, tau, kappa)
+
+
+def held(X, y, param, value, **options):
+    """The log-likelihood with one parameter held, by a fit from nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BoundaryWarning)
+        if isinstance(param, str):
+            return solve(X, y, **{**options, param: value}).loglike
+        offset = value * X[:, param]
+        return solve(np.delete(X, param, axis=1), y, offset=offset, **options).loglike
+
+
+# --- exact points ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("param", ["tau", "sigma", 0, 2])
+def test_every_point_is_the_best_fit_with_the_parameter_held(param):
+    X, y, fit, data = sample()
+    profile = profile_likelihood(data, fit, param, grid=[])
+    assert len(profile.points) >= 5
+    for point in profile.points:
+        assert point.loglike == pytest.approx(held(X, y, param, point.value), abs=1e-9)
+
+
+def test_the_estimates_along_the_profile_have_the_log_likelihood_that_is_told():
+    X, y, fit, data = sample()
+    frame = profile_likelihood(data, fit, "sigma").to_frame()
+    assert list(frame.columns[:4]) == ["value", "llf", "lr", "signed_root"]
+    for row in frame.to_dict("records"):
+        beta = np.array([row["x0"], row["x1"], row["x2"]])
+        density = quantile_huber.logpdf(
+            y, row["tau"], row["kappa"], loc=X @ beta, scale=row["sigma"]
+        )
+        assert row["sigma"] == pytest.approx(row["value"], rel=1e-12)
+        assert density.sum() == pytest.approx(row["llf"], abs=1e-8)
+
+
+@pytest.mark.parametrize("n", [300, 6000])
+def test_the_slope_along_tau_is_the_derivative_of_the_profile(n):
+    _, _, fit, data = sample(n)
+    curve = curve_of(data, fit, "tau")
+    step = 1e-5
+    for tau in (fit.tau - 0.03, fit.tau + 0.02):
+        difference = (curve(tau + step).loglike - curve(tau - step).loglike) / (2 * step)
+        assert curve(tau).slope == pytest.approx(difference, rel=1e-4)
+
+
+def test_fits_that_reuse_a_hessian_are_the_fits_from_nothing():
+    X, y, fit, data = sample(8000, 4)
+    profile = profile_likelihood(data, fit, "tau")
+    for point in profile.points:
+        fresh = solve(X, y, tau=point.value)
+        assert point.loglike == pytest.approx(fresh.loglike, abs=1e-8)
+        assert point.gap <= 1e-9 * len(y)
+        np.testing.assert_allclose(point.beta, fresh.beta, atol=1e-6)
+        assert point.sigma == pytest.approx(fresh.sigma, rel=1e-6)
+
+
+def test_the_signed_root_rises_through_zero_at_the_estimate():
+    _, _, fit, data = sample()
+    profile = profile_likelihood(data, fit, "tau")
+    assert (np.diff(profile.values) > 0).all()
+    assert (np.diff(profile.signed_root) > 0).all()
+    at = np.flatnonzero(profile.values == fit.tau)
+    assert profile.signed_root[at] == 0.0
+    assert profile.lr == pytest.approx(profile.signed_root**2)
+
+
+def test_the_default_grid_reaches_beyond_the_99_percent_interval():
+    _, _, fit, data = sample()
+    for param in ("tau", "sigma", 1):
+        profile = profile_likelihood(data, fit, param)
+        wide = profile.critical_value(0.01)
+        assert profile.lr[0] > wide
+        assert profile.lr[-1] > wide
+        lower, upper = profile.conf_int(0.01)
+        assert profile.values[0] < lower < upper < profile.values[-1]
+
+
+def test_a_given_grid_is_fitted():
+    _, _, fit, data = sample()
+    grid = [0.2, 0.25, 0.4]
+    profile = profile_likelihood(data, fit, "tau", grid=grid)
+    assert set(grid) < set(profile.values)
+    with pytest.raises(DomainError, match=r"runs from 0\.001"):
+        profile_likelihood(data, fit, "tau", grid=[0.0001])
+
+
+def test_the_interpolated_curve_passes_through_the_fits_and_close_to_others():
+    _, _, fit, data = sample()
+    profile = profile_likelihood(data, fit, "tau")
+    np.testing.assert_allclose(profile.interpolate(profile.values), profile.lr, atol=1e-8)
+    between = 0.5 * (profile.values[1:] + profile.values[:-1])
+    exact = [2 * (fit.loglike - profile._curve(float(tau)).loglike) for tau in between]
+    np.testing.assert_allclose(profile.interpolate(between), exact, atol=0.02)
+    assert np.isnan(profile.interpolate([0.01])).all()
+
+
+# --- intervals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("param", ["tau", "sigma", 0, 1])
+@pytest.mark.parametrize("kappa", [0.0, 0.5, 3.0])
+def test_limits_are_the_roots_that_brute_force_finds_on_refits(param, kappa):
+    X, y = regression(520, 2, 5)
+    fit = solve(X, y, kappa=kappa)
+    data = profile_data(X, y, kappa=kappa)
+    made = profile_likelihood(data, fit, param, grid=[], cut="chi2").interval
+    assert not made.lower_open
+    assert not made.upper_open
+
+    def excess(value):
+        return 2 * (fit.loglike - held(X, y, param, value, kappa=kappa)) - stats.chi2.isf(0.05, 1)
+
+    assert excess(made.lower - 1e-8) > 0 > excess(made.lower + 1e-8)
+    assert excess(made.upper + 1e-8) > 0 > excess(made.upper - 1e-8)
+
+
+def test_limits_of_tau_are_those_of_brent_on_fits_from_nothing():
+    X, y, fit, data = sample()
+    made = profile_likelihood(data, fit, "tau", cut="chi2").interval
+
+    def excess(tau):
+        return 2 * (fit.loglike - held(X, y, "tau", tau)) - stats.chi2.isf(0.05, 1)
+
+    assert made.lower == pytest.approx(brentq(excess, 0.1, fit.tau, xtol=1e-12), abs=1e-8)
+    assert made.upper == pytest.approx(brentq(excess, fit.tau, 0.6, xtol=1e-12), abs=1e-8)
+
+
+HARD = [0, 5, 7, 9, 19, 27, 29, 35, 38]
+SLOW_HARD = [1, 3, 4, 8, 11, 12, 14, 16, 20, 23, 28, 30, 34, 36, 37]
+
+
+@pytest.mark.parametrize(
+    "seed", [*HARD, *(pytest.param(seed, marks=pytest.mark.slow) for seed in SLOW_HARD)]
+)
+def test_limits_hold_against_searched_fits_of_small_hard_samples(seed):
+    X, y, options = small_sample(seed)
+    if X.shape[1] == 1:
+        X = np.column_stack([X, np.arange(len(y)) % 2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BoundaryWarning)
+        fit = solve(X, y, **options)
+    data = profile_data(X, y, **options)
+    params = ["tau", 0] if options["sigma"] is not None else ["tau", "sigma", 0]
+    for param in params:
+        made = profile_likelihood(data, fit, param, grid=[]).interval
+        for limit, is_open in ((made.lower, made.lower_open), (made.upper, made.upper_open)):
+            if not is_open:
+                ratio = 2 * (fit.loglike - held(X, y, param, limit, **options))
+                assert ratio == pytest.approx(made.cut, abs=1e-6)
+
+
+def test_in_small_samples_the_profile_of_sigma_needs_the_search_over_tau():
+    """A sample in which following one basin of tau gives another interval."""
+    X, y, options = small_sample(34)
+    fit = solve(X, y, **options)
+    data = profile_data(X, y, **options)
+    searched = profile_likelihood(data, fit, "sigma", grid=[]).interval
+    followed = profile_likelihood(data, fit, "sigma", grid=[], search=False).interval
+    assert searched.lower < 0.95 * followed.lower
+
+
+def test_at_a_large_kappa_the_profile_of_a_coefficient_is_the_normal_one():
+    rng = np.random.default_rng(3)
+    n, p = 120, 3
+    X = np.column_stack([np.ones(n), rng.normal(size=(n, p - 1))])
+    y = X @ [1.0, 2.0, -1.0] + rng.normal(size=n)
+    fit = solve(X, y, kappa=1e6, tau=0.5)
+    data = profile_data(X, y, kappa=1e6, tau=0.5)
+    profile = profile_likelihood(data, fit, 1, cut="chi2")
+    residual = y - X @ np.linalg.lstsq(X, y, rcond=None)[0]
+    variance = residual @ residual / (n - p) * np.linalg.inv(X.T @ X)[1, 1]
+    t = (profile.values - fit.beta[1]) / math.sqrt(variance)
+    # 2 (l - l0) of normal regression with its own variance at each value
+    np.testing.assert_allclose(profile.lr, n * np.log1p(t**2 / (n - p)), atol=1e-5)
+    half = math.sqrt(variance * (n - p) * math.expm1(stats.chi2.isf(0.05, 1) / n))
+    np.testing.assert_allclose(
+        profile.conf_int(), [fit.beta[1] - half, fit.beta[1] + half], atol=1e-6
+    )
+
+
+def test_another_level_is_found_with_further_fits():
+    _, _, fit, data = sample()
+    for param in ("tau", "sigma", 1):
+        profile = profile_likelihood(data, fit, param)
+        direct = profile_likelihood(data, fit, param, alpha=0.2, grid=[])
+        np.testing.assert_allclose(profile.conf_int(0.2), direct.conf_int(), atol=1e-8)
+        narrow, wide = profile.conf_int(0.2), profile.conf_int(0.05)
+        assert wide[0] < narrow[0] < profile.estimate < narrow[1] < wide[1]
+
+
+def test_the_default_cut_is_the_corrected_one():
+    _, _, fit, data = sample()
+    corrected = profile_likelihood(data, fit, "tau", grid=[])
+    assert corrected.interval.cut == pytest.approx(lr_cut(0.05, 600, 5, fit.tau))
+    plain = profile_likelihood(data, fit, "tau", grid=[], cut="chi2")
+    assert plain.interval.cut == pytest.approx(stats.chi2.isf(0.05, 1))
+    assert corrected.conf_int()[0] < plain.conf_int()[0]
+    assert profile_likelihood(data, fit, "tau", grid=[], cut=2.5).interval.cut == 2.5
+
+
+def test_cuts_and_levels_outside_their_range_are_rejected():
+    for alpha in (0.0, 1.0, -1.0):
+        with pytest.raises(DomainError, match="alpha"):
+            likelihood_ratio_cut(alpha)
+    with pytest.raises(DomainError, match="corrected"):
+        likelihood_ratio_cut(0.05, "bartlett")
+    with pytest.raises(DomainError, match="positive"):
+        likelihood_ratio_cut(0.05, -1.0)
+
+
+def test_intervals_of_all_parameters_come_in_the_order_of_the_parameter_vector():
+    _, _, fit, data = sample()
+    limits = profile_intervals(data, fit)
+    singles = [profile_likelihood(data, fit, name).conf_int() for name in (0, 1, 2, "sigma", "tau")]
+    np.testing.assert_allclose(limits, singles, atol=1e-8)
+
+
+def test_weights_are_repeated_rows_and_the_offset_is_taken_off():
+    X, y, _, _ = sample()
+    rng = np.random.default_rng(1)
+    weights = rng.integers(1, 4, y.size)
+    offset = rng.normal(size=y.size)
+    rows = np.repeat(np.arange(y.size), weights)
+    options = {"weights": weights.astype(float), "offset": offset}
+    weighted = profile_data(X, y, **options)
+    repeated = profile_data(X[rows], (y - offset)[rows])
+    for param in ("tau", "sigma", 1):
+        one = profile_likelihood(weighted, solve(X, y, **options), param, grid=[], cut="chi2")
+        two_fit = solve(X[rows], (y - offset)[rows])
+        two = profile_likelihood(repeated, two_fit, param, grid=[], cut="chi2")
+        np.testing.assert_allclose(one.conf_int(), two.conf_int(), atol=1e-7)
+
+
+def test_intervals_follow_the_units_of_the_response():
+    X, y, fit, data = sample()
+    scaled = profile_data(X, 1e6 * y)
+    big = solve(X, 1e6 * y)
+    for param, unit in (("tau", 1.0), ("sigma", 1e6), (1, 1e6)):
+        one = profile_likelihood(data, fit, param, grid=[]).conf_int()
+        two = profile_likelihood(scaled, big, param, grid=[]).conf_int()
+        np.testing.assert_allclose(two, unit * one, rtol=1e-7)
+
+
+def test_a_standard_error_changes_the_way_and_not_the_limits():
+    _, _, fit, data = sample()
+    for param in ("tau", "sigma", 1):
+        exact = profile_likelihood(data, fit, param, grid=[]).conf_int()
+        for se in (1e-4, 0.05, 3.0):
+            made = profile_likelihood(data, fit, param, grid=[], se=se)
+            np.testing.assert_allclose(made.conf_int(), exact, atol=2e-8)
+            assert made.se == se
+
+
+# --- open ends -------------------------------------------------------------------------------------
+
+
+def test_an_interval_of_kappa_that_reaches_zero_is_said_to_be_open_below():
+    y = quantile_huber.ppf((np.arange(300) + 0.5) / 300, 0.4, 0.3)
+    X = np.ones((300, 1))
+    data = profile_data(X, y)
+    made = profile_likelihood(data, solve(X, y), "kappa", grid=[]).interval
+    assert made.lower_open
+    assert made.lower == 0.0
+    assert not made.upper_open
+    assert "open below: nothing down to 0 is rejected" in str(made)
+
+
+def test_an_interval_of_kappa_on_normal_data_is_open_above():
+    y = stats.norm.ppf((np.arange(300) + 0.5) / 300)
+    X = np.ones((300, 1))
+    with pytest.warns(BoundaryWarning, match="infinity"):
+        fit = solve_kappa(X, y).solution
+    made = profile_likelihood(profile_data(X, y, kappa=None), fit, "kappa", grid=[]).interval
+    assert made.upper_open
+    assert made.upper == math.inf
+    assert not made.lower_open
+    assert made.lower > 1.0
+    assert "open above: nothing up to inf is rejected" in str(made)
+
+
+def test_a_tau_on_its_bound_has_a_one_sided_interval():
+    rng = np.random.default_rng(0)
+    X = np.ones((200, 1))
+    y = rng.exponential(size=200)
+    with pytest.warns(BoundaryWarning):
+        fit = solve(X, y, kappa=0.1)
+    made = profile_likelihood(profile_data(X, y, kappa=0.1), fit, "tau", grid=[]).interval
+    assert made.upper_open
+    assert made.upper == 0.999
+    assert 0.9 < made.lower < 0.999
+    assert "open above" in str(made)
+
+
+def test_an_interval_without_limits_says_so():
+    made = profile_trace.ProfileInterval("tau", 0.05, 3.84, 0.001, 0.999, True, True)
+    assert str(made) == (
+        "95 % profile interval for tau: none; the data reject no value between 0.001 and 0.999"
+    )
+
+
+def test_a_closed_interval_prints_its_limits():
+    _, _, fit, data = sample()
+    profile = profile_likelihood(data, fit, "tau")
+    lower, upper = profile.conf_int()
+    assert f"{lower:.6g} to {upper:.6g}" in str(profile)
+
+
+# --- several maxima --------------------------------------------------------------------------------
+
+
+def test_another_maximum_that_is_not_rejected_is_told():
+    X, y = two_peaks()
+    fit = solve(X, y, kappa=0.3)
+    made = profile_likelihood(profile_data(X, y, kappa=0.3), fit, "tau").interval
+    assert made.elsewhere == pytest.approx(0.2, abs=0.1)
+    assert not made.lower <= made.elsewhere <= made.upper
+    assert "another maximum" in str(made)
+    _, _, fit, data = sample()
+    assert profile_likelihood(data, fit, "tau").interval.elsewhere is None
+
+
+def test_a_profile_above_its_fit_warns_that_the_fit_is_local():
+    X, y = two_peaks()
+    local = solve(X, y, kappa=0.3, start=solve(X, y, kappa=0.3, tau=0.1), search=False)
+    data = profile_data(X, y, kappa=0.3)
+    with pytest.warns(ConvergenceWarning, match="local maximum only"):
+        profile_likelihood(data, local, "tau", grid=[0.84])
+
+
+# --- fixed parameters, kappa, identification -------------------------------------------------------
+
+
+def test_a_fixed_parameter_is_freed_for_its_own_profile():
+    X, y = known_law()
+    fit = solve(X, y, kappa=1.0)
+    profile = profile_likelihood(profile_data(X, y), fit, "kappa", grid=[])
+    free = solve_kappa(X, y)
+    assert profile.fixed == 1.0
+    assert profile.estimate == pytest.approx(free.kappa, rel=1e-3)
+    assert profile.loglike == pytest.approx(free.loglike, abs=1e-7)
+    tau_fixed = solve(X, y, tau=0.5)
+    profile = profile_likelihood(profile_data(X, y, tau=0.5), tau_fixed, "tau", grid=[])
+    assert profile.fixed == 0.5
+    assert profile.estimate == pytest.approx(fit.tau, abs=1e-7)
+
+
+def test_the_limits_of_kappa_are_those_of_brute_force():
+    X, y = known_law(3000)
+    fit = solve_kappa(X, y).solution
+    profile = profile_likelihood(profile_data(X, y, kappa=None), fit, "kappa", grid=[])
+    made = profile.interval
+    assert not made.lower_open
+    assert not made.upper_open
+    assert made.lower < 2.0 < made.upper
+    for limit in (made.lower, made.upper):
+        ratio = 2 * (profile.loglike - held(X, y, "kappa", limit))
+        assert ratio == pytest.approx(made.cut, abs=1e-6)
+
+
+def test_where_kappa_is_estimated_it_follows_along_the_profile_of_tau():
+    X, y = known_law()
+    fit = solve_kappa(X, y).solution
+    data = profile_data(X, y, kappa=None)
+    profile = profile_likelihood(data, fit, "tau", grid=[0.32, 0.38], progress=False)
+    for point in profile.points:
+        if point.value in (0.32, 0.38):
+            best = solve_kappa(X, y, tau=point.value)
+            assert point.loglike == pytest.approx(best.loglike, abs=1e-6)
+            assert point.kappa != pytest.approx(fit.kappa, rel=1e-3)
+    narrow = profile_likelihood(profile_data(X, y, kappa=fit.kappa), fit, "tau", grid=[])
+    assert profile.conf_int()[0] <= narrow.conf_int()[0] + 1e-3
+    assert profile.conf_int()[1] >= narrow.conf_int()[1] - 1e-3
+
+
+def test_names_of_columns_are_parameters_and_unknown_ones_are_not():
+    X, y, fit, _ = sample()
+    data = profile_data(X, y, names=["one", "age", "size"])
+    profile = profile_likelihood(data, fit, "age", grid=[])
+    assert profile.param == "age"
+    assert profile.estimate == fit.beta[1]
+    with pytest.raises(DomainError, match="one, age, size, sigma, tau, kappa"):
+        profile_likelihood(data, fit, "agee")
+    with pytest.raises(DomainError, match="3 coefficients"):
+        profile_likelihood(data, fit, 3)
+
+
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.RankWarning")
+def test_a_coefficient_that_is_not_identified_has_no_profile_and_others_do():
+    X, y, fit, data = sample()
+    doubled = np.column_stack([X, 2.0 * X[:, 1]])
+    both = solve(doubled, y)
+    wide = profile_data(doubled, y)
+    with pytest.raises(DataError, match="not identified"):
+        profile_likelihood(wide, both, 3)
+    one = profile_likelihood(wide, both, 2, grid=[]).conf_int()
+    two = profile_likelihood(data, fit, 2, grid=[]).conf_int()
+    np.testing.assert_allclose(one, two, atol=1e-7)
+
+
+def test_a_profile_can_be_stored():
+    _, _, fit, data = sample()
+    profile = profile_likelihood(data, fit, "tau")
+    again = pickle.loads(pickle.dumps(profile))
+    np.testing.assert_array_equal(again.values, profile.values)
+    np.testing.assert_allclose(again.conf_int(0.2), profile.conf_int(0.2), atol=1e-9)
+
+
+# --- what is proved about every tau ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sigma", [None, 2.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_no_fit_is_above_the_certified_bound(sigma, weighted):
+    X, y = regression(150, 2, 3)
+    rng = np.random.default_rng(0)
+    weights = rng.integers(1, 4, y.size).astype(float) if weighted else None
+    options = {"sigma": sigma, "weights": weights, "kappa": 0.5}
+    fit = solve(X, y, **options)
+    certificate = certify_global(X, y, fit, sigma=sigma, weights=weights)
+    assert certificate.holds
+    data = profile_data(X, y, **options)
+    profile = profile_likelihood(data, fit, "tau", certificate=certificate)
+    taus = np.linspace(0.002, 0.998, 160)
+    values = np.array([solve(X, y, tau=float(tau), **options).loglike for tau in taus])
+    bound = profile.certified(taus)
+    assert (values <= bound + 1e-7).all()
+    # as tight as the certificate: nothing is more than its tolerance above the fit
+    dense = profile.certified(np.linspace(0.001, 0.999, 2001))
+    assert dense.max() <= fit.loglike + 2 * certificate.tol
+    at_fits = profile.certified(profile.values)
+    np.testing.assert_allclose(at_fits, [p.loglike for p in profile.points], atol=1e-5)
+
+
+def test_the_figure_joins_the_nodes_of_the_certificate_where_the_whole_range_is_shown():
+    X, y = two_peaks()
+    fit = solve(X, y, kappa=0.3)
+    certificate = certify_global(X, y, fit)
+    data = profile_data(X, y, kappa=0.3)
+    profile = profile_likelihood(data, fit, "tau", certificate=certificate)
+    near, whole = profile.figure(), profile.figure(whole=True)
+    assert near.x[0] == pytest.approx(profile.values[0])
+    assert whole.x[0] == pytest.approx(certificate.nodes_tau.min())
+    assert set(certificate.nodes_tau) <= set(whole.points_x)
+    assert (whole.certified <= whole.lr + 0.5).mean() > 0.9
+    assert whole.certified.min() >= -4 * certificate.tol
+    assert near.wald is None
+    assert dict(near.cuts)[0.01] == profile.critical_value(0.01)
+
+
+def test_without_a_certificate_the_figure_claims_nothing():
+    _, _, fit, data = sample()
+    figure = profile_likelihood(data, fit, "tau", se=0.03).figure()
+    assert figure.certified is None
+    np.testing.assert_allclose(figure.wald, ((figure.x - fit.tau) / 0.03) ** 2)
+
+
+# --- two parameters --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("other", ["kappa", "sigma"])
+def test_every_point_of_a_surface_is_the_fit_with_both_held(other):
+    X, y, fit, data = sample()
+    surface = profile_surface(data, fit, ("tau", other), points=7)
+    for i, j in ((0, 0), (1, 5), (6, 2), (3, 3)):
+        values = {"tau": surface.first[j], other: surface.second[i]}
+        assert surface.loglikes[i, j] == pytest.approx(solve(X, y, **values).loglike, abs=1e-8)
+    assert surface.loglikes.max() <= surface.loglike
+    frame = surface.to_frame()
+    row = frame[(frame.tau == surface.first[5]) & (frame[other] == surface.second[1])]
+    assert row.llf.item() == surface.loglikes[1, 5]
+
+
+def test_a_surface_reaches_beyond_the_99_percent_region():
+    _, _, fit, data = sample()
+    surface = profile_surface(data, fit, ("tau", "sigma"), points=9)
+    edge = np.concatenate([surface.lr[0], surface.lr[-1], surface.lr[:, 0], surface.lr[:, -1]])
+    assert edge.min() > surface.critical_value(0.01)
+    assert surface.critical_value(0.01) == pytest.approx(stats.chi2.isf(0.01, 2))
+
+
+def test_the_best_of_each_column_of_a_surface_is_the_profile_of_tau():
+    _, _, fit, data = sample()
+    sigmas = np.linspace(0.8, 1.25, 61) * fit.sigma
+    surface = profile_surface(data, fit, ("tau", "sigma"), grids=([0.25, 0.3], sigmas))
+    profile = profile_likelihood(data, fit, "tau", grid=[0.25, 0.3])
+    wanted = [p.loglike for p in profile.points if p.value in (0.25, 0.3)]
+    np.testing.assert_allclose(surface.loglikes.max(axis=0), wanted, atol=0.01)
+
+
+def test_surfaces_of_other_pairs_are_rejected():
+    _, _, fit, data = sample()
+    with pytest.raises(DomainError, match="params must be"):
+        profile_surface(data, fit, ("sigma", "kappa"))
+
+
+# --- roots -----------------------------------------------------------------------------------------
+
+
+def test_inverse_interpolation_is_exact_for_polynomials():
+    def t(r):
+        return 1 + 2 * r - 0.3 * r**2 + 0.05 * r**3
+
+    def slope(r):
+        return 2 - 0.6 * r + 0.15 * r**2
+
+    hermite = [Node(r, t(r), slope(r)) for r in (0.5, 1.5)]
+    assert inverse_interpolate(hermite, 1.1) == pytest.approx(t(1.1), rel=1e-14)
+    plain = [Node(r, t(r), math.nan) for r in (0.0, 0.5, 1.5, 2.5)]
+    assert inverse_interpolate(plain, 2.0) == pytest.approx(t(2.0), rel=1e-13)
+
+
+def test_nearly_equal_nodes_do_not_spoil_an_extrapolation():
+    noise = 1e-13
+    nodes = [
+        Node(0.0, 0.0, math.nan),
+        Node(1.0, 1.0, math.nan),
+        Node(1.0 + 1e-12, 1 - noise, math.nan),
+    ]
+    assert inverse_interpolate(nodes, 2.0) == pytest.approx(2.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("step", [1e-3, 0.5, 40.0])
+@pytest.mark.parametrize("slopes", [True, False])
+@pytest.mark.parametrize(
+    ("function", "derivative", "root"),
+    [
+        (lambda t: t, lambda t: 1.0, 2.0),
+        (math.sinh, math.cosh, math.asinh(2.0)),
+        (lambda t: math.log1p(t), lambda t: 1 / (1 + t), math.expm1(2.0)),
+        (lambda t: t if t < 1 else 1 + 5 * (t - 1), lambda t: 1.0 if t < 1 else 5.0, 1.2),
+        (lambda t: max(t, 3 * t - 3.5), lambda t: 1.0 if t < 1.75 else 3.0, 5.5 / 3),
+    ],
+)
+def test_roots_are_found_from_every_first_step(function, derivative, root, step, slopes):
+    calls = []
+
+    def at(t):
+        calls.append(t)
+        return Node(function(t), t, 1 / derivative(t) if slopes else math.nan)
+
+    found = find_root(at, [Node(0.0, 0.0, math.nan)], 2.0, step, math.inf)
+    assert found == pytest.approx(root, abs=1e-8)
+    assert len(calls) < 40
+
+
+def test_a_function_that_stays_below_its_target_has_no_root():
+    def at(t):
+        return Node(math.tanh(t), t, math.nan)
+
+    assert find_root(at, [Node(0.0, 0.0, math.nan)], 1.5, 0.1, 50.0) is None
+
+
+# --- progress --------------------------------------------------------------------------------------
+
+
+def test_a_progress_bar_passes_the_items_through(capsys):
+    assert with_progress([1, 2], False, "work") == [1, 2]
+    assert list(with_progress([1, 2], True, "work")) == [1, 2]
+
+
+def test_short_work_shows_no_bar(monkeypatch):
+    asked = []
+
+    def remember(items, wanted, label):
+        asked.append(wanted)
+        return items
+
+    monkeypatch.setattr("qhreg.profile.with_progress", remember)
+    monkeypatch.setattr("qhreg.profile_trace.with_progress", remember)
+    _, _, fit, data = sample()
+    profile_likelihood(data, fit, "tau")
+    assert asked == [False]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "profile",
+        "profile_roots",
+        "profile_surface",
+        "profile_trace",
+        "profile_fits",
+        "profile_band",
+    ],
+)
+def test_the_examples_in_the_docstrings_run(name):
+    outcome = doctest.testmod(importlib.import_module(f"qhreg.{name}"))
+    assert outcome.failed == 0
