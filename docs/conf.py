@@ -1,5 +1,6 @@
 """Configuration of the documentation: ``python -m sphinx -W -b html docs docs/_build/html``."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -38,8 +39,20 @@ nb_execution_timeout = 300
 autosummary_generate = True
 autosummary_context = {
     # our own mixins are documented, the classes of statsmodels, scikit-learn and Python are not
-    "inherited_until": "GenericLikelihoodModel, _BaseInfluenceMixin, GenericLikelihoodModelResults, MLEInfluence, "
-    "rv_continuous, BaseEstimator, tuple, Exception, Warning, object",
+    "inherited_until": ", ".join(
+        [
+            "GenericLikelihoodModel",
+            "GenericLikelihoodModelResults",
+            "_BaseInfluenceMixin",
+            "rv_continuous",
+            "RegressorMixin",
+            "BaseEstimator",
+            "tuple",
+            "Exception",
+            "Warning",
+            "object",
+        ]
+    ),
 }
 autodoc_typehints = "none"
 autodoc_member_order = "groupwise"
@@ -59,3 +72,23 @@ html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#a33a26", "color-brand-content": "#a33a26"},
     "dark_css_variables": {"color-brand-primary": "#f0876f", "color-brand-content": "#f0876f"},
 }
+
+
+def escape_trailing_underscores(app, what, name, obj, options, lines):
+    """Keep fitted attributes, whose names end in an underscore, from being read as references."""
+    lines[:] = [re.sub(r"(?<=[a-z])_(?=[,)])", r"\\_", line) for line in lines]
+
+
+def drop_patterns_without_pages(app, docname, source):
+    """Leave patterns that match no page out of the contents: Sphinx would warn of each."""
+    if docname == "index":
+        lines = source[0].splitlines()
+        patterns = {line for line in lines if re.fullmatch(r"[\w/]+\*", line)}
+        empty = {pattern for pattern in patterns if not any(HERE.glob(f"{pattern}.[mi][dp]*"))}
+        source[0] = "\n".join(line for line in lines if line not in empty) + "\n"
+
+
+def setup(app):
+    app.connect("source-read", drop_patterns_without_pages)
+    # before numpydoc, which takes the docstring apart
+    app.connect("autodoc-process-docstring", escape_trailing_underscores, priority=100)
