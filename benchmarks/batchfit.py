@@ -233,35 +233,43 @@ def fit_lines(x, y, tau=None, sigma=None, start=None):
     if start is not None:
         return _pack(_descend(x, y, *start, tau, sigma))
     rng = np.random.default_rng(n)
-    i, j = rng.integers(0, n, (2, 400))
+    i, j = rng.integers(0, n, (2, 200))
     i, j = i[i != j], j[i != j]
     a, b = _candidate_lines(x, y, i, j)
     p, q = _parts(y - a[:, None] - b[:, None] * x)
     best = None
     for t in (0.005, 0.1, 0.3, 0.5, 0.7, 0.9, 0.995) if n <= 200 else (0.05, 0.3, 0.7, 0.95):
         m = int(np.argmin((1.0 - t) * p + t * q))
-        found = _descend(x, y, int(i[m]), int(j[m]), t, None)
-        found = _descend(x, y, *found[4:], tau, sigma)
+        found = _descend(x, y, int(i[m]), int(j[m]), t, None, thorough=False)
+        found = _descend(x, y, *found[4:], tau, sigma, thorough=False)
         if best is None or found[3] < best[3]:
             best = found
-    return _pack(best)
+    return _pack(_descend(x, y, *best[4:], tau, sigma))
 
 
 def _pack(found):
     return found[0], found[1], found[2], found[3], found[4:]
 
 
-def _descend(x, y, i, j, tau, sigma):
-    others = np.arange(x.size)
+def _descend(x, y, i, j, tau, sigma, thorough=True):
+    """Exchange one of the two points of a line while that helps: near points first, then all."""
     value = np.inf
+    near = True
     while True:
-        rows = np.concatenate([np.full(x.size, i), np.full(x.size, j)])
-        columns = np.concatenate([others, others])
+        others = np.arange(x.size)
+        if near:
+            a, b = _candidate_lines(x, y, i, j)
+            others = np.argpartition(np.abs(y - a - b * x), 60)[:60]
+        rows = np.repeat([i, j], others.size)
+        columns = np.tile(others, 2)
         keep = rows != columns
         found = _best_line(x, y, rows[keep], columns[keep], tau, sigma)
-        if not found[3] < value - 1e-10:
+        if found[3] < value - 1e-10:
+            value, i, j = found[3], found[4], found[5]
+        elif near and thorough:
+            near = False
+        else:
             return found
-        value, i, j = found[3], found[4], found[5]
 
 
 def _best_line(x, y, i, j, tau, sigma):

@@ -43,7 +43,7 @@ def test_symmetry_statistics_follow_their_definitions(sigma):
     assert_allclose(test.wald.statistic, (logit / se) ** 2, rtol=1e-10)
     for one in (test.score, test.wald):
         assert_allclose(one.pvalue, stats.chi2.sf(one.statistic, 1), rtol=1e-10)
-    scaled = test.lr.statistic / lr_inflation(600, len(info), fit.tau)
+    scaled = test.lr.statistic / lr_inflation(600, len(info), fit.tau, kappa=1.0)
     assert_allclose(test.pvalue, stats.chi2.sf(scaled, 1), rtol=1e-10)
     assert (test.statistic, test.df) == (test.lr.statistic, 1)
     assert test.restricted.tau == 0.5
@@ -177,20 +177,23 @@ def test_lr_test_compares_nested_models():
 
 def test_inflation_follows_its_formula_and_falls_to_one():
     m = 100 * 0.3
-    expected = 1 + 0.4 * 4 / m + 1.0 / (1 + (m / 10.0) ** 4)
-    assert_allclose(lr_inflation(100, 4, 0.3), expected, rtol=1e-14)
-    assert_allclose(lr_inflation(100, 4, 0.7), expected, rtol=1e-12)
-    assert_allclose(lr_inflation(100, 4, 0.3, tau_estimated=False), 1 + 0.4 * 4 / m, rtol=1e-14)
-    sizes = [lr_inflation(n, 4, 0.2) for n in (20, 50, 100, 1000, 10**6)]
+    regular = 1 + 0.4 * 4 / m + 1 / (1 + 4 * 0.25) / 10
+    expected = regular + 1.0 / (1 + (m / 10.0) ** 4)
+    assert_allclose(lr_inflation(100, 4, 0.3, kappa=0.25), expected, rtol=1e-14)
+    assert_allclose(lr_inflation(100, 4, 0.7, kappa=0.25), expected, rtol=1e-12)
+    fixed = lr_inflation(100, 4, 0.3, kappa=0.25, tau_estimated=False)
+    assert_allclose(fixed, regular, rtol=1e-14)
+    assert lr_inflation(100, 4, 0.3) > lr_inflation(100, 4, 0.3, kappa=0.25)
+    sizes = [lr_inflation(n, 4, 0.2) for n in (20, 50, 100, 1000, 10**8)]
     assert np.all(np.diff(sizes) < 0)
-    assert abs(sizes[-1] - 1.0) < 1e-4
-    assert lr_inflation(50, 4, 1e-3) == pytest.approx(1 + 0.4 + 1.0, abs=1e-6)
+    assert abs(sizes[-1] - 1.0) < 2e-4
+    assert lr_inflation(50, 4, 1e-3, kappa=1e9) == pytest.approx(1 + 0.4 + 1.0, abs=1e-6)
 
 
 def test_cut_is_the_chi_square_quantile_times_the_inflation():
     for alpha, df in [(0.05, 1), (0.1, 3)]:
-        expected = stats.chi2.ppf(1 - alpha, df) * lr_inflation(100, 5, 0.3)
-        assert_allclose(lr_cut(alpha, 100, 5, 0.3, df=df), expected, rtol=1e-10)
+        expected = stats.chi2.ppf(1 - alpha, df) * lr_inflation(100, 5, 0.3, kappa=0.5)
+        assert_allclose(lr_cut(alpha, 100, 5, 0.3, kappa=0.5, df=df), expected, rtol=1e-10)
     for bad in (0.0, 1.0, 5.0):
         with pytest.raises(DomainError, match="alpha"):
             lr_cut(bad, 100, 5, 0.3)
