@@ -184,7 +184,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         subsample: float = 1.0,
         max_depth: int | None = 3,
         max_leaf_nodes: int | None = None,
-        min_samples_leaf: int = 1,
+        min_samples_leaf: int = 20,
         max_features: float = 1.0,
         max_bins: int = 255,
         l2_regularization: float = 0.0,

@@ -163,12 +163,14 @@ def _as_lightgbm(exog: Any) -> Any:
     return matrix(exog) if sparse.issparse(exog) else exog
 
 
-def _leaf_counts(model: str) -> list[int]:
-    """Return the number of leaves of each tree of a model in LightGBM's text format.
+def _leaf_outputs(model: str) -> list[FloatArray]:
+    """Return the outputs of the leaves of each tree of a model in LightGBM's text format.
 
-    The other public ways to ask, a JSON dump or a data frame of all nodes, take ten times as long.
+    The other public ways to ask for their number, a JSON dump or a data frame of all nodes, take ten
+    times as long.
     """
-    return [int(count) for count in re.findall(r"^num_leaves=(\d+)$", model, re.MULTILINE)]
+    found = re.findall(r"^leaf_value=(.*)$", model, re.MULTILINE)
+    return [np.array(values.split(), dtype=np.float64) for values in found]
 
 
 class HistogramTrees:
@@ -290,10 +292,7 @@ class HistogramTrees:
         """Return the outputs of the leaves of the last tree."""
         tree = self._booster.num_trees() - 1
         text = self._booster.model_to_string(start_iteration=tree, num_iteration=1)
-        return self._tree_outputs(tree, _leaf_counts(text)[0])
-
-    def _tree_outputs(self, tree: int, count: int) -> FloatArray:
-        return np.array([self._booster.get_leaf_output(tree, leaf) for leaf in range(count)])
+        return _leaf_outputs(text)[0]
 
     def keep(self, step: float) -> None:
         """Add the last tree times `step`."""
@@ -309,14 +308,14 @@ class HistogramTrees:
         if n_stages == 0:
             return HistogramSum(None, constant, 0, self._n_threads)
         first = self._n_earlier()
-        counts = _leaf_counts(self._booster.model_to_string(start_iteration=first))
+        outputs = _leaf_outputs(self._booster.model_to_string(start_iteration=first))
         for index, kept in enumerate(self._leaf_values, start=first):
             values = kept
             if not isinstance(values, np.ndarray):
-                values = kept * self._tree_outputs(index, counts[index - first])
+                values = kept * outputs[index - first]
             if index == 0:
                 values = values + constant
-            for leaf, value in enumerate(values):
-                self._booster.set_leaf_output(index, leaf, float(value))
+            for leaf, value in enumerate(values.tolist()):
+                self._booster.set_leaf_output(index, leaf, value)
         text = self._booster.model_to_string(num_iteration=n_stages)
         return HistogramSum(lgb.Booster(model_str=text), constant, n_stages, self._n_threads)

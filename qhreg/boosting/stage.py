@@ -48,11 +48,17 @@ STEP_TOLERANCE = 1e-6
 MANY_ROWS = 5000
 """Rows beyond which the last Newton step is taken without another pass to verify it."""
 
-SHORT_STEP = 1e-2
+SHORT_STEP = 3e-2
 """Newton error up to which that is done: what such a step leaves is of the order of its square."""
 
+FEW_PASSES = 5
+"""Passes after which Newton's method stops with many rows, the likelihood improved in each."""
+
+ROUGH_STEP = 1e-1
+"""Newton error that may then be left: 5e-3 of log-likelihood per row, for the next stage to gain."""
+
 STEP_PASSES = 12
-"""Passes over the rows after which a stage leaves Newton's method for the exact route."""
+"""Passes after which a stage with few rows leaves Newton's method for the exact route."""
 
 LEAF_TOLERANCE = 1e-6
 """Change of a leaf's location, in units of sigma, at which its refinement stops."""
@@ -175,19 +181,19 @@ def _newton_step(
     fixed_theta = None if task.sigma is None else theta
     problem = Problem(rows, rows.weight_sum, task.kappa, None, fixed_theta)
     many = rows.n_rows > MANY_ROWS
-    tol = SHORT_STEP if many else STEP_TOLERANCE
+    tol, passes = (SHORT_STEP, FEW_PASSES) if many else (STEP_TOLERANCE, STEP_PASSES)
     point = newton(
         problem,
         np.array([-step * theta, theta]),
         noise.tau if task.tau is None else task.tau,
         tau_bounds=task.free_bounds,
         tol=tol,
-        max_passes=STEP_PASSES,
+        max_passes=passes,
     )
-    if not point.error <= tol:
+    if not point.error <= (ROUGH_STEP if many else tol):
         return None
     z, tau, value = point.z, point.tau, point.objective.value
-    if many:
+    if many and point.error <= tol:
         z, tau, value = _last_step(problem, point, task)
     theta = float(z[1])
     return StageFit(-float(z[0]) / theta, Noise(1.0 / theta, float(tau)), value / problem.n, False)
