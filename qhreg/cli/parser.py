@@ -224,7 +224,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--traceback", action="store_true", help="show where in the program an error arose"
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", required=True)
     _add_demo(commands)
     _add_fit(commands)
     _add_predict(commands)

@@ -1,0 +1,395 @@
+"""The command line: what it prints and writes, and one line for everything that goes wrong."""
+
+import importlib.util
+import json
+import pickle
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from model_data import skewed_frame
+from numpy.testing import assert_allclose
+
+import qhreg.formula.api as qhf
+from qhreg.__main__ import main
+from qhreg.cli import commands, files
+from qhreg.cli.parser import EPILOG, FIT_EPILOG, PREDICT_EPILOG, make_parser
+from qhreg.distribution import quantile_huber
+from qhreg.exceptions import DataError
+from qhreg.report import html_report
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def frame():
+    return skewed_frame().reset_index(drop=True)
+
+
+@pytest.fixture
+def table(frame, tmp_path):
+    path = tmp_path / "data.csv"
+    frame.to_csv(path, index=False)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def fitted(frame):
+    return qhf.quantile_huber("y ~ x", frame).fit()
+
+
+def failure(capsys, *arguments):
+    """The one line an unsuccessful command writes."""
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("qhreg: error: ")
+    assert "Traceback" not in captured.err
+    return captured.err
+
+
+# --- fit --------------------------------------------------------------------------------------------
+
+
+def test_fit_prints_the_summary_of_the_model(capsys, table, fitted):
+    assert main(["fit", "y ~ x", "--data", table]) == 0
+    printed = capsys.readouterr().out
+    expected = str(fitted.summary())
+    clock = re.compile(r"(Date|Time):.{25}")
+    assert clock.sub("", printed).strip() == clock.sub("", expected).strip()
+
+
+def test_fit_prints_json_that_agrees_with_the_fit(capsys, table, fitted):
+    assert main(["fit", "y ~ x", "--data", table, "--json", "--certify", "--alpha", "0.1"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["params"].keys() == {"Intercept", "x", "sigma", "tau"}
+    assert_allclose(list(made["params"].values()), fitted.params, rtol=1e-9)
+    assert_allclose(made["conf_int"]["x"], fitted.conf_int(0.1).loc["x"], rtol=1e-7)
+    assert made["pvalues"]["sigma"] is None
+    assert made["converged"] is True
+    assert made["certificate"]["holds"] is True
+    assert made["global_certificate"]["holds"] is True
+    assert_allclose(made["llf"], fitted.llf, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "model", "fit"),
+    [
+        (["--kappa", "0.3"], {"kappa": 0.3}, {}),
+        (["--tau", "0.7"], {"tau": 0.7}, {}),
+        (["--sigma", "1"], {"sigma": 1.0}, {}),
+        (["--weights", "w"], {"weights": "w"}, {}),
+        (["--freq-weights", "w"], {"freq_weights": "w"}, {}),
+        (["--offset", "o"], {"offset": "o"}, {}),
+        (["--cov-type", "HC0"], {}, {"cov_type": "HC0"}),
+        (
+            ["--cov-type", "cluster", "--groups", "firm"],
+            {},
+            {"cov_type": "cluster", "cov_kwds": {"groups": "firm"}},
+        ),
+        (
+            ["--cov-type", "HAC", "--maxlags", "3"],
+            {},
+            {"cov_type": "HAC", "cov_kwds": {"maxlags": 3}},
+        ),
+    ],
+)
+def test_every_option_of_fit_reaches_the_model(capsys, table, frame, fitted, options, model, fit):
+    assert main(["fit", "y ~ x", "--data", table, "--json", *options]) == 0
+    made = json.loads(capsys.readouterr().out)
+    expected = qhf.quantile_huber("y ~ x", frame, **model).fit(**fit)
+    assert_allclose(list(made["params"].values()), expected.params, rtol=1e-8)
+    assert_allclose(list(made["bse"].values()), expected.bse, rtol=1e-6)
+    plain = [fitted.params.loc["x"], fitted.bse.loc["x"]]
+    assert not np.allclose([made["params"]["x"], made["bse"]["x"]], plain, rtol=1e-4)
+
+
+def test_kappa_can_be_estimated(capsys, tmp_path):
+    y = quantile_huber.ppf((np.arange(600) + 0.5) / 600, 0.3, 2.0)
+    pd.DataFrame({"y": y}).to_csv(tmp_path / "d.csv", index=False)
+    data = str(tmp_path / "d.csv")
+    assert main(["fit", "y ~ 1", "--data", data, "--json", "--kappa", "estimate"]) == 0
+    assert abs(json.loads(capsys.readouterr().out)["params"]["kappa"] - 2.0) < 0.2
+
+
+def test_the_bounds_of_tau_reach_the_model(table):
+    options = make_parser().parse_args(
+        ["fit", "y ~ x", "--data", table, "--tau-bounds", "0.05", "0.97"]
+    )
+    results = commands.fit_formula(files.read_table(table), options)
+    assert results.model.tau_bounds == (0.05, 0.97)
+
+
+def test_np_is_numpy_in_formulas(capsys, table, frame):
+    assert main(["fit", "np.exp(y / 9) ~ np.abs(x) + C(g)", "--data", table, "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    expected = qhf.quantile_huber("np.exp(y / 9) ~ np.abs(x) + C(g)", frame).fit()
+    assert_allclose(list(made["params"].values()), expected.params, rtol=1e-8)
+
+
+def test_a_warning_of_the_fit_is_one_line_on_the_error_stream(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=60)
+    one_sided = pd.DataFrame({"x": x, "y": x + rng.exponential(size=60)})
+    one_sided.to_csv(tmp_path / "d.csv", index=False)
+    answer = subprocess.run(
+        [sys.executable, "-m", "qhreg", "fit", "y ~ x", "--data", str(tmp_path / "d.csv")],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert answer.returncode == 0
+    assert answer.stderr.startswith("qhreg: warning: tau")
+    assert answer.stderr.count("\n") == 1
+    assert "Quantile Huber Regression Results" in answer.stdout
+
+
+# --- save and predict -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def saved(tmp_path, fitted):
+    path = tmp_path / "model.pickle"
+    fitted.save(str(path))
+    return str(path)
+
+
+def test_a_saved_model_predicts_what_the_fit_predicts(capsys, table, frame, tmp_path):
+    model = str(tmp_path / "m.pickle")
+    formula = "y ~ np.exp(x) + C(g)"
+    assert main(["fit", formula, "--data", table, "--save", model]) == 0
+    capsys.readouterr()
+    assert main(["predict", model, "--data", table]) == 0
+    made = pd.read_csv(pd.io.common.StringIO(capsys.readouterr().out))
+    expected = qhf.quantile_huber(formula, frame).fit().get_prediction(frame).summary_frame()
+    assert list(made.columns) == list(expected.columns)
+    assert_allclose(made, expected, rtol=1e-8)
+
+
+def test_several_quantiles_are_columns_and_go_to_a_file(table, frame, fitted, saved, tmp_path):
+    out = tmp_path / "p.csv"
+    levels = ["--which", "quantile", "--q", "0.05", "0.5"]
+    assert main(["predict", saved, "--data", table, *levels, "--out", str(out)]) == 0
+    made = pd.read_csv(out)
+    assert list(made.columns) == ["q_0.05", "q_0.5"]
+    expected = fitted.predict(frame, which="quantile", q=[0.05, 0.5])
+    assert_allclose(made, expected, rtol=1e-9)
+
+
+def test_a_single_probability_has_its_interval(capsys, table, frame, fitted, saved):
+    options = ["--which", "prob", "--y-values", "2", "--alpha", "0.2"]
+    assert main(["predict", saved, "--data", table, *options]) == 0
+    made = pd.read_csv(pd.io.common.StringIO(capsys.readouterr().out))
+    expected = fitted.get_prediction(frame, which="prob", y_values=2.0).summary_frame(0.2)
+    assert_allclose(made, expected, rtol=1e-8)
+
+
+# --- report -----------------------------------------------------------------------------------------
+
+
+def test_the_report_is_one_page_with_tables_certificates_and_pictures(table, tmp_path):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "r.html"
+    assert main(["fit", "y ~ x", "--data", table, "--report", str(path)]) == 0
+    page = path.read_text(encoding="utf-8")
+    assert page.count('src="data:image/png;base64,') == 2
+    for text in ("Quantile Huber Regression Results", "Biconvexity certificate", "proved"):
+        assert text in page
+    assert "Global maximum proved" in page
+    assert "profile-likelihood interval of tau" in page
+    outside = re.findall(r'(?:src|href)="(?!data:)[^"]*"', page)
+    assert outside == []
+    assert "<script" not in page
+
+
+def test_a_report_on_a_fixed_tau_gives_the_duality_gap_and_no_profile(frame):
+    pytest.importorskip("matplotlib")
+    results = qhf.quantile_huber("y ~ x", frame, tau=0.6).fit()
+    page = html_report(results, title="y < x & z")
+    assert "tau is fixed" in page
+    assert page.count("data:image/png") == 1
+    assert "<h1>y &lt; x &amp; z</h1>" in page
+
+
+# --- what goes wrong --------------------------------------------------------------------------------
+
+
+def test_a_missing_file_is_named(capsys, tmp_path):
+    path = str(tmp_path / "no.csv")
+    assert path in failure(capsys, "fit", "y ~ x", "--data", path)
+    assert "no.pickle" in failure(capsys, "predict", "no.pickle", "--data", path)
+
+
+def test_an_unknown_column_is_named_with_those_there_are(capsys, table, saved, tmp_path):
+    line = failure(capsys, "fit", "y ~ xx", "--data", table)
+    assert "'xx'" in line
+    assert "the columns are x, z, g" in line
+    assert "'yy'" in failure(capsys, "fit", "yy ~ x", "--data", table)
+    assert "'ww'" in failure(capsys, "fit", "y ~ x", "--data", table, "--weights", "ww")
+    assert "'gg'" in failure(
+        capsys, "fit", "y ~ x", "--data", table, "--cov-type", "cluster", "--groups", "gg"
+    )
+    (tmp_path / "z.csv").write_text("z\n1\n", encoding="utf-8")
+    assert "'x'" in failure(capsys, "predict", saved, "--data", str(tmp_path / "z.csv"))
+
+
+@pytest.mark.parametrize("values", ["a\n1\nb", "a\na\na"])
+def test_a_target_that_is_not_numeric_is_named(capsys, tmp_path, values):
+    path = tmp_path / "text.csv"
+    rows = [f"{y},{x}" for x, y in enumerate(values.split())]
+    path.write_text("\n".join(["y,x", *rows]), encoding="utf-8")
+    line = failure(capsys, "fit", "y ~ x", "--data", str(path))
+    assert "target 'y' is not numeric" in line
+    assert "'a'" in line
+
+
+def test_empty_files_are_reported(capsys, tmp_path):
+    path = tmp_path / "empty.csv"
+    path.write_bytes(b"")
+    assert "is empty" in failure(capsys, "fit", "y ~ x", "--data", str(path))
+    path.write_text("\n\n", encoding="utf-8")
+    assert "cannot read" in failure(capsys, "fit", "y ~ x", "--data", str(path))
+    path.write_text("x,y\n", encoding="utf-8")
+    assert "has no rows" in failure(capsys, "fit", "y ~ x", "--data", str(path))
+
+
+@pytest.mark.parametrize("formula", ["y", "~ x", "y ~", "y ~ x +* z", ""])
+def test_a_formula_that_is_none_is_reported(capsys, table, formula):
+    failure(capsys, "fit", formula, "--data", table)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--tau", "2"], "0 < tau < 1"),
+        (["--kappa", "-1"], "kappa"),
+        (["--sigma", "0"], "sigma"),
+        (["--alpha", "1"], "--alpha"),
+        (["--tau-bounds", "0.9", "0.1"], "tau_bounds"),
+        (["--groups", "firm"], "groups"),
+        (["--cov-type", "cluster"], "groups"),
+        (["--save", "no/such/folder/m.pickle"], "no/such/folder"),
+    ],
+)
+def test_values_outside_their_domain_are_reported(capsys, table, options, text):
+    assert text in failure(capsys, "fit", "y ~ x", "--data", table, *options)
+
+
+def test_a_file_of_another_kind_is_reported(capsys, table, saved, tmp_path):
+    assert "ending" in failure(capsys, "fit", "y ~ x", "--data", saved)
+    assert "not a saved model" in failure(capsys, "predict", table, "--data", table)
+    other = tmp_path / "other.pickle"
+    other.write_bytes(pickle.dumps([1]))
+    assert "holds a list" in failure(capsys, "predict", str(other), "--data", table)
+
+
+def test_predict_asks_for_levels_and_rejects_those_that_do_not_belong(capsys, table, saved):
+    assert "needs q" in failure(capsys, "predict", saved, "--data", table, "--which", "quantile")
+    assert "q" in failure(capsys, "predict", saved, "--data", table, "--q", "0.5")
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".feather"])
+def test_without_pyarrow_the_message_names_it(tmp_path, monkeypatch, ending):
+    path = tmp_path / f"data{ending}"
+    path.write_bytes(b"PAR1")
+    monkeypatch.setattr(files.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(DataError, match="pip install pyarrow"):
+        files.read_table(path)
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".feather"])
+def test_with_pyarrow_the_same_table_is_read(tmp_path, frame, ending):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / f"data{ending}"
+    (frame.to_parquet if ending == ".parquet" else frame.to_feather)(path)
+    pd.testing.assert_frame_equal(files.read_table(path), frame, check_dtype=False)
+
+
+def test_tab_separated_and_compressed_tables_are_read(tmp_path, frame):
+    frame.to_csv(tmp_path / "d.tsv", sep="\t", index=False)
+    frame.to_csv(tmp_path / "d.csv.gz", index=False)
+    for name in ("d.tsv", "d.csv.gz"):
+        pd.testing.assert_frame_equal(files.read_table(tmp_path / name), frame, check_dtype=False)
+
+
+def test_traceback_shows_where_an_error_arose(tmp_path):
+    with pytest.raises(DataError):
+        main(["--traceback", "fit", "y ~ x", "--data", str(tmp_path / "no.csv")])
+
+
+def test_an_option_that_is_no_number_is_reported_by_the_parser(capsys, table):
+    with pytest.raises(SystemExit) as stop:
+        main(["fit", "y ~ x", "--data", table, "--kappa", "wide"])
+    assert stop.value.code == 2
+    assert "'wide' is neither a number nor 'estimate'" in capsys.readouterr().err
+
+
+# --- the rest ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["demo", "fit", "predict", "paper"])
+def test_each_command_explains_itself(capsys, command):
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    assert len(text.splitlines()) > 8
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_the_commands_in_the_help_are_understood(capsys):
+    shown = re.findall(
+        r"^  qhreg (.*?)(?: {3,}.*|> .*)?$", EPILOG + FIT_EPILOG + PREDICT_EPILOG, re.M
+    )
+    assert len(shown) >= 12
+    for line in shown:
+        assert make_parser().parse_args(shlex.split(line)).command in commands.COMMANDS
+
+
+def test_the_demo_draws_the_profile_likelihood(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo"]) == 0
+    text = capsys.readouterr().out
+    assert "Global maximum proved" in text
+    assert "profile-likelihood interval of tau" in text
+    assert (tmp_path / "qhreg_demo.png").stat().st_size > 5000
+
+
+def test_the_demo_without_matplotlib_says_that_there_is_no_picture(monkeypatch):
+    monkeypatch.setattr(commands.importlib.util, "find_spec", lambda name: None)
+    assert "matplotlib is not installed" in commands.demo("x.png")
+
+
+def test_paper_passes_its_options_on_and_tells_what_agrees(monkeypatch, capsys, tmp_path):
+    from qhreg.paper import report
+
+    asked = {}
+
+    def reproduce(repetitions, **options):
+        asked.update(options, repetitions=repetitions)
+        return "numbers"
+
+    page = type("Page", (), {"comparisons": (1,), "title": "Table 1", "score": "3 of 4"})
+    monkeypatch.setattr(report, "reproduce", reproduce)
+    monkeypatch.setattr(report, "pages", lambda made: [page])
+    monkeypatch.setattr(report, "write", lambda made, folder: [folder])
+    out = str(tmp_path / "out")
+    assert main(["paper", "--quick", "--out", out, "--seed", "3", "--data", "d"]) == 0
+    assert (asked["repetitions"], asked["seed"], asked["data"]) == (report.QUICK, 3, "d")
+    assert "Table 1: 3 of 4 comparisons agree" in capsys.readouterr().out
+    assert main(["paper", "--repetitions", "7", "--out", out]) == 0
+    assert asked["repetitions"] == 7
+
+
+def test_the_console_script_is_declared():
+    text = (ROOT / "setup.cfg").read_text(encoding="utf-8")
+    assert "qhreg = qhreg.__main__:main" in text
+    assert importlib.util.find_spec("qhreg.__main__") is not None

@@ -1,0 +1,343 @@
+"""The reproduction of the paper: numbers, verdicts that can fail, pages that hold together."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from qhreg.distribution import quantile_huber
+from qhreg.exceptions import DataError
+from qhreg.loss import quantile_huber_loss
+from qhreg.paper import drawing, verdicts
+from qhreg.paper.curves import (
+    curvature_curve,
+    loss_curves,
+    one_sign_residuals,
+    tau_curve,
+    tau_curves,
+)
+from qhreg.paper.datasets import NAMES, constant_error, load, scaled
+from qhreg.paper.penalty import penalty_curve
+from qhreg.paper.printed import POSITIVE, TABLE_1, TABLE_2
+from qhreg.paper.recovery import (
+    COEFFICIENTS,
+    LEAST_SQUARES,
+    METHODS,
+    OURS,
+    PAPERS,
+    Cell,
+    RecoveryRow,
+    RecoveryTable,
+    expected_least_squares,
+    recovery_row,
+    recovery_sample,
+)
+from qhreg.paper.report import Reproduction, pages, pictures, write
+from qhreg.paper.table_pages import best_of_ours
+from qhreg.solver import solve
+
+pytest.importorskip("matplotlib")
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = ROOT.parent / "shared" / "data"
+
+
+# --- figures without regression ---------------------------------------------------------------------
+
+
+def test_figure_1_is_drawn_at_twice_the_width_in_its_code():
+    curves = loss_curves()
+    assert_allclose(curves.drawn, curves.huber, atol=1e-15)
+    assert np.abs(curves.drawn - curves.text).max() > 0.09
+    assert [each.holds for each in verdicts.figure_1_verdicts(curves)] == [False, True]
+
+
+def test_the_densities_of_figure_1_are_those_of_the_distribution():
+    curves = loss_curves(41)
+    assert_allclose(curves.huber_density, quantile_huber.pdf(curves.r, 0.3, 0.8), rtol=1e-13)
+    assert_allclose(curves.quantile_density, quantile_huber.pdf(curves.r, 0.3, 0.0), rtol=1e-13)
+
+
+@pytest.mark.parametrize("positive", [0, 10, 25, 100])
+def test_residuals_have_the_percentage_of_positive_signs_asked_for(positive):
+    assert np.mean(one_sign_residuals(positive) > 0) == positive / 100
+
+
+def test_residuals_have_the_standard_deviation_5_around_zero():
+    assert_allclose(np.sqrt(np.mean(one_sign_residuals(60, n=400_000) ** 2)), 5.0, rtol=0.01)
+
+
+@pytest.mark.parametrize("positive", [10, 75])
+def test_the_marked_tau_minimises_the_normalised_loss(positive):
+    curve = tau_curve(positive)
+    assert abs(curve.best - curve.taus[np.argmin(curve.normalised)]) <= 0.0026
+    r = one_sign_residuals(positive)
+    middle = curve.taus.size // 2
+    assert_allclose(curve.loss[middle], quantile_huber_loss(r, curve.taus[middle], 1.0).mean())
+
+
+def test_what_the_paper_says_about_the_loss_over_tau_holds():
+    assert all(each.holds for each in verdicts.tau_curve_verdicts(tau_curves()))
+
+
+def test_the_verdict_on_the_minimiser_fails_when_it_does_not_rise():
+    turned = tau_curves()[::-1]
+    assert not verdicts.tau_curve_verdicts(turned)[-1].holds
+
+
+def test_the_curvature_falls_from_8_to_6_and_changes_sign_at_the_critical_width():
+    curve = curvature_curve(6.0, 13)
+    assert_allclose(curve.margins[[0, 2]], [8.0, 6.0760], atol=5e-5)
+    assert_array_equal(curve.margins > 0, curve.kappas < 4.630913775254134)
+    assert all(each.holds for each in verdicts.curvature_verdicts(curve))
+
+
+# --- Table 1 ----------------------------------------------------------------------------------------
+
+
+def test_a_draw_has_the_design_of_table_1():
+    x, y = recovery_sample(80, 3)
+    noise = y - x @ COEFFICIENTS
+    assert x.shape == (100, 2)
+    assert (noise > 0).sum() == 80
+    assert_array_equal(x, recovery_sample(80, 3)[0])
+    for other in (recovery_sample(80, 4), recovery_sample(60, 3), recovery_sample(80, 3, seed=1)):
+        assert not np.allclose(x, other[0])
+
+
+@pytest.mark.parametrize("positive", [100, 60])
+def test_the_expected_error_of_least_squares_does_not_depend_on_the_signs(positive):
+    row = recovery_row(positive, 3000, methods=())
+    cell = row.cells[LEAST_SQUARES]
+    assert abs(cell.mse - expected_least_squares()) < 4 * cell.mse_se
+    assert cell.mse_se < 0.006
+
+
+def test_the_expected_error_of_least_squares_is_within_15_percent_of_every_row_of_the_paper():
+    for entry in TABLE_1:
+        assert abs(expected_least_squares() / entry.least_squares - 1) < 0.15
+
+
+@pytest.fixture(scope="module")
+def small_rows():
+    return tuple(recovery_row(positive, 2) for positive in POSITIVE)
+
+
+@pytest.fixture(scope="module")
+def small_table(small_rows):
+    return RecoveryTable(small_rows, 2, 0)
+
+
+def test_every_method_is_given_the_same_draws_and_its_own_settings(small_rows):
+    row = small_rows[1]
+    assert list(row.cells) == [LEAST_SQUARES, *(method.name for method in METHODS)]
+    for method in (PAPERS[0], OURS[0]):
+        fit = solve(*recovery_sample(80, 1), kappa=method.kappa, sigma=method.sigma)
+        cell = row.cells[method.name]
+        assert_allclose(cell.errors[1], np.mean((fit.beta - COEFFICIENTS) ** 2), rtol=1e-9)
+        assert_allclose(cell.taus[1], fit.tau, rtol=1e-9)
+
+
+def test_fits_that_end_on_the_bound_of_tau_are_counted(small_rows):
+    first = small_rows[0].cells
+    assert first[OURS[0].name].warned == {"BoundaryWarning (tau)": 2}
+    assert_allclose(first[OURS[0].name].taus, 0.999)
+    assert first[PAPERS[0].name].warned == {}
+    counted = RecoveryTable(small_rows, 2, 0).warned
+    assert counted[OURS[0].name] == {"BoundaryWarning (tau)": 4}  # all positive, all negative
+
+
+def test_standard_errors_are_those_of_a_mean():
+    cell = Cell(np.array([1.0, 2.0, 3.0, 4.0]), np.full(4, 0.5), {})
+    assert cell.mse == 2.5
+    assert_allclose(cell.mse_se, np.sqrt(5.0 / 3.0) / 2.0)
+
+
+@pytest.mark.slow
+def test_the_papers_model_gives_the_papers_tau_and_ours_an_error_at_or_below_the_papers():
+    """25 repetitions: tau within 0.015 and three standard errors, errors within three."""
+    for entry in TABLE_1:
+        row = recovery_row(entry.positive, 25, methods=(PAPERS[0], OURS[1]))
+        papers, ours = row.cells[PAPERS[0].name], row.cells[OURS[1].name]
+        assert abs(papers.tau - entry.tau) < 0.015 + 3 * papers.tau_se
+        assert papers.tau_se < 0.012
+        assert ours.mse < entry.proposed + 3 * ours.mse_se
+        if entry.positive in (0, 100):
+            assert ours.mse < 0.5 * papers.mse
+
+
+# --- verdicts ---------------------------------------------------------------------------------------
+
+
+def made_table(factor=1.0, tau_shift=0.0, repetitions=100):
+    """A table whose averages are the paper's times a factor, with a spread of a tenth."""
+    rows = []
+    wave = 1.0 + np.tile([-1.0, 1.0], repetitions // 2)
+    for entry in TABLE_1:
+        errors = entry.proposed * factor * wave
+        taus = entry.tau + tau_shift + 0.01 * (wave - 1.0)
+        cells = {m.name: Cell(errors, taus, {}) for m in METHODS}
+        squares = Cell(entry.least_squares * wave, np.full(repetitions, np.nan), {})
+        rows.append(RecoveryRow(entry.positive, {LEAST_SQUARES: squares, **cells}))
+    return RecoveryTable(tuple(rows), repetitions, 0)
+
+
+@pytest.mark.parametrize(
+    ("judge", "good", "bad"),
+    [
+        (verdicts.tau_verdicts, made_table(tau_shift=0.014), made_table(tau_shift=0.016)),
+        (verdicts.mse_verdicts, made_table(1.25), made_table(1.6)),
+        (verdicts.mse_verdicts, made_table(0.2), made_table(1.6)),
+        (verdicts.paper_mse_verdicts, made_table(1.2), made_table(1.6)),
+        (verdicts.paper_mse_verdicts, made_table(0.9), made_table(0.7)),
+    ],
+)
+def test_a_verdict_on_table_1_is_decided_by_the_numbers(judge, good, bad):
+    assert all(each.holds for each in judge(good))
+    assert not any(each.holds for each in judge(bad))
+
+
+def test_pooling_mirrored_rows_sharpens_the_comparison_of_errors():
+    table = made_table(1.32)
+    assert all(each.holds for each in verdicts.paper_mse_verdicts(table))
+    assert not any(each.holds for each in verdicts.pooled_verdicts(table, PAPERS[1].name))
+    below = made_table(0.5)
+    assert all(each.holds for each in verdicts.pooled_verdicts(below, OURS[1].name))
+    assert not any(each.holds for each in verdicts.pooled_verdicts(below, PAPERS[1].name))
+
+
+def test_the_best_of_ours_has_the_least_error_over_all_rows():
+    table = made_table()
+    rows = []
+    for row in table.rows:
+        cell = row.cells[OURS[2].name]
+        better = {OURS[2].name: replace(cell, errors=0.9 * cell.errors)}
+        rows.append(replace(row, cells={**row.cells, **better}))
+    assert best_of_ours(replace(table, rows=tuple(rows))) == OURS[2].name
+
+
+# --- penalty at fixed tau ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("positive", [80, 0])
+def test_the_penalty_of_one_draw_is_least_at_the_tau_of_its_joint_fit(positive):
+    joint = solve(*recovery_sample(positive, 0), kappa=1.0, sigma=1.0)
+    curve = penalty_curve(positive, 1)
+    assert abs(curve.minimum - joint.tau) < 0.006
+    assert_allclose(curve.penalty.min(), joint.value / 100, atol=2e-3)
+
+
+# --- Table 2 ----------------------------------------------------------------------------------------
+
+
+def test_the_tables_of_the_paper_are_complete():
+    assert len(TABLE_2) == 28
+    assert {entry.dataset for entry in TABLE_2} == set(NAMES)
+    assert [entry.mse for entry in TABLE_2 if entry.noise == 0] == [0.364, 0.74, 0.19, 0.48]
+
+
+def test_scaling_maps_every_column_to_the_range_from_minus_one_to_one():
+    made = scaled(np.array([[1.0, 5.0], [3.0, 6.0], [2.0, 9.0]]))
+    assert_allclose(made, [[-1, -1], [1, -0.5], [0, 1]])
+
+
+def test_a_data_set_is_read_from_a_folder_without_the_inputs_the_paper_left_out(tmp_path):
+    frame = pd.DataFrame(
+        {"cement": [1.0, 2, 4], "slump": [0.0, 1, 2], "flow": [3.0, 3, 9], "strength": [5.0, 6, 9]}
+    )
+    frame.to_csv(tmp_path / "concrete_slump.csv", index=False)
+    data = load("concrete_slump", tmp_path)
+    assert data.exog.tolist() == [[1.0], [2.0], [4.0]]
+    assert data.endog.tolist() == [5.0, 6.0, 9.0]
+    error = constant_error(data)
+    assert_allclose(error.constant, np.var([-1.0, -0.5, 1.0]))
+    assert_allclose(error.others["slump"], np.var([-1.0, 0.0, 1.0]))
+
+
+def test_a_folder_without_the_file_and_an_unknown_name_are_reported(tmp_path):
+    with pytest.raises(DataError, match="no file"):
+        load("boston", tmp_path)
+    with pytest.raises(DataError, match="must be one of"):
+        load("iris", tmp_path)
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the data sets are not beside the repository")
+def test_without_noise_table_2_prints_errors_above_those_of_a_constant():
+    errors = [constant_error(load(name, SHARED)) for name in NAMES]
+    assert not any(each.holds for each in verdicts.constant_verdicts(errors))
+    assert_allclose([e.constant for e in errors], [0.0136, 0.1668, 0.1424, 0.1731], atol=5e-5)
+    shapes = [load(name, SHARED).exog.shape for name in NAMES]
+    assert shapes == [(517, 10), (506, 12), (103, 7), (1030, 8)]
+
+
+# --- pages and pictures -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def small_run(small_table):
+    penalties = tuple(penalty_curve(positive, 1) for positive in POSITIVE)
+    curves = tau_curves()
+    return Reproduction(
+        loss_curves(), curves[0], curves, curvature_curve(6.0, 7), small_table, penalties, None
+    )
+
+
+def links(text):
+    return re.findall(r"\]\(([^)#:]+)\)", text)
+
+
+def test_every_page_links_only_to_what_was_written(small_run, tmp_path):
+    written = write(small_run, tmp_path / "out")
+    assert all(path.stat().st_size > 0 for path in written)
+    names = {path.name for path in written}
+    for path in written:
+        if path.suffix == ".md":
+            assert set(links(path.read_text(encoding="utf-8"))) <= names
+    index = (tmp_path / "out" / "index.md").read_text(encoding="utf-8")
+    listed = set(index.split("```{toctree}")[1].split("```")[0].split()) - {":hidden:"}
+    assert {f"{name}.md" for name in listed} | {"index.md"} == {n for n in names if "md" in n}
+
+
+def test_a_quick_run_says_that_it_is_one_and_that_data_were_not_found(small_run):
+    text = {page.name: page.text for page in pages(small_run)}
+    assert "this is a quick run" in text["index"]
+    assert "data sets were not found" in text["what_is_true"]
+
+
+def test_the_page_on_table_1_shows_every_number_with_its_error(small_run, small_table):
+    (page,) = (page for page in pages(small_run) if page.name == "table_1")
+    for row in small_table.rows:
+        for cell in row.cells.values():
+            assert f"{cell.mse:.3f} ± {cell.mse_se:.3f}" in page.text
+    assert "BoundaryWarning (tau), 2 in 2 fits" in page.text
+
+
+def test_the_pictures_show_the_numbers(small_run):
+    made = pictures(small_run)
+    assert len(made) == 6
+    (ax,) = made["penalty.png"].axes
+    drawn = [line.get_ydata() for line in ax.get_lines()]
+    for curve in small_run.penalty:
+        assert any(np.array_equal(curve.penalty, each) for each in drawn)
+    (ax,) = drawing.draw_curvature(small_run.curvature).axes
+    assert any(
+        np.array_equal(small_run.curvature.margins, line.get_ydata()) for line in ax.get_lines()
+    )
+    (ax,) = drawing.draw_tau_curves(small_run.taus).axes
+    drawn = [line.get_ydata() for line in ax.get_lines()]
+    for curve in small_run.taus:
+        assert any(np.array_equal(curve.normalised, each) for each in drawn)
+
+
+def test_the_pages_in_the_documentation_are_complete():
+    folder = ROOT / "docs" / "paper"
+    found = sorted(folder.glob("*.md"))
+    assert len(found) >= 7
+    for path in found:
+        for link in links(path.read_text(encoding="utf-8")):
+            assert (folder / link).is_file(), f"{path.name} links to {link}"
+    assert "100 repetitions, seed 0" in (folder / "index.md").read_text(encoding="utf-8")
