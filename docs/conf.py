@@ -37,23 +37,6 @@ nb_execution_timeout = 300
 
 # --- API ---
 autosummary_generate = True
-autosummary_context = {
-    # our own mixins are documented, the classes of statsmodels, scikit-learn and Python are not
-    "inherited_until": ", ".join(
-        [
-            "GenericLikelihoodModel",
-            "GenericLikelihoodModelResults",
-            "_BaseInfluenceMixin",
-            "rv_continuous",
-            "RegressorMixin",
-            "BaseEstimator",
-            "tuple",
-            "Exception",
-            "Warning",
-            "object",
-        ]
-    ),
-}
 autodoc_typehints = "none"
 autodoc_member_order = "groupwise"
 numpydoc_show_class_members = False
@@ -79,6 +62,14 @@ def escape_trailing_underscores(app, what, name, obj, options, lines):
     lines[:] = [re.sub(r"(?<=[a-z])_(?=[,)])", r"\\_", line) for line in lines]
 
 
+def skip_members_of_others(app, what, name, obj, skip, options):
+    """Document what our own modules define, not what statsmodels and scikit-learn hand down."""
+    made = getattr(obj, "fget", None) or getattr(obj, "func", None) or obj
+    owner = getattr(made, "__objclass__", made)
+    module = getattr(owner, "__module__", None)
+    return True if module and module.partition(".")[0] != "qhreg" else None
+
+
 def drop_patterns_without_pages(app, docname, source):
     """Leave patterns that match no page out of the contents: Sphinx would warn of each."""
     if docname == "index":
@@ -89,6 +80,7 @@ def drop_patterns_without_pages(app, docname, source):
 
 
 def setup(app):
+    app.connect("autodoc-skip-member", skip_members_of_others)
     app.connect("source-read", drop_patterns_without_pages)
     # before numpydoc, which takes the docstring apart
     app.connect("autodoc-process-docstring", escape_trailing_underscores, priority=100)
