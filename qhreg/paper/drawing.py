@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from qhreg.paper.boosted import TauPath
 from qhreg.paper.curves import CurvatureCurve, LossCurves, TauCurve
+from qhreg.paper.datasets import TITLES
 from qhreg.paper.penalty import PenaltyCurve
 from qhreg.paper.printed import PENALTY_MINIMA, TABLE_1
 from qhreg.paper.recovery import LEAST_SQUARES, METHODS, PAPERS, RecoveryTable
@@ -24,6 +26,7 @@ __all__ = [
     "draw_penalty",
     "draw_recovery",
     "draw_tau_curves",
+    "draw_tau_paths",
 ]
 
 BLUE, RED, GREEN, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9"
@@ -251,4 +254,31 @@ def draw_penalty(curves: Sequence[PenaltyCurve], table: RecoveryTable) -> Figure
         fontsize="medium",
     )
     ax.legend(title="positive noise", fontsize="small", loc="upper center", ncols=2)
+    return figure
+
+
+def draw_tau_paths(paths: Sequence[TauPath]) -> Figure:
+    """Draw tau after each stage of boosting, one panel for each data set.
+
+    Parameters
+    ----------
+    paths : sequence of TauPath
+        The paths.
+    """
+    names = list(dict.fromkeys(path.dataset for path in paths))
+    figure = _figure(7.2, 2.6 * len(names))
+    panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
+    styles = {100: (RED, "-", "positive noise"), 0: (BLUE, "--", "negative noise")}
+    for ax, name in zip(panels, names, strict=True):
+        for path in (path for path in paths if path.dataset == name):
+            colour, style, label = styles.get(path.positive or 0, styles[0])
+            if path.positive is None:
+                colour, style, label = DARK, ":", "no noise"
+            stages = np.arange(1, path.taus.size + 1)
+            ax.plot(stages, path.taus, color=colour, ls=style, label=label)
+        ax.axhline(0.5, color=GREY, lw=0.8)
+        ax.set(ylabel=r"$\tau$", ylim=(0.2, 0.8))
+        ax.set_title(TITLES[name], fontsize="medium")
+    panels[0].legend(fontsize="small", ncols=3)
+    panels[-1].set_xlabel("stage")
     return figure

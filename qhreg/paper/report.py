@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from qhreg.exceptions import DataError
 from qhreg.paper import drawing
+from qhreg.paper.boosted import BoostingRow, TauPath, all_boosting
+from qhreg.paper.boosted_page import table_2_page
 from qhreg.paper.curves import (
     CurvatureCurve,
     LossCurves,
@@ -18,7 +20,7 @@ from qhreg.paper.curves import (
     tau_curve,
     tau_curves,
 )
-from qhreg.paper.datasets import NAMES, ConstantError, constant_error, load
+from qhreg.paper.datasets import NAMES, ConstantError, PaperData, constant_error, load
 from qhreg.paper.pages import (
     Page,
     curvature_page,
@@ -60,6 +62,10 @@ class Reproduction:
         Penalty at fixed tau.
     constants : tuple of ConstantError or None
         Errors of a constant on the data of Table 2; None where the data were not found.
+    table_2 : tuple of BoostingRow or None
+        Table 2; None without data, or without scikit-learn and LightGBM.
+    paths : tuple of TauPath or None
+        Paths of tau, likewise.
     """
 
     losses: LossCurves
@@ -69,6 +75,8 @@ class Reproduction:
     table_1: RecoveryTable
     penalty: tuple[PenaltyCurve, ...]
     constants: tuple[ConstantError, ...] | None
+    table_2: tuple[BoostingRow, ...] | None = None
+    paths: tuple[TauPath, ...] | None = None
 
 
 def reproduce(
@@ -83,14 +91,16 @@ def reproduce(
     Parameters
     ----------
     repetitions, seed : int
-        Number of draws of Table 1, seed.
+        Number of draws of Table 1, seed. Table 2 is made with a tenth of it, as in the paper.
     data : path, optional
         Folder with the CSV files of Table 2; by default the packages of the extra ``paper``.
     progress : callable, optional
         Told what is being computed.
     """
     tell = progress or (lambda text: None)
+    sets = _data_sets(data, tell)
     tell("figures without regression")
+    table_2, paths = _boosting(sets, max(1, repetitions // 10), seed, tell)
     return Reproduction(
         loss_curves(),
         tau_curve(10),
@@ -98,22 +108,40 @@ def reproduce(
         curvature_curve(),
         recovery_table(repetitions, seed=seed, progress=tell),
         penalty_curves(repetitions, seed=seed, progress=tell),
-        _constants(data),
+        None if sets is None else tuple(constant_error(each) for each in sets),
+        table_2,
+        paths,
     )
 
 
-def _constants(data: str | Path | None) -> tuple[ConstantError, ...] | None:
+def _data_sets(
+    folder: str | Path | None, tell: Callable[[str], object]
+) -> tuple[PaperData, ...] | None:
+    """Return the data of Table 2, or None when nobody named a folder and no package has them."""
     try:
-        return tuple(constant_error(load(name, data)) for name in NAMES)
-    except DataError:
-        if data is not None:
+        return tuple(load(name, folder) for name in NAMES)
+    except DataError as error:
+        if folder is not None:
             raise
+        tell(f"without Table 2: {error}")
         return None
+
+
+def _boosting(
+    sets: Sequence[PaperData] | None, repetitions: int, seed: int, tell: Callable[[str], object]
+) -> tuple[tuple[BoostingRow, ...], tuple[TauPath, ...]] | tuple[None, None]:
+    if sets is None:
+        return None, None
+    try:
+        return all_boosting(sets, repetitions, seed=seed, progress=tell)
+    except ImportError as error:
+        tell(f"without Table 2: {error}")
+        return None, None
 
 
 def pictures(made: Reproduction) -> dict[str, Figure]:
     """Return the figures by file name."""
-    return {
+    figures = {
         "figure_1.png": drawing.draw_loss_curves(made.losses),
         "tau_parts.png": drawing.draw_parts(made.parts),
         "tau_curves.png": drawing.draw_tau_curves(made.taus),
@@ -121,6 +149,9 @@ def pictures(made: Reproduction) -> dict[str, Figure]:
         "table_1.png": drawing.draw_recovery(made.table_1),
         "penalty.png": drawing.draw_penalty(made.penalty, made.table_1),
     }
+    if made.paths is not None:
+        figures["tau_paths.png"] = drawing.draw_tau_paths(made.paths)
+    return figures
 
 
 def pages(made: Reproduction, slips_link: str = "`docs/paper_slips.md`") -> tuple[Page, ...]:
@@ -134,14 +165,16 @@ def pages(made: Reproduction, slips_link: str = "`docs/paper_slips.md`") -> tupl
         How the page on the slips is named, as Markdown.
     """
     table = made.table_1
-    own: Sequence[Page] = (
+    own = [
         figure_1_page(made.losses),
         tau_page(made.parts, made.taus),
         curvature_page(made.curvature),
         table_1_page(table),
         penalty_page(made.penalty, table),
         what_is_true_page(table, made.constants, slips_link),
-    )
+    ]
+    if made.table_2 is not None and made.paths is not None:
+        own.insert(-1, table_2_page(made.table_2, made.paths))
     settings = f"This run: {table.repetitions} repetitions, seed {table.seed}."
     if table.repetitions < REPETITIONS:
         settings += f" The paper made {REPETITIONS}; this is a quick run, and its errors are wide."
