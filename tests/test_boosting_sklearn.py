@@ -14,8 +14,9 @@ from qhreg.boosting import QuantileHuberBoostingRegressor
 
 @parametrize_with_checks(
     [
-        QuantileHuberBoostingRegressor(n_estimators=10),
-        QuantileHuberBoostingRegressor(n_estimators=10, sigma=None),
+        QuantileHuberBoostingRegressor(n_estimators=30, sigma=1.0),
+        QuantileHuberBoostingRegressor(n_estimators=10, min_samples_leaf=1, sigma=1.0),
+        QuantileHuberBoostingRegressor(n_estimators=30, sigma=None),
         QuantileHuberBoostingRegressor(DecisionTreeRegressor(max_depth=3), n_estimators=10),
         QuantileHuberBoostingRegressor(Ridge(solver="cholesky"), n_estimators=10),
     ]

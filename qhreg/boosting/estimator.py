@@ -56,7 +56,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         A number fixes the asymmetry, None infers it. The slope is tau on negative and 1 - tau on
         positive residuals.
     sigma : float or None
-        A number fixes the scale, in the units of y; None infers it.
+        A number fixes the scale, in the units of y (1.0 is the paper's model); None infers it.
     tau_bounds : (float, float)
         Range of an inferred tau.
     n_estimators : int
@@ -127,9 +127,9 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
 
     Notes
     -----
-    A fixed sigma keeps the quadratic zone of the loss as wide as it was: once residuals fall below
-    `kappa` the stages are least-squares ones. An inferred sigma follows the residuals down, so that
-    large and small noise are treated alike.
+    With sigma inferred the fit does not depend on the units of y. With sigma fixed it does, and the
+    quadratic zone of the loss keeps its width `kappa * sigma` in the units of y: stages whose
+    residuals all lie in it are least-squares ones.
 
     With more than 5000 rows the last Newton step of each stage is taken without a pass to verify it.
 
@@ -140,9 +140,11 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (400, 2))
     >>> y = np.sign(X[:, 0]) + rng.exponential(size=400)
-    >>> model = QuantileHuberBoostingRegressor(random_state=0).fit(X, y)
-    >>> bool(model.tau_ > 0.6)
+    >>> model = QuantileHuberBoostingRegressor(n_estimators=50, random_state=0).fit(X, y)
+    >>> bool(model.tau_ > 0.7)
     True
+    >>> model.predict_interval(X[:2], coverage=[0.8, 0.95]).shape
+    (2, 2, 2)
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -177,7 +179,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         *,
         kappa: float = 0.05,
         tau: float | None = None,
-        sigma: float | None = 1.0,
+        sigma: float | None = None,
         tau_bounds: tuple[float, float] = (1e-3, 1.0 - 1e-3),
         n_estimators: int = 200,
         learning_rate: float = 0.1,

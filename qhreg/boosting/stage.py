@@ -60,6 +60,9 @@ ROUGH_STEP = 1e-1
 STEP_PASSES = 12
 """Passes after which a stage with few rows leaves Newton's method for the exact route."""
 
+FLAT_SLOPE = 1e-9
+"""Derivative of the loss in the step, relative to its terms, that counts as none."""
+
 LEAF_TOLERANCE = 1e-6
 """Change of a leaf's location, in units of sigma, at which its refinement stops."""
 
@@ -225,8 +228,34 @@ def _exact_step(
     raw = setup.basis.matrix @ local.fit.z
     sigma = setup.scale / float(raw[-1])
     value = profile_value(local.fit, setup.problem) + value_shift(setup)
-    step = -float(raw[0]) * sigma
-    return StageFit(step, Noise(sigma, local.fit.tau), value / setup.problem.n, True)
+    noise = Noise(sigma, local.fit.tau)
+    step = _central_step(design, weights, noise, task.kappa, -float(raw[0]) * sigma)
+    return StageFit(step, noise, value / setup.problem.n, True)
+
+
+def _central_step(
+    design: FloatArray, weights: FloatArray | None, noise: Noise, kappa: float, step: float
+) -> float:
+    """Return the middle of the interval of best steps that a best step lies in.
+
+    The loss is linear in the step where no row is in the zone; an optimum there is an interval, of
+    which different routes to the same fit would find different points.
+    """
+    g, r = design[design[:, 0] != 0.0].T
+    w = None if weights is None else weights[design[:, 0] != 0.0]
+    edges = noise.sigma * kappa * np.array([-noise.tau, 1.0 - noise.tau])
+    kinks = np.unique(np.subtract.outer(r, edges) / g[:, None])
+    scale = float(np.abs(g if w is None else w * g).sum())
+    place = int(np.searchsorted(kinks, step))
+    for right in (place, place + 1, place - 1):
+        if 0 < right < kinks.size:
+            middle = 0.5 * float(kinks[right - 1] + kinks[right])
+            psi = pseudo_responses(r - middle * g, noise, kappa)
+            slope = float(psi @ (g if w is None else w * g))
+            in_zone = np.any(np.abs(psi - 0.5 + noise.tau) < 0.5 - 1e-12)
+            if abs(slope) <= FLAT_SLOPE * scale and not in_zone:
+                return middle
+    return step
 
 
 def fit_location(
