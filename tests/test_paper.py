@@ -12,7 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError
 from qhreg.loss import quantile_huber_loss
-from qhreg.paper import drawing, verdicts
+from qhreg.paper import drawing, report, verdicts
+from qhreg.paper.boosted import VARIANTS, BoostingRow, TauPath, boosting_rows, noisy_split
+from qhreg.paper.boosted_page import error_verdicts, path_verdicts, pattern_verdicts
 from qhreg.paper.curves import (
     curvature_curve,
     loss_curves,
@@ -20,7 +22,7 @@ from qhreg.paper.curves import (
     tau_curve,
     tau_curves,
 )
-from qhreg.paper.datasets import NAMES, constant_error, load, scaled
+from qhreg.paper.datasets import NAMES, PaperData, constant_error, load, scaled
 from qhreg.paper.penalty import penalty_curve
 from qhreg.paper.printed import POSITIVE, TABLE_1, TABLE_2
 from qhreg.paper.recovery import (
@@ -272,6 +274,99 @@ def test_without_noise_table_2_prints_errors_above_those_of_a_constant():
     assert_allclose([e.constant for e in errors], [0.0136, 0.1668, 0.1424, 0.1731], atol=5e-5)
     shapes = [load(name, SHARED).exog.shape for name in NAMES]
     assert shapes == [(517, 10), (506, 12), (103, 7), (1030, 8)]
+
+
+# --- boosting ---------------------------------------------------------------------------------------
+
+
+def toy_data(n=80, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(size=(n, 2))
+    return PaperData("concrete_strength", x, x[:, 0] + 0.1 * rng.normal(size=n))
+
+
+@pytest.mark.parametrize(("positive", "expected"), [(75, 0.75), (100, 1.0), (0, 0.0)])
+def test_training_targets_get_noise_of_the_given_signs_and_validation_targets_none(
+    positive, expected
+):
+    data = toy_data(400)
+    clean = noisy_split(data, 0.0, None, [5])
+    noisy = noisy_split(data, 2.0, positive, [5])
+    assert [each.shape[0] for each in clean] == [300, 300, 100, 100]
+    assert_array_equal(clean[0], noisy[0])
+    assert_array_equal(clean[3], noisy[3])
+    added = noisy[1] - clean[1]
+    assert np.mean(added > 0) == expected
+    assert 1.6 < np.sqrt(np.mean(added**2)) < 2.4
+
+
+def test_each_row_of_table_2_has_the_errors_of_every_variant_on_the_same_splits():
+    pytest.importorskip("lightgbm")
+    variants = {"sigma = 1": {"sigma": 1.0}, "again": {"sigma": 1.0}, "other": {"sigma": None}}
+    rows = boosting_rows(toy_data(), 1, variants=variants)
+    printed = [entry for entry in TABLE_2 if entry.dataset == "concrete_strength"]
+    assert [(row.noise, row.positive, row.printed) for row in rows] == [
+        (entry.noise, entry.positive, entry.mse) for entry in printed
+    ]
+    for row in rows:
+        assert_array_equal(row.errors["sigma = 1"], row.errors["again"])
+        assert not np.array_equal(row.errors["sigma = 1"], row.errors["other"])
+    assert rows[0].errors["sigma = 1"][0] < rows[0].constant
+
+
+def made_rows(factor):
+    """Table 2 with the paper's errors times a factor, that of the first pattern once more."""
+    rows = []
+    for entry in TABLE_2:
+        tilt = factor if entry.positive == 75 else 1.0
+        errors = {name: np.array([entry.mse * factor * tilt] * 2) for name in VARIANTS}
+        rows.append(BoostingRow(entry.dataset, entry.noise, entry.positive, entry.mse, 0.1, errors))
+    return rows
+
+
+def made_paths(last):
+    return [
+        TauPath("concrete_slump", 100, np.array([0.6, 0.7, 0.65, 0.6, 0.6, last])),
+        TauPath("concrete_slump", 0, 1.0 - np.array([0.6, 0.7, 0.65, 0.6, 0.6, last])),
+        TauPath("concrete_slump", None, np.full(6, 0.5)),
+    ]
+
+
+def test_the_verdicts_on_table_2_are_decided_by_the_numbers():
+    assert all(each.holds for each in error_verdicts(made_rows(0.9), "sigma = 1"))
+    assert not any(each.holds for each in error_verdicts(made_rows(1.1), "sigma = 1"))
+    assert all(each.holds for each in pattern_verdicts(made_rows(1.0)))
+    assert not any(each.holds for each in pattern_verdicts(made_rows(2.0)))
+    assert [each.holds for each in path_verdicts(made_paths(0.55))] == [True, True]
+    assert [each.holds for each in path_verdicts(made_paths(0.75))] == [False, False]
+
+
+def test_the_page_on_table_2_shows_every_row_and_its_picture_every_path(small_run):
+    rows, paths = tuple(made_rows(0.9)), tuple(made_paths(0.55))
+    whole = replace(small_run, table_2=rows, paths=paths)
+    (page,) = (page for page in pages(whole) if page.name == "table_2")
+    assert page.text.count("| Housing |") == 7
+    assert "| Housing | 2 | 50/50 | 1.44 | 1.296 |" in page.text
+    (ax,) = pictures(whole)["tau_paths.png"].axes
+    drawn = [line.get_ydata() for line in ax.get_lines()]
+    for path in paths:
+        assert any(np.array_equal(path.taus, each) for each in drawn)
+
+
+def test_without_data_or_learners_the_rest_is_made(monkeypatch):
+    def nothing(name, folder):
+        raise DataError("no data")
+
+    told = []
+    monkeypatch.setattr(report, "load", nothing)
+    monkeypatch.setattr(report, "recovery_table", lambda *args, **options: None)
+    monkeypatch.setattr(report, "penalty_curves", lambda *args, **options: ())
+    made = report.reproduce(2, progress=told.append)
+    assert made.constants is None
+    assert made.table_2 is None
+    assert any("no data" in text for text in told)
+    with pytest.raises(DataError):
+        report.reproduce(2, data="somewhere")
 
 
 # --- pages and pictures -----------------------------------------------------------------------------
