@@ -8,10 +8,12 @@ least-squares residual. Values of u = W z, and with them the likelihood, do not 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 __all__ = ["Basis", "basis_of", "minimum_norm", "recentred", "rescaled", "triangular_factor"]
 
@@ -19,6 +21,9 @@ FloatArray = npt.NDArray[np.float64]
 
 RANK_TOLERANCE = 1e-11
 """A column is dependent when orthogonalising it leaves less than this share of its length."""
+
+TINY_SQUARE = 1e-200
+"""Squared length of a column below which, or above whose inverse, columns are rescaled first."""
 
 CHOLESKY_SAFE = 1e-3
 """Above this share the squared condition number is harmless and the Gram matrix may be used."""
@@ -52,21 +57,25 @@ class Basis:
     weakest: float
 
 
+def _cholesky_factor(exog: FloatArray) -> tuple[FloatArray, float] | None:
+    """Return the triangular factor of the Gram matrix, or None when that would lose digits."""
+    n, p = exog.shape
+    if n < p or p == 0:
+        return None
+    gram = exog.T @ exog
+    square = gram.diagonal()
+    if not (square.min() > TINY_SQUARE and square.max() < 1.0 / TINY_SQUARE):
+        return None
+    factor, info = dpotrf(gram, clean=1)
+    if info != 0:
+        return None
+    weakest = math.sqrt(float((factor.diagonal() ** 2 / square).min()))
+    return (factor, weakest) if weakest > CHOLESKY_SAFE else None
+
+
 def _independent_columns(scaled: FloatArray) -> tuple[npt.NDArray[np.intp], FloatArray, float]:
     """Return the kept columns, their triangular factor R, and the weakest diagonal share."""
     n, p = scaled.shape
-    if n >= p:
-        gram = scaled.T @ scaled
-        length = np.sqrt(gram.diagonal())
-        if p and length.min() > 0.0:
-            try:
-                factor = np.asarray(np.linalg.cholesky(gram).T, dtype=np.float64)
-            except np.linalg.LinAlgError:
-                pass
-            else:
-                weakest = float((factor.diagonal() / length).min())
-                if weakest > CHOLESKY_SAFE:
-                    return np.arange(p), factor, weakest
     kept: list[int] = []
     remainder = scaled.copy(order="F")
     length = np.sqrt(np.einsum("ij,ij->j", scaled, scaled))
@@ -103,23 +112,30 @@ def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
         Response.
     """
     n, p = exog.shape
-    size = np.abs(exog).max(axis=0, initial=0.0)
-    size[size == 0.0] = 1.0
-    scaled = exog / size
-    columns, factor, weakest = _independent_columns(scaled)
+    quick = _cholesky_factor(exog)
+    if quick is not None:
+        columns = np.arange(p)
+        inverse = dtrtri(quick[0])[0] * math.sqrt(n)
+        orthogonal, weakest = exog @ inverse, quick[1]
+    else:
+        size = np.abs(exog).max(axis=0, initial=0.0)
+        size[size == 0.0] = 1.0
+        scaled = exog / size
+        columns, factor, weakest = _independent_columns(scaled)
+        inverse = np.linalg.inv(factor) * math.sqrt(n)
+        orthogonal = scaled[:, columns] @ inverse
+        if weakest <= CHOLESKY_SAFE:  # one more sweep repairs what the triangular inverse lost
+            again = np.linalg.inv(triangular_factor(orthogonal)) * math.sqrt(n)
+            orthogonal, inverse = orthogonal @ again, inverse @ again
+        inverse = inverse / size[columns, None]
     r = columns.size
-    inverse = np.linalg.inv(factor) * np.sqrt(n)
-    orthogonal = scaled[:, columns] @ inverse
-    if weakest <= CHOLESKY_SAFE:  # one more sweep repairs what the triangular inverse lost
-        again = np.linalg.inv(triangular_factor(orthogonal)) * np.sqrt(n)
-        orthogonal, inverse = orthogonal @ again, inverse @ again
     coefficients = orthogonal.T @ endog / n
     residual = endog - orthogonal @ coefficients
     scale = float(np.abs(residual).mean()) if n else 1.0
     if not scale > 0.0:
         scale = 1.0
     matrix = np.zeros((p + 1, r + 1))
-    matrix[columns, :r] = inverse / size[columns, None]
+    matrix[columns, :r] = inverse
     matrix[:p, r] = -(matrix[:p, :r] @ coefficients) / scale
     matrix[p, r] = 1.0 / scale
     design = np.empty((n, r + 1))
