@@ -126,6 +126,14 @@ def test_the_bounds_of_tau_reach_the_model(table):
     assert results.model.tau_bounds == (0.05, 0.97)
 
 
+def test_rows_with_missing_values_are_dropped_or_refused(capsys, frame, tmp_path):
+    path = str(tmp_path / "gaps.csv")
+    frame.assign(x=frame.x.where(frame.index > 2)).to_csv(path, index=False)
+    assert main(["fit", "y ~ x", "--data", path, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["nobs"] == len(frame) - 3
+    assert "missing" in failure(capsys, "fit", "y ~ x", "--data", path, "--missing", "raise")
+
+
 def test_np_is_numpy_in_formulas(capsys, table, frame):
     assert main(["fit", "np.exp(y / 9) ~ np.abs(x) + C(g)", "--data", table, "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
