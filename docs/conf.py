@@ -1,11 +1,14 @@
 """Configuration of the documentation: ``python -m sphinx -W -b html docs docs/_build/html``."""
 
+import os
 import re
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE / "_extensions")]
+# the kernels that run the notebooks see this copy of the package, too
+os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
 
 from qhreg import __version__  # noqa: E402
 

@@ -1,7 +1,7 @@
-"""Run the examples of the pages and write what they print: ``python docs/refresh_examples.py [page ...]``.
+"""Run the examples of the pages and write what they print: ``python docs/refresh_examples.py``.
 
-The tests compare; this writes. Read the difference before you keep it: a number on a page that moved
-is a change that somebody has to explain.
+Pages may be named; all by default. The tests compare, this writes. Read the difference before you keep
+it: a number on a page that moved is a change that somebody has to explain.
 """
 
 from __future__ import annotations

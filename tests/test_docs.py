@@ -112,6 +112,15 @@ def test_every_link_to_a_file_leads_to_it(name):
     assert broken == []
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_every_picture_of_a_page_is_there_or_drawn_by_the_build(name):
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", text_of(name))
+    pictures += re.findall(r"^`{3,}\{(?:image|figure)\} (\S+)$", text_of(name), flags=re.MULTILINE)
+    folder = (DOCS / name).parent
+    missing = [p for p in pictures if not (folder / p).exists() and "_static/generated/" not in p]
+    assert missing == []
+
+
 def test_the_test_of_links_sees_a_broken_one():
     assert LINK.findall("see [this](missing.md#there) and ![a picture](x.png)") == [
         "missing.md#there"
@@ -223,6 +232,7 @@ def test_every_equation_of_the_pages_becomes_mathml(equations):
 
 def test_what_docutils_does_not_know_is_rewritten(equations):
     assert equations.prepared(r"\Big(x\Big) \tag{QH-1}") == r"\Bigl(x\Bigr)"
+    assert equations.prepared(r"n\log\theta") == r"n\,\log\,\theta"
     assert equations.prepared(r"\log c+\log\tau+\log\big(x\big)") == (
         r"\log\,c+\log\,\tau+\log\bigl(x\bigr)"
     )

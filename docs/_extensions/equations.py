@@ -46,13 +46,15 @@ _OPENING = re.compile(r"\\(big|Big|bigg|Bigg)(?=\s*(?:[(\[|]|\\\{))")
 _CLOSING = re.compile(r"\\(big|Big|bigg|Bigg)(?=\s*(?:[)\]]|\\\}))")
 _ENVIRONMENT = re.compile(r"\\begin\{(\w+)\}.*?\\end\{\1\}", flags=re.DOTALL)
 _LOG = re.compile(r"\\log(?:\s+(?=[A-Za-z])|\s*(?=\\(?![bB]ig)[A-Za-z]))")
+_BEFORE_LOG = re.compile(r"(?<=[A-Za-z0-9)}])\s*(?=\\log\b)")
 _ROW_GAP = re.compile(r"\\\\\[[^\]]*\]")
 
 
 def prepared(latex: str) -> str:
     """Return LaTeX in the words that docutils knows."""
     latex = _CLOSING.sub(r"\\\1r", _OPENING.sub(r"\\\1l", latex))
-    latex = _LOG.sub(r"\\log\\,", latex)
+    # docutils sets no space around a function's name
+    latex = _BEFORE_LOG.sub(r"\\,", _LOG.sub(r"\\log\\,", latex))
     return _ROW_GAP.sub(r"\\\\", TAG.sub("", latex)).strip()
 
 
