@@ -22,7 +22,7 @@ FloatArray = npt.NDArray[np.float64]
 _COLUMNS = ["tau", "kappa", "sigma", "k", "llf", "aic", "bic", "delta_aic"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ModelComparison:
     """Log-likelihood and information criteria of several models on the same data.
 
@@ -46,7 +46,7 @@ class ModelComparison:
         """The model with the least aic."""
         return str(self.table["aic"].idxmin())
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         table = self.table.round({"tau": 4, "kappa": 4, "sigma": 6, "llf": 3, "aic": 2, "bic": 2})
         return f"{table.round({'delta_aic': 2}).to_string()}\nleast aic: {self.best}"
 

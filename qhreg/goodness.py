@@ -79,7 +79,7 @@ def anderson_darling(u: Any, tau: float, kappa: float) -> float:
     return float(-n - ((2.0 * np.arange(1, n + 1) - 1.0) @ (left + right)) / n)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GoodnessOfFit:
     """Distances between residuals and fitted law, and how unusual they are.
 
@@ -121,7 +121,7 @@ class GoodnessOfFit:
             index=["Kolmogorov-Smirnov", "Anderson-Darling"],
         )
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return (
             f"Goodness of fit ({self.nobs} residuals, {self.n_boot} samples from the fitted model)\n"
             f"  Kolmogorov-Smirnov  D  = {self.ks:.4f}, p = {self.ks_pvalue:.3f}\n"

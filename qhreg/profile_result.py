@@ -25,7 +25,7 @@ CURVE_POINTS = 401
 """Points at which the curve of a figure is drawn."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ProfileLikelihood:
     """The profile likelihood of one parameter.
 
@@ -199,7 +199,7 @@ class ProfileLikelihood:
 
         return plot_profile(self.figure(whole=whole), ax=ax)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return f"{self.interval}; estimate {self.estimate:.6g}, {len(self.points)} fits"
 
 

@@ -35,7 +35,7 @@ OPEN_END = 10.0
 """Factor from the estimate at which a surface ends where the interval of kappa is longer or open."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ProfileSurface:
     """The profile likelihood of two parameters on a grid.
 
@@ -82,6 +82,14 @@ class ProfileSurface:
                 "llf": self.loglikes.ravel(),
                 "lr": self.lr.ravel(),
             }
+        )
+
+    def __repr__(self) -> str:
+        first, second = self.params
+        return (
+            f"profile of {first} and {second}: {self.first.size} x {self.second.size} fits, highest "
+            f"log-likelihood {self.loglike:.6g} at {first} = {self.estimate[0]:.4g}, "
+            f"{second} = {self.estimate[1]:.4g}"
         )
 
     def figure(self, alphas: tuple[float, ...] = (0.5, 0.05, 0.01)) -> SurfaceFigure:

@@ -68,7 +68,7 @@ def likelihood_ratio_cut(
     return plain * inflation if cut == "corrected" else plain
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ProfileInterval:
     """The values of a parameter that the likelihood ratio does not reject.
 
@@ -98,7 +98,7 @@ class ProfileInterval:
     upper_open: bool
     elsewhere: float | None = None
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         if self.elsewhere is None:
             return self._limits()
         other = f"{self.param} near {self.elsewhere:.3g} is not rejected either"
