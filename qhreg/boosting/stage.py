@@ -291,7 +291,7 @@ def mean_loss(
 ) -> float:
     """Return the mean negative log-likelihood of residuals."""
     loss = quantile_huber_loss(residuals / noise.sigma, noise.tau, kappa)
-    log_c = log_normalizer_derivatives(noise.tau, kappa).value
+    log_c = float(log_normalizer_derivatives(noise.tau, kappa).value)
     return float(np.average(loss, weights=weights)) + log_c + float(np.log(noise.sigma))
 
 
