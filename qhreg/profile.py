@@ -131,9 +131,9 @@ def profile_likelihood(
     >>> from qhreg.solver import solve
     >>> rng = np.random.default_rng(0)
     >>> X, y = np.ones((200, 1)), rng.laplace(size=200)
-    >>> profile = profile_likelihood(profile_data(X, y), solve(X, y), "tau")
+    >>> profile = profile_likelihood(profile_data(X, y), solve(X, y), "tau", cut="chi2")
     >>> print(profile.interval)
-    95 % profile interval for tau: 0.447281 to 0.590185
+    95 % profile interval for tau: 0.447737 to 0.589762
     """
     with one_blas_thread(data.observations.exog.size):
         return _profile(data, solution, param, grid, alpha, cut, se, certificate, search, progress)

@@ -21,6 +21,9 @@ __all__ = ["ProfileLikelihood"]
 
 FloatArray = npt.NDArray[np.float64]
 
+CROWDED = 2e-3
+"""Distance between points, as a share of the range, below which the curve uses one of them."""
+
 CURVE_POINTS = 401
 """Points at which the curve of a figure is drawn."""
 
@@ -208,10 +211,25 @@ def _between(
 ) -> FloatArray:
     """Return the likelihood ratio between known points: the signed root by a monotone cubic."""
     t = np.array([scale.forward(float(value)) for value in x])
-    root = interpolate.PchipInterpolator(t, np.sign(x - estimate) * np.sqrt(lr), extrapolate=False)
+    kept = _apart(t)
+    signed = np.sign(x - estimate) * np.sqrt(lr)
+    root = interpolate.PchipInterpolator(t[kept], signed[kept], extrapolate=False)
     at = np.array([scale.forward(float(value)) for value in wanted])
     curve: FloatArray = root(at) ** 2
     return curve
+
+
+def _apart(t: FloatArray) -> list[int]:
+    """Return the points that are not crowded; where a root was closed in on, one of many.
+
+    A slope between points a millionth apart is the rounding of their fits.
+    """
+    gap = CROWDED * (t[-1] - t[0])
+    kept = [0]
+    for i in range(1, t.size - 1):
+        if t[i] - t[kept[-1]] > gap and t[-1] - t[i] > gap:
+            kept.append(i)
+    return [*kept, t.size - 1]
 
 
 def _with_nodes(

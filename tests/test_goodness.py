@@ -113,6 +113,15 @@ def test_samples_are_refitted_with_the_settings_of_the_model():
         assert (np.diff(one.u) >= 0).all()
 
 
+def test_samples_have_the_scale_and_the_coefficients_of_the_fit():
+    X, y = regression(400, 2, 0)
+    fit = solve(X, 10.0 * y)
+    made = [one.solution for one in simulate_fits(profile_data(X, 10.0 * y), fit, 20)]
+    assert np.mean([one.sigma for one in made]) == pytest.approx(fit.sigma, rel=0.1)
+    error = 3.0 * fit.sigma / np.sqrt(400 * 20) * 5.0
+    np.testing.assert_allclose(np.mean([one.beta for one in made], axis=0), fit.beta, atol=error)
+
+
 def test_simulated_residuals_have_the_fitted_law():
     X, y = regression(400, 2, 0)
     fit = solve(X, y)
