@@ -102,13 +102,23 @@ def _error_rows(rows: Sequence[BoostingRow]) -> str:
     return "\n".join(lines)
 
 
+def _below(name: str, rows: Sequence[BoostingRow], found: Sequence[Comparison]) -> str:
+    """Return how often a variant is below the paper's error and above that of a constant."""
+    lower = sum(each.holds for each in found)
+    above = sum(bool(row.errors[name].mean() > row.constant) for row in rows)
+    text = f"- {name}: below the paper's figure in {lower} of {len(rows)} rows"
+    missed = [each.claim for each in found if not each.holds]
+    if 0 < len(missed) <= 3:
+        text += f" (not: {'; '.join(missed)})"
+    return f"{text}, above the error of the constant in {above}."
+
+
 def table_2_page(rows: Sequence[BoostingRow], paths: Sequence[TauPath]) -> Page:
     """Return the page on Table 2 and the paths of tau."""
     errors = {name: error_verdicts(rows, name) for name in VARIANTS}
     patterns, moves = pattern_verdicts(rows), path_verdicts(paths)
     repetitions = rows[0].errors[PAPERS].size
-    below = "\n".join(f"- {name}: {summary_of(found)}" for name, found in errors.items())
-    beaten = [row for row in rows if row.errors[PAPERS].mean() > row.constant]
+    below = "\n".join(_below(name, rows, found) for name, found in errors.items())
     body = f"""
 Four data sets, inputs and target scaled to $(-1, 1)$, 75 % of the rows for training, Laplacian noise
 of the given standard deviation on their targets, squared error on the clean targets of the other
@@ -121,15 +131,12 @@ predicts; here the depth is 3 and the target the strength after 28 days.
 
 {_error_rows(rows)}
 
-Mean error below the paper's:
-
 {below}
 
 **Verdict.** The units do not match: [the paper's figures cannot be squared errors on targets so
 scaled](what_is_true.md), so that "below the paper's" says little, and a column that is below in all
-rows is no proof of a better method. On targets of this range a constant has the error of the last
-column, and with noise of standard deviation 2 or 4, several times that of the target, the paper's
-settings do worse than the constant in {len(beaten)} of {len(rows)} rows.
+rows is no proof of a better method. The noise is several times as large as the target, and the best
+constant for the clean targets, in the last column, shows how little 200 trees recover of it.
 
 What can be compared is the pattern: at the same noise the three patterns of signs give similar
 errors. Ratio of the largest to the smallest, at most {SIMILAR:g} called similar:
