@@ -128,6 +128,15 @@ def test_the_joint_step_is_the_linear_model_with_one_column_and_an_offset(n, sig
     assert fit.step == pytest.approx(exact.beta[0], rel=loose)
 
 
+def test_among_equally_good_steps_the_middle_is_taken():
+    # two rows and tau = 1/2: the loss is flat between their zones, (0.025, 3.975)
+    design = np.array([[1.0, 0.0], [1.0, 4.0]])
+    task = Task(0.05, 0.5, 1.0, BOUNDS)
+    for start in (0.1, 1.0, 3.9):
+        fit = joint_step(design, None, task, (start, Noise(1.0, 0.5)))
+        assert fit.step == pytest.approx(2.0, abs=1e-12)
+
+
 def test_a_step_that_leaves_no_residual_raises_when_sigma_is_inferred():
     g = np.array([1.0, -1.0, 2.0])
     design = np.column_stack([g, 3.0 * g])

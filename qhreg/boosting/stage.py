@@ -199,7 +199,10 @@ def _newton_step(
     if many and point.error <= tol:
         z, tau, value = _last_step(problem, point, task)
     theta = float(z[1])
-    return StageFit(-float(z[0]) / theta, Noise(1.0 / theta, float(tau)), value / problem.n, False)
+    step, noise = -float(z[0]) / theta, Noise(1.0 / theta, float(tau))
+    if point.curvature.d2_z[0, 0] == 0.0:
+        step = _central_step(design, weights, noise, task.kappa, step)
+    return StageFit(step, noise, value / problem.n, False)
 
 
 def _last_step(problem: Problem, point: NewtonPoint, task: Task) -> tuple[FloatArray, float, float]:
