@@ -10,14 +10,22 @@ from qhreg.certificate import biconvexity_certificate
 from qhreg.distribution import quantile_huber
 
 if TYPE_CHECKING:
+    from qhreg.comparison import compare_models
     from qhreg.model import QuantileHuberMLE
 
-__all__ = ["QuantileHuberMLE", "__version__", "biconvexity_certificate", "quantile_huber"]
+__all__ = [
+    "QuantileHuberMLE",
+    "__version__",
+    "biconvexity_certificate",
+    "compare_models",
+    "quantile_huber",
+]
 
 # Loaded at first use: the model brings statsmodels, the boosting scikit-learn and LightGBM.
 _LATER = {
     "QuantileHuberMLE": "qhreg.model",
     "QuantileHuberBoostingRegressor": "qhreg.boosting",
+    "compare_models": "qhreg.comparison",
 }
 
 

@@ -13,10 +13,11 @@ import importlib
 from typing import Any
 
 from qhreg.certificate import biconvexity_certificate
+from qhreg.comparison import compare_models
 from qhreg.distribution import quantile_huber
 from qhreg.model import QuantileHuberMLE
 
-__all__ = ["QuantileHuberMLE", "biconvexity_certificate", "quantile_huber"]
+__all__ = ["QuantileHuberMLE", "biconvexity_certificate", "compare_models", "quantile_huber"]
 
 
 def __getattr__(name: str) -> Any:

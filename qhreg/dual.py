@@ -181,7 +181,7 @@ def dual_from_rows(
     gram = exog.T @ (exog * (w * slack)[:, None])
     if not (np.isfinite(gram).all() and np.isfinite(ell).all()):
         return DualPoint(-np.inf, 0.0, 0.0, None)
-    for _ in range(2):  # the second sweep removes the rounding of the first
+    for _ in range(2 if exog.shape[1] else 0):  # the second sweep removes the first one's rounding
         defect = exog.T @ (w * v) + ell[:-1]
         v = v - slack * (exog @ np.linalg.lstsq(gram, defect, rcond=1e-14)[0])
     overshoot = _overshoot(v, tau)

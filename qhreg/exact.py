@@ -106,6 +106,8 @@ def _vertex(
     lead to one of its corners.
     """
     r = z.size - 1
+    if r == 0:
+        return z, v
     slack = np.maximum(np.minimum(v + tau, 1.0 - tau - v), 1e-15)
     claim = slack / (np.abs(undecided.design @ z) + 1e-15)
     candidates = np.argsort(-claim)[: max(4 * r, r + 10)]

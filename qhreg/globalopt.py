@@ -81,6 +81,8 @@ class GlobalCertificate:
             f"{where}, but the tolerance is {self.tol:.0e} ({work})."
         )
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         colour = "#1a7f37" if self.holds else "#9a6700"
         return (

@@ -94,6 +94,8 @@ def curvature_of(
 
 def _solve_positive(matrix: FloatArray, rhs: FloatArray) -> FloatArray | None:
     """Return the solution of a positive definite system, or None when it is not one."""
+    if rhs.size == 0:
+        return rhs
     _, solution, info = dposv(matrix, rhs)
     return solution if info == 0 else None
 

@@ -204,6 +204,18 @@ def test_wrong_shapes_are_named():
         solve(X[:, :1], y, start=solve(X, y))
 
 
+@pytest.mark.parametrize("kappa", [0.0, 0.05, 1.0])
+@pytest.mark.parametrize("sigma", [None, 1.0])
+def test_a_model_without_columns_fits_sigma_and_tau_alone(kappa, sigma):
+    y = np.random.default_rng(2).laplace(size=100)
+    fit = solve(np.empty((100, 0)), y, kappa=kappa, sigma=sigma)
+    assert fit.converged
+    assert fit.beta.shape == (0,)
+    zeros = quiet(np.zeros((100, 1)), y, RankWarning, kappa=kappa, sigma=sigma)
+    assert zeros.value == pytest.approx(fit.value, abs=1e-8)
+    assert zeros.beta == [0.0]
+
+
 def test_a_fixed_sigma_out_of_all_proportion_is_an_error():
     X, y = regression(100, 2, seed=1)
     with pytest.raises(DataError, match="sigma is fixed at 1 but the residuals are about"):
