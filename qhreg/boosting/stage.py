@@ -51,14 +51,12 @@ MANY_ROWS = 5000
 SHORT_STEP = 3e-2
 """Newton error up to which that is done: what such a step leaves is of the order of its square."""
 
-FEW_PASSES = 5
-"""Passes after which Newton's method stops with many rows, the likelihood improved in each."""
-
 ROUGH_STEP = 1e-1
-"""Newton error that may then be left: 5e-3 of log-likelihood per row, for the next stage to gain."""
+"""Newton error that may be left with many rows when the passes are used up: 5e-3 of log-likelihood
+per row, for the next stage to gain."""
 
 STEP_PASSES = 12
-"""Passes after which a stage with few rows leaves Newton's method for the exact route."""
+"""Passes after which a stage leaves Newton's method for the exact route."""
 
 FLAT_SLOPE = 1e-9
 """Derivative of the loss in the step, relative to its terms, that counts as none."""
@@ -184,14 +182,14 @@ def _newton_step(
     fixed_theta = None if task.sigma is None else theta
     problem = Problem(rows, rows.weight_sum, task.kappa, None, fixed_theta)
     many = rows.n_rows > MANY_ROWS
-    tol, passes = (SHORT_STEP, FEW_PASSES) if many else (STEP_TOLERANCE, STEP_PASSES)
+    tol = SHORT_STEP if many else STEP_TOLERANCE
     point = newton(
         problem,
         np.array([-step * theta, theta]),
         noise.tau if task.tau is None else task.tau,
         tau_bounds=task.free_bounds,
         tol=tol,
-        max_passes=passes,
+        max_passes=STEP_PASSES,
     )
     if not point.error <= (ROUGH_STEP if many else tol):
         return None
