@@ -113,7 +113,7 @@ def fit_at(
         if attempt is not None and attempt.proved(n, accuracy):
             return attempt
         passes = max_passes
-    fit = exact_fit(problem, tau, start, warm=warm)
+    fit = exact_fit(problem, tau, start, warm=warm, keep=keep)
     fit = replace(fit, passes=fit.passes + passes)
     if problem.kappa > TINY_KAPPA and fit.gap > 0.01 * GAP_TOLERANCE * n:
         polished = _newton_fit(problem, tau, fit.z, keep=keep, max_passes=8)

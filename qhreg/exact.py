@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import qr
 
-from qhreg.dual import dual_from_rows
+from qhreg.dual import DualPoint, dual_from_rows
 from qhreg.interior import interior_point
 from qhreg.likelihood import weighted_columns
 from qhreg.loss import loss_and_slope, zone_part
@@ -220,16 +220,16 @@ def _fit_all(problem: Problem, tau: float, start: FloatArray, undecided: _Undeci
     return min(fit, _fit_undecided(problem, tau, neutral, undecided), key=lambda f: f.gap)
 
 
-def _with_all_duals(fit: TauFit, undecided: _Undecided) -> TauFit:
-    """Return the fit with the dual variables of the decided rows beside the others'."""
-    if fit.dual.v is None or undecided.near.all():
-        return fit
+def _all_duals(fit: TauFit, undecided: _Undecided) -> DualPoint:
+    """Return the dual point with the variables of the decided rows beside the others'."""
     v = np.where(undecided.positive, 1.0 - fit.tau, -fit.tau)
     v[undecided.near] = fit.dual.v
-    return replace(fit, dual=replace(fit.dual, v=v))
+    return replace(fit.dual, v=v)
 
 
-def exact_fit(problem: Problem, tau: float, start: FloatArray, *, warm: bool) -> TauFit:
+def exact_fit(
+    problem: Problem, tau: float, start: FloatArray, *, warm: bool, keep: bool = False
+) -> TauFit:
     """Return the fit at tau without the help of a Hessian.
 
     Parameters
@@ -243,11 +243,13 @@ def exact_fit(problem: Problem, tau: float, start: FloatArray, *, warm: bool) ->
     warm : bool
         Whether to trust `start` in deciding rows; otherwise, and when that fails, a rough fit at
         wider zones comes first.
+    keep : bool
+        Whether to keep the dual variable of every row.
 
     Notes
     -----
     The number of undecided rows starts at the order n^(2/3), as in the preprocessing of Portnoy and
-    Koenker (1997), and triples until every decision proves right.
+    Koenker (1997), and grows until every decision proves right.
     """
     z, u, passes = start, problem.residuals(start), 1
     count = min(u.size, max(ALL_ROWS, int(0.5 * u.size ** (2 / 3) * np.sqrt(z.size))))
@@ -263,9 +265,12 @@ def exact_fit(problem: Problem, tau: float, start: FloatArray, *, warm: bool) ->
         if fit.proved(problem.n):
             z, u, passes = fit.z, problem.residuals(fit.z), passes + 1
             if _rightly_decided(problem, tau, undecided, u):
-                return replace(_with_all_duals(fit, undecided), passes=passes)
+                dual = _all_duals(fit, undecided) if keep else replace(fit.dual, v=None)
+                return replace(fit, dual=dual, passes=passes)
+            count = 3 * count // 2  # the new centre is the better part of the remedy
         elif warm:
-            return exact_fit(problem, tau, start, warm=False)
-        count *= 3
+            return exact_fit(problem, tau, start, warm=False, keep=keep)
+        else:
+            count *= 3
     undecided = _decide_rows(problem, tau, np.ones(u.size, dtype=bool), u > 0.0)
     return replace(_fit_all(problem, tau, z, undecided), passes=passes + 1)
