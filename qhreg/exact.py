@@ -28,6 +28,9 @@ FloatArray = npt.NDArray[np.float64]
 FEW_ROWS = 20
 """Rows in the zone per unknown below which a narrower zone would starve Newton's method."""
 
+SPACED_ROWS = 20_000
+"""Rows from which the reach of the undecided ones is estimated."""
+
 ALL_ROWS = 4000
 """With at most this many rows none is decided in advance."""
 
@@ -220,6 +223,13 @@ def _fit_all(problem: Problem, tau: float, start: FloatArray, undecided: _Undeci
     return min(fit, _fit_undecided(problem, tau, neutral, undecided), key=lambda f: f.gap)
 
 
+def _reach(u: FloatArray, count: int) -> float:
+    """Return the size of residual that about `count` rows stay below, from evenly spaced rows."""
+    spaced = np.abs(u[:: max(1, u.size // SPACED_ROWS)])
+    rank = min(int(count * spaced.size / u.size), spaced.size - 1)
+    return float(np.partition(spaced, rank)[rank])
+
+
 def _all_duals(fit: TauFit, undecided: _Undecided) -> DualPoint:
     """Return the dual point with the variables of the decided rows beside the others'."""
     v = np.where(undecided.positive, 1.0 - fit.tau, -fit.tau)
@@ -257,9 +267,8 @@ def exact_fit(
         z, taken = _narrowing_fit(problem, tau, start)
         u, passes = problem.residuals(z), passes + taken + 1
     while count < u.size:
-        size = np.abs(u)
-        near = size <= float(np.partition(size, count)[count])
-        undecided = _decide_rows(problem, tau, near, u > 0.0)
+        reach = _reach(u, count)
+        undecided = _decide_rows(problem, tau, (u <= reach) & (u >= -reach), u > 0.0)
         fit = _fit_undecided(problem, tau, z, undecided)
         passes += 1
         if fit.proved(problem.n):

@@ -70,7 +70,15 @@ class Problem:
     def residuals(self, z: FloatArray) -> FloatArray:
         """Return u = W z of all rows."""
         raw = self.to_rows(z)
-        return np.concatenate([residuals(block, raw) for block in self.rows.blocks()])
+        count = getattr(self.rows, "n_rows", None)
+        if count is None:
+            return np.concatenate([residuals(block, raw) for block in self.rows.blocks()])
+        u, start = np.empty(count), 0
+        for block in self.rows.blocks():
+            part = residuals(block, raw)
+            u[start : start + part.size] = part
+            start += part.size
+        return u
 
     def weights(self) -> FloatArray | None:
         """Return the case weights of all rows, or None."""
