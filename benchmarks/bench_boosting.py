@@ -84,10 +84,12 @@ def methods() -> dict[str, Callable[[int], Any]]:
     }
 
 
-def one_row(X: Any, y: Any, deviation: float, positive: float, repetitions: int) -> dict[str, Any]:
+def one_row(
+    X: Any, y: Any, deviation: float, positive: float, repetitions: range
+) -> dict[str, float]:
     """Return the mean error of every method on the clean validation targets."""
     n, errors = y.size, {name: [] for name in methods()}
-    for repetition in range(repetitions):
+    for repetition in repetitions:
         rng = np.random.default_rng([repetition, deviation, round(100 * positive)])
         rows = rng.permutation(n)
         train, test = rows[: int(0.75 * n)], rows[int(0.75 * n) :]
@@ -98,7 +100,7 @@ def one_row(X: Any, y: Any, deviation: float, positive: float, repetitions: int)
     return {name: float(np.mean(values)) for name, values in errors.items()}
 
 
-def table(folder: Path, repetitions: int) -> None:
+def table(folder: Path, repetitions: range) -> None:
     names = list(methods())
     print("| data | noise | +/- | paper |", " | ".join(names), "| verdict |")
     print("|" + "---|" * (len(names) + 5))
@@ -245,9 +247,11 @@ def main() -> None:
     parser.add_argument("what", choices=["table", "intervals", "speed", "memory"])
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--repetitions", type=int, default=10)
+    parser.add_argument("--first-seed", type=int, default=0)
     given = parser.parse_args()
     if given.what == "table":
-        table(given.data, given.repetitions)
+        seeds = range(given.first_seed, given.first_seed + given.repetitions)
+        table(given.data, seeds)
     elif given.what == "intervals":
         intervals(given.data, given.repetitions)
     elif given.what == "speed":
