@@ -18,9 +18,9 @@ from qhreg.boosting import QuantileHuberBoostingRegressor
         QuantileHuberBoostingRegressor(n_estimators=10, min_samples_leaf=1, sigma=1.0),
         QuantileHuberBoostingRegressor(n_estimators=30, sigma=None),
         QuantileHuberBoostingRegressor(
-            DecisionTreeRegressor(max_depth=3), sigma=1.0, n_estimators=5
+            DecisionTreeRegressor(max_depth=3), sigma=1.0, n_estimators=30
         ),
-        QuantileHuberBoostingRegressor(Ridge(solver="cholesky"), n_estimators=5),
+        QuantileHuberBoostingRegressor(Ridge(solver="cholesky"), n_estimators=10),
     ]
 )
 def test_scikit_learn_accepts_the_estimator(estimator, check):
