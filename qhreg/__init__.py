@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from qhreg._version import __version__
@@ -10,16 +11,21 @@ from qhreg.certificate import biconvexity_certificate
 from qhreg.distribution import quantile_huber
 
 if TYPE_CHECKING:
+    from qhreg.boosting import QuantileHuberBoostingRegressor
     from qhreg.comparison import compare_models
     from qhreg.model import QuantileHuberMLE
 
 __all__ = [
+    "QuantileHuberBoostingRegressor",
     "QuantileHuberMLE",
     "__version__",
     "biconvexity_certificate",
     "compare_models",
     "quantile_huber",
 ]
+
+if not TYPE_CHECKING and importlib.util.find_spec("sklearn") is None:
+    __all__.remove("QuantileHuberBoostingRegressor")  # a star import needs no extra
 
 # Loaded at first use: the model brings statsmodels, the boosting scikit-learn and LightGBM.
 _LATER = {

@@ -10,12 +10,15 @@ Examples
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qhreg.certificate import biconvexity_certificate
 from qhreg.comparison import compare_models
 from qhreg.distribution import quantile_huber
 from qhreg.model import QuantileHuberMLE
+
+if TYPE_CHECKING:
+    from qhreg.boosting import QuantileHuberBoostingRegressor as QuantileHuberBoostingRegressor
 
 __all__ = ["QuantileHuberMLE", "biconvexity_certificate", "compare_models", "quantile_huber"]
 

@@ -24,7 +24,7 @@ from scipy.linalg.lapack import dposv
 from qhreg.likelihood import Objective
 from qhreg.problem import Problem
 
-__all__ = ["Curvature", "NewtonPoint", "curvature_of", "newton"]
+__all__ = ["Curvature", "NewtonPoint", "curvature_of", "newton", "newton_step", "tau_room_of"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -147,7 +147,7 @@ def newton_step(
     return -_solve_shifted(hessian, g + h * move, n), move
 
 
-def _tau_room(tau: float, bounds: tuple[float, float] | None) -> tuple[float, float] | None:
+def tau_room_of(tau: float, bounds: tuple[float, float] | None) -> tuple[float, float] | None:
     """Return how far tau may move down and up in one step."""
     if bounds is None:
         return None
@@ -200,7 +200,7 @@ def newton(
         if fresh:
             curvature = curvature_of(now, z, tau)
         assert curvature is not None
-        dz, dtau = newton_step(now, curvature, _tau_room(tau, tau_bounds), n, k)
+        dz, dtau = newton_step(now, curvature, tau_room_of(tau, tau_bounds), n, k)
         slope = float(now.d_z[:k] @ dz) + now.d_tau * dtau
         if not slope < 0.0 and not fresh:
             now, passes = problem.evaluate(z, tau), passes + 1

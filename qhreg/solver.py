@@ -42,7 +42,7 @@ from qhreg.problem import Task
 from qhreg.projection import lbfgs
 from qhreg.threads import one_blas_thread
 
-__all__ = ["DEFAULT_TAU_BOUNDS", "Solution", "solve"]
+__all__ = ["DEFAULT_TAU_BOUNDS", "Solution", "in_coordinates", "solve", "task_of", "value_shift"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -258,13 +258,13 @@ def _second_opinion(rows: ArrayRows, setup: Setup, local: LocalFit) -> LocalFit:
     found = [local]
     for other in basins(few.problem, few.start[0], few.task):
         if all(abs(other.fit.tau - known.fit.tau) > SAME_BASIN for known in found):
-            z = _in_coordinates(setup.basis, few.basis.matrix @ other.fit.z)
+            z = in_coordinates(setup.basis, few.basis.matrix @ other.fit.z)
             found.append(local_fit(setup.problem, z, other.fit.tau, setup.task))
     best = min(found, key=lambda item: profile_value(item.fit, setup.problem))
     return replace(best, passes=sum(item.passes for item in found))
 
 
-def _in_coordinates(basis: Basis, raw: FloatArray) -> FloatArray:
+def in_coordinates(basis: Basis, raw: FloatArray) -> FloatArray:
     """Return the unknowns (-b, theta) of the data in the coordinates of a basis."""
     z = np.asarray(np.linalg.lstsq(basis.matrix, raw, rcond=None)[0], dtype=np.float64)
     z[-1] = raw[-1] / basis.matrix[-1, -1]
@@ -277,7 +277,7 @@ def start_of(basis: Basis, start: Solution, scale: float, task: Task) -> tuple[F
     if start.beta.shape != (p,):
         raise DataError(f"start has {start.beta.size} coefficients, exog has {p} columns")
     sigma = start.sigma / scale if task.sigma is None else task.sigma
-    z = _in_coordinates(basis, np.append(-start.beta / scale, 1.0) / sigma)
+    z = in_coordinates(basis, np.append(-start.beta / scale, 1.0) / sigma)
     tau = task.tau if task.tau is not None else float(np.clip(start.tau, *task.tau_bounds))
     return z, tau
 

@@ -618,3 +618,12 @@ def test_a_missing_package_is_reported_with_its_extra(missing, code):
 def test_importing_the_package_does_not_import_scikit_learn():
     program = "import sys, qhreg; sys.exit('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+
+
+@pytest.mark.parametrize("missing", ["", "sys.modules['sklearn'] = None; "])
+def test_a_star_import_gives_the_regressor_where_scikit_learn_is(missing):
+    program = (
+        f"import sys; {missing}from qhreg import *; "
+        f"sys.exit(('QuantileHuberBoostingRegressor' in globals()) != {not missing})"
+    )
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0

@@ -23,12 +23,11 @@ from qhreg.inputs import rows_of
 from qhreg.likelihood import ArrayRows
 from qhreg.local import local_fit, profile_value
 from qhreg.loss import quantile_huber_loss, zone_part
-from qhreg.newton import NewtonPoint, _tau_room, newton, newton_step
+from qhreg.newton import NewtonPoint, newton, newton_step, tau_room_of
 from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.preparation import set_up
 from qhreg.problem import Problem, Task
-from qhreg.solver import _in_coordinates as in_coordinates
-from qhreg.solver import value_shift
+from qhreg.solver import in_coordinates, value_shift
 
 __all__ = [
     "Noise",
@@ -207,7 +206,7 @@ def _last_step(problem: Problem, point: NewtonPoint, task: Task) -> tuple[FloatA
     """Return the point after one more Newton step and the value it predicts, without another pass."""
     now, z, tau = point.objective, point.z, point.tau
     k = z.size if problem.theta is None else z.size - 1
-    dz, dtau = newton_step(now, point.curvature, _tau_room(tau, task.free_bounds), problem.n, k)
+    dz, dtau = newton_step(now, point.curvature, tau_room_of(tau, task.free_bounds), problem.n, k)
     there = z.copy()
     there[:k] += dz
     if not there[-1] > 0.5 * z[-1]:
