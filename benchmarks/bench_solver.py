@@ -8,6 +8,7 @@ peers are timed where R with quantreg and conquer is installed.
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.peers.data import make_regression
 from benchmarks.peers.python_peers import normal_equations, time_lbfgsb
 from benchmarks.peers.r_peer import have_r, time_r
+from qhreg import QuantileHuberMLE
 from qhreg.globalopt import certify_global
 from qhreg.solver import solve
 
@@ -135,6 +137,37 @@ def certificate_rows(n: int, p: int) -> list[Row]:
     return [Row(work, pair[0], "joint fit", pair[1], 15.0)]
 
 
+def summary_rows(n: int, p: int, repeats: int) -> list[Row]:
+    """Return the numbers of `summary` against the fit, with and without making the tables."""
+    X, y = make_regression(n, p, kappa=1.0, tau=0.3, seed=1)[:2]
+    rows = []
+    for tau, cov_type in itertools.product((None, 0.3), ("nonrobust", "HC1")):
+        model = QuantileHuberMLE(y, X, tau=tau)
+        times = []
+        for _ in range(repeats):
+            start = time.process_time()
+            fit = model.fit(cov_type=cov_type)
+            fitted = time.process_time()
+            summary_numbers(fit)
+            counted = time.process_time()
+            fit.summary()
+            times.append((fitted - start, counted - fitted, time.process_time() - counted))
+        theirs, ours, tables = (min(part) for part in zip(*times, strict=True))
+        how = "estimated" if tau is None else "fixed"
+        work = f"numbers of the summary, n = {n:.0e}, p = {p}, tau {how}, {cov_type}"
+        rows.append(Row(work, ours, "its fit", theirs, 1.0))
+        rows.append(Row("and then its tables", tables, "its fit", theirs, None))
+    return rows
+
+
+def summary_numbers(fit: Any) -> None:
+    """Compute what the tables of `summary` show."""
+    for name in ("bse", "tvalues", "pvalues", "aic", "bic", "prsquared", "share_below"):
+        getattr(fit, name)
+    assert fit.certificate.status
+    fit.conf_int()
+
+
 def peak_memory(n: int, p: int, kappa: float) -> float:
     """Return the peak of memory taken by the solver over the size of X."""
     X, y = make_regression(n, p, kappa=kappa, tau=0.3, seed=1)[:2]
@@ -194,6 +227,8 @@ def main() -> None:
             rows += wide_rows(10**5, 500)
         for n, p in ((200, 3), (10**4, 10), (10**5, 10)):
             rows += certificate_rows(n, p)
+        rows += summary_rows(235, 2, 10)
+        rows += [] if options.quick else summary_rows(10**6, 20, 4)
         for row in rows:
             print(row)
         print("\nPeak memory beyond X and y, as a share of X (bar 0.3):")

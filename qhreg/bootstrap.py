@@ -22,12 +22,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from qhreg.covariance import group_codes
+from qhreg.curvature import smoothed_bread
+from qhreg.dependence import group_codes
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, DomainError, QhregError
 from qhreg.information import check_free
 from qhreg.kappafit import solve_kappa
-from qhreg.scores import score_obs, smoothed_bread
+from qhreg.scores import score_obs
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
 
 __all__ = ["KINDS", "BootstrapResult", "bootstrap"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from qhreg.alignment import RowSource, group_codes
 from qhreg.constraints import Constraint
@@ -17,6 +18,8 @@ from qhreg.parameters import ParameterSpace
 from qhreg.solver import Solution
 
 __all__ = ["CovarianceChoice", "choose_covariance", "estimate_covariance"]
+
+FloatArray = npt.NDArray[np.float64]
 
 ALL_TYPES = (*COV_TYPES, "bootstrap")
 
@@ -123,6 +126,7 @@ def estimate_covariance(
     space: ParameterSpace,
     constraint: Constraint | None = None,
     known: tuple[str, ...] = (),
+    resid: FloatArray | None = None,
 ) -> CovarianceEstimate:
     """Return the chosen covariance of the estimates; of constrained ones, through their gamma.
 
@@ -140,13 +144,15 @@ def estimate_covariance(
         What the estimates had to satisfy.
     known : tuple of str
         Estimated parameters to treat as known: their rows and columns are zero.
+    resid : ndarray, shape (n,), or None
+        Residuals of the fit, if known already.
     """
     if constraint is not None:
-        return _constrained(choice, observations, solution, space, constraint, known)
+        return _constrained(choice, observations, solution, space, constraint, known, resid)
     if known:
         values = {name: getattr(solution, name) for name in known}
         narrow = replace(space, **values)
-        made = estimate_covariance(choice, observations, solution, narrow)
+        made = estimate_covariance(choice, observations, solution, narrow, resid=resid)
         kept = [*range(space.k), *(space.position(name) for name in narrow.extra_names)]
         cov = np.zeros((space.size, space.size))
         cov[np.ix_(kept, kept)] = made.cov
@@ -161,6 +167,7 @@ def estimate_covariance(
         freq_weights=obs.freq_weights,
         weights=obs.weights,
         offset=obs.offset,
+        resid=resid,
         **choice.options,
     )
 
@@ -172,6 +179,7 @@ def _constrained(
     space: ParameterSpace,
     constraint: Constraint,
     known: tuple[str, ...],
+    resid: FloatArray | None,
 ) -> CovarianceEstimate:
     gamma = constraint.transform.T @ (solution.beta - constraint.shift)
     free = ParameterSpace(gamma.size, **_fixed(space, constraint))
@@ -181,6 +189,7 @@ def _constrained(
         replace(solution, beta=gamma),
         free,
         known=tuple(name for name in known if name not in constraint.fixed),
+        resid=resid,
     )
     jacobian = constraint.jacobian(space)
     return replace(

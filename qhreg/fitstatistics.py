@@ -30,6 +30,8 @@ __all__ = [
 
 FloatArray = npt.NDArray[np.float64]
 
+_BLOCK = 32768
+
 
 def loglike_obs(observations: Observations, parameters: Parameters) -> FloatArray:
     r"""Return the log-likelihood of each row, times its weights.
@@ -150,12 +152,15 @@ def best_constant(
     """
     if kappa == 0.0:
         return _weighted_quantile(values, 1.0 - tau, weights)
-    few = values[:: max(1, values.size // 5000)]
-    b = float(np.quantile(few, location_level(tau, kappa)))
+    step = values.size // 5000
+    if step > 1:  # a sample leaves two passes over the rest
+        b = best_constant(values[::step], tau, kappa, None if weights is None else weights[::step])
+    else:
+        b = _weighted_quantile(values, location_level(tau, kappa), None)
     low, high = float(values.min()), float(values.max())
     total = float(values.size if weights is None else weights.sum())
     for _ in range(100):
-        slope, bend = _slope_and_bend(values - b, tau, kappa, weights)
+        slope, bend = _slope_and_bend(values, b, tau, kappa, weights)
         if slope**2 <= 1e-12 * total * kappa * bend:  # what a Newton step would gain
             break
         low, high = (b, high) if slope > 0.0 else (low, b)
@@ -165,14 +170,22 @@ def best_constant(
 
 
 def _slope_and_bend(
-    u: FloatArray, tau: float, kappa: float, weights: FloatArray | None
+    values: FloatArray, b: float, tau: float, kappa: float, weights: FloatArray | None
 ) -> tuple[float, float]:
-    """Return kappa times the sum of w psi(u), and the weight in the zone."""
-    inside = zone_part(u, tau, kappa)
-    in_zone = inside == u
-    if weights is None:
-        return float(inside.sum()), float(np.count_nonzero(in_zone))
-    return float(inside @ weights), float(in_zone @ weights)
+    """Return kappa times the sum of w psi(values - b), and the weight in the zone."""
+    slope = bend = 0.0
+    for start in range(0, values.size, _BLOCK):
+        u = values[start : start + _BLOCK] - b
+        inside = zone_part(u, tau, kappa)
+        in_zone = inside == u
+        if weights is None:
+            slope += float(inside.sum())
+            bend += float(np.count_nonzero(in_zone))
+        else:
+            w = weights[start : start + _BLOCK]
+            slope += float(inside @ w)
+            bend += float(in_zone @ w)
+    return slope, bend
 
 
 def null_loss(observations: Observations, parameters: Parameters) -> float:
@@ -188,15 +201,12 @@ def null_loss(observations: Observations, parameters: Parameters) -> float:
     return float(loss.sum() if weights is None else loss @ weights)
 
 
-def share_below(observations: Observations, beta: FloatArray) -> float:
-    """Return the share of the weight that lies below the location, in one pass over row blocks."""
-    below = total = 0.0
-    for part in observations.blocks():
-        negative = part.residuals(beta) < 0.0
-        weights = part.case_weights
-        below += float(np.count_nonzero(negative) if weights is None else negative @ weights)
-        total += float(negative.size if weights is None else weights.sum())
-    return below / total
+def share_below(residuals: FloatArray, weights: FloatArray | None = None) -> float:
+    """Return the share of the weight that lies below the location."""
+    negative = residuals < 0.0
+    if weights is None:
+        return float(np.count_nonzero(negative)) / negative.size
+    return float(negative @ weights) / float(weights.sum())
 
 
 def starting_values(observations: Observations, kappa: float, tau: float | None) -> Parameters:

@@ -18,9 +18,10 @@ import numpy.typing as npt
 from scipy import special
 
 from qhreg.covariance import covariance
+from qhreg.curvature import smoothed_bread
 from qhreg.exceptions import DataError, DomainError
 from qhreg.information import check_free, expected_information
-from qhreg.scores import Fitted, Point, score_obs, smoothed_bread
+from qhreg.scores import Fitted, Point, score_obs
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
 
 __all__ = [

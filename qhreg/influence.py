@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from statsmodels.stats.outliers_influence import MLEInfluence
 
+from qhreg.bandwidth import chosen_width
 from qhreg.covariance import Fitted, score_obs, smoothed_bread
 from qhreg.observations import Observations
-from qhreg.scores import checked_sample, chosen_width
+from qhreg.scores import checked_sample
 
 __all__ = ["QuantileHuberInfluence", "RowInfluence", "row_influence"]
 

@@ -37,6 +37,7 @@ __all__ = [
     "check_free",
     "design_moments",
     "expected_information",
+    "gram_factor",
     "row_blocks",
     "unit_information",
 ]
@@ -230,7 +231,7 @@ def _weighted_block(
     return block if root is None else block * root[rows, None]
 
 
-def _gram_factor(gram: FloatArray) -> FloatArray | None:
+def gram_factor(gram: FloatArray) -> FloatArray | None:
     """Return the Cholesky factor of a Gram matrix, or None where it would be inaccurate."""
     length = np.sqrt(gram.diagonal())
     if not gram.size or not length.min() > 0.0:
@@ -287,7 +288,7 @@ def design_moments(exog: Any, weights: Any = None) -> DesignMoments:
         block = _weighted_block(x, root, rows)
         gram += block.T @ block
         column_sum += np.ones(block.shape[0]) @ block if root is None else root[rows] @ block
-    factor = _gram_factor(gram)
+    factor = gram_factor(gram)
     if factor is None:
         size = np.sqrt(gram.diagonal())
         size[size == 0.0] = 1.0

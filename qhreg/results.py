@@ -156,7 +156,7 @@ class QuantileHuberResults(
     @cached_property
     def share_below(self) -> float:
         """Share of the observations below the fitted line, weights included."""
-        return share_below(self._observations, self.solution.beta)
+        return share_below(self._residuals, self._observations.case_weights)
 
     @cached_property
     def certificate(self) -> BiconvexityCertificate:
@@ -335,6 +335,7 @@ class QuantileHuberResults(
         if self.model.exog is not None:
             for name in ("_covariance", "share_below", "prsquared", "certificate"):
                 getattr(self, name)
+        self.__dict__.pop("_residuals", None)
         kept = {k: v for k, v in self._choice.options.items() if np.ndim(v) == 0}
         self._choice = CovarianceChoice(self.cov_type, kept, self._choice.reason)
         for name in ("exog", "endog", "weights", "offset", "freq_weights"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 from qhreg.alignment import group_codes
 from qhreg.bootstrap import BootstrapResult, bootstrap
@@ -50,6 +50,12 @@ class CovarianceResults:
         return {**self._choice.options, "description": self._covariance.description}
 
     @cached_property
+    def _residuals(self) -> FloatArray:
+        """Response minus location, kept since several numbers of a summary need them."""
+        residuals: FloatArray = self._observations.residuals(self.solution.beta)
+        return residuals
+
+    @cached_property
     def _covariance(self) -> CovarianceEstimate:
         if self._choice.cov_type == "bootstrap":
             return self._bootstrap_covariance()
@@ -60,6 +66,7 @@ class CovarianceResults:
             self.space,
             self.constraint,
             known=self._known,
+            resid=None if self.cov_type == "nonrobust" else self._residuals,
         )
 
     @property
@@ -194,12 +201,17 @@ class CovarianceResults:
     @property
     def pvalues(self) -> FloatArray:
         """Two-sided p-values of `tvalues`."""
-        values: FloatArray = 2.0 * self._reference_law.sf(np.abs(self.tvalues))
-        return values
+        distance = -np.abs(self.tvalues)
+        if self.use_t:
+            return np.asarray(2.0 * special.stdtr(self.df_resid_inference, distance))
+        return np.asarray(2.0 * special.ndtr(distance))
 
-    @property
-    def _reference_law(self) -> Any:
-        return stats.t(self.df_resid_inference) if self.use_t else stats.norm
+    def _critical_value(self, alpha: float) -> float:
+        """Return the two-sided critical value of the normal or t distribution."""
+        upper = 1.0 - 0.5 * alpha
+        if self.use_t:
+            return float(special.stdtrit(self.df_resid_inference, upper))
+        return float(special.ndtri(upper))
 
     def conf_int(self, alpha: float = 0.05, method: str = "wald", **options: Any) -> FloatArray:
         """Return confidence limits of the parameters, shape (size, 2).
@@ -219,7 +231,7 @@ class CovarianceResults:
         if not 0.0 < alpha < 1.0:
             raise DomainError(f"alpha must satisfy 0 < alpha < 1, got {alpha!r}")
         if method == "wald":
-            critical = float(self._reference_law.ppf(1.0 - 0.5 * alpha))
+            critical = self._critical_value(alpha)
             return wald_intervals(self.params, self.bse, self.space, critical)
         if method == "profile":
             limits: FloatArray = self.profile_intervals(alpha, **options)

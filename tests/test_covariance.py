@@ -19,6 +19,7 @@ from qhreg.covariance import (
     covariance,
     design_moments,
     expected_information,
+    information_ratio,
     observed_hessian,
     score_obs,
     smoothed_bread,
@@ -301,6 +302,47 @@ def test_covariance_with_dependent_columns_is_that_of_the_shortest_coefficients(
         assert_allclose(
             covariance(cov_type, doubled, endog, point).cov[:4, :4], expected, atol=1e-12
         )
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.25, 4.0])
+@pytest.mark.parametrize("cov_type", ["HC1", "cluster", "HAC"])
+def test_one_pass_and_orthonormal_columns_give_the_same_sandwich(kappa, cov_type, monkeypatch):
+    exog, endog = draw(500, kappa, seed=2, p=4)
+    fit = solve(exog, endog, kappa=kappa, search=False)
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, 500)
+    extra = {"groups": np.arange(500) % 40} if cov_type == "cluster" else {}
+    for given in ({}, {"weights": weights}):
+        quick = covariance(cov_type, exog, endog, fit, **given, **extra)
+        with monkeypatch.context() as patch:
+            patch.setattr("qhreg.covariance.gram_factor", lambda gram: None)
+            careful = covariance(cov_type, exog, endog, fit, **given, **extra)
+        assert_allclose(quick.cov, careful.cov, rtol=1e-9, atol=1e-14)
+
+
+def test_meat_is_the_sum_of_the_score_products():
+    exog, endog = draw(300, 0.25, seed=6)
+    rng = np.random.default_rng(1)
+    f, w = rng.integers(1, 4, 300), rng.uniform(0.5, 2.0, 300)
+    fit = solve(exog, endog, kappa=0.25, weights=f * w, search=False)
+    ratio = information_ratio(exog, endog, fit, freq_weights=f, weights=w, width=1.0)
+    scores = score_obs(exog, endog, fit, weights=w)
+    meat = (scores.T * f) @ scores
+    bread = smoothed_bread(exog, endog, fit, weights=f * w, width=1.0)
+    expected = np.linalg.solve(bread, meat)
+    assert_allclose(ratio.trace(), expected.trace(), rtol=1e-9)
+    assert_allclose(np.linalg.det(ratio), np.linalg.det(expected), rtol=1e-7)
+
+
+def test_known_residuals_change_nothing(sample):
+    exog, endog, fit, _ = sample
+    offset = np.linspace(-1.0, 1.0, endog.size)
+    resid = endog - offset - exog @ fit.beta
+    plain = covariance("HC1", exog, endog, fit, offset=offset)
+    known = covariance("HC1", exog, endog, fit, offset=offset, resid=resid)
+    assert_allclose(known.cov, plain.cov, rtol=1e-12)
+    assert_array_equal(resid, endog - offset - exog @ fit.beta)
+    with pytest.raises(DataError, match="resid must have shape"):
+        covariance("HC1", exog, endog, fit, resid=resid[1:])
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,111 @@
+"""How wide a zone the bread of a sandwich counts rows in."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from qhreg.scores import Sample
+
+__all__ = ["bread_width", "chosen_width"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def bread_width(kappa: float, nobs: float, tau: float = 0.5, spread: float = 2.0) -> float:
+    r"""Return the width of the zone in the bread: that of the fit, or 0.8 of Hall and Sheather's.
+
+    Parameters
+    ----------
+    kappa : float
+        Width of the fit.
+    nobs : float
+        Number of observations.
+    tau : float
+        Asymmetry.
+    spread : float
+        Standard deviation of the standardised residuals, or their interquartile range / 1.349 if
+        smaller; 2 for the symmetric Laplace law.
+
+    Notes
+    -----
+    With :math:`q = 1-\tau`, :math:`z = \Phi^{-1}(q)` and
+
+    .. math:: h = n^{-1/3}\,1.96^{2/3}\Big(\frac{1.5\,\varphi(z)^2}{2z^2+1}\Big)^{1/3},
+
+    the width is the larger of kappa and :math:`0.8\,s\,(\Phi^{-1}(q+h) - \Phi^{-1}(q-h))`, h reduced
+    where q + h or q - h would leave the unit interval [1]_. The factor was chosen by the coverage of
+    HC intervals: the full width covers up to 98.5 % for an intercept at kappa = 0, half of it, or
+    :math:`2 n^{-1/5}` whatever the data, below 90 % with t-distributed noise.
+
+    References
+    ----------
+    .. [1] P. Hall and S. J. Sheather (1988), On the distribution of a studentized quantile, Journal of
+       the Royal Statistical Society B 50, 381-391.
+
+    Examples
+    --------
+    >>> from qhreg.bandwidth import bread_width
+    >>> round(bread_width(0.0, 1000), 3), bread_width(3.0, 1000)
+    (0.787, 3.0)
+    """
+    level = 1.0 - tau
+    z = float(special.ndtri(level))
+    density = math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    h = nobs ** (-1.0 / 3.0) * 1.959964 ** (2.0 / 3.0)
+    h *= (1.5 * density**2 / (2.0 * z * z + 1.0)) ** (1.0 / 3.0)
+    h = min(h, 0.95 * min(level, tau))
+    window = spread * float(special.ndtri(level + h) - special.ndtri(level - h))
+    return max(kappa, 0.8 * window)
+
+
+def _quartiles(u: FloatArray, weights: FloatArray | None) -> tuple[float, float]:
+    """Return the quartiles without interpolation: a row given twice is a row of weight two."""
+    if weights is None:
+        first, third = (math.ceil(share * u.size) - 1 for share in (0.25, 0.75))
+        ordered = np.partition(u, [first, third])
+        return float(ordered[first]), float(ordered[third])
+    order = np.argsort(u)
+    reached = np.cumsum(weights[order])
+    low, high = u[order[np.searchsorted(reached, [0.25 * reached[-1], 0.75 * reached[-1]])]]
+    return float(low), float(high)
+
+
+def _deviation(u: FloatArray, weights: FloatArray | None) -> float:
+    if weights is None:
+        return float(u.std())
+    mean = float(np.average(u, weights=weights))
+    return math.sqrt(float(np.average((u - mean) ** 2, weights=weights)))
+
+
+def chosen_width(
+    sample: Sample, weights: FloatArray | None, nobs: float, width: float | None
+) -> float:
+    """Return the given width, or the default one, never below that of the fit.
+
+    Parameters
+    ----------
+    sample : Sample
+        Data and parameters.
+    weights : ndarray, shape (n,), or None
+        Weights of the rows.
+    nobs : float
+        Number of observations.
+    width : float or None
+        What the user asked for; None for :func:`bread_width` at the spread of the residuals.
+    """
+    point = sample.point
+    if width is not None:
+        return max(width, point.kappa)
+    if weights is None:
+        longest = math.sqrt(float(sample.u @ sample.u) / sample.u.size)
+        if bread_width(point.kappa, nobs, point.tau, longest) == point.kappa:
+            return point.kappa  # no spread is larger than the root mean square
+    spread = _deviation(sample.u, weights)
+    low, high = _quartiles(sample.u, weights)
+    if high > low:
+        spread = min(spread, (high - low) / 1.349)
+    return bread_width(point.kappa, nobs, point.tau, spread)

@@ -1,0 +1,327 @@
+r"""Second derivatives of the log-likelihood and products of its scores, summed in one pass.
+
+The Hessian exists wherever no residual sits on the edge of the quadratic zone. In its block
+
+.. math::
+
+    -\frac{\partial^2\ell}{\partial\beta\,\partial\beta'} = \frac{1}{\sigma^2}\sum_i w_i\,
+        \frac{1\{-\kappa\tau < u_i < \kappa(1-\tau)\}}{\kappa}\,x_i x_i'
+
+the fraction estimates the density of the residuals near zero from the rows in the zone: for small
+kappa from few rows, at kappa = 0 from none. For a sandwich covariance the zone is therefore widened
+by the same amount on both sides. All other entries are averages of bounded or integrable terms and
+need no smoothing, except those that join beta and kappa with kappa, which count rows in the zone too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.bandwidth import chosen_width
+from qhreg.information import UnitInformation, check_free, score_scale, unit_information
+from qhreg.likelihood import Block, gram_of_rows
+from qhreg.scores import (
+    Fitted,
+    Point,
+    RowBlock,
+    Sample,
+    checked_sample,
+    evaluated_blocks,
+    extra_scores,
+    slopes,
+    weight_vector,
+)
+
+__all__ = ["RowSums", "RowWeights", "observed_hessian", "row_sums", "smoothed_bread"]
+
+FloatArray = npt.NDArray[np.float64]
+
+EXTRA = ("sigma", "tau", "kappa")
+"""The parameters besides beta, in their order."""
+
+
+class RowWeights(NamedTuple):
+    """How often each row counts, and how much it stands for; None means once.
+
+    Attributes
+    ----------
+    freq : ndarray, shape (n,), or None
+        Cases: a row with weight two is a row given twice.
+    prob : ndarray, shape (n,), or None
+        Probability weights.
+    nobs : float
+        Number of observations: cases with weight.
+    """
+
+    freq: FloatArray | None
+    prob: FloatArray | None
+    nobs: float
+
+    @property
+    def total(self) -> FloatArray | None:
+        """The weight of each row in the likelihood."""
+        if self.freq is None or self.prob is None:
+            return self.prob if self.freq is None else self.freq
+        return self.freq * self.prob
+
+    @property
+    def squared(self) -> FloatArray | None:
+        """The weight of the product of each row's scores: cases once, probability weights twice."""
+        if self.prob is None:
+            return self.freq
+        return self.prob**2 if self.freq is None else self.freq * self.prob**2
+
+
+def row_weights(freq: Any, prob: Any, n: int) -> RowWeights:
+    """Return the checked weights of n rows."""
+    f, w = weight_vector("freq_weights", freq, n), weight_vector("weights", prob, n)
+    if f is None:
+        return RowWeights(f, w, float(n if w is None else np.count_nonzero(w)))
+    return RowWeights(f, w, float(f.sum() if w is None else f[w > 0.0].sum()))
+
+
+class RowSums(NamedTuple):
+    """Sums over all rows at sigma = 1, in the coordinates of the sample.
+
+    Attributes
+    ----------
+    weight : float
+        Sum of the weights in the likelihood.
+    bread : ndarray, shape (q, q)
+        Minus the second derivatives of the log-likelihood.
+    meat : ndarray, shape (q, q)
+        Products of the scores; zero where they were not asked for.
+    """
+
+    weight: float
+    bread: FloatArray
+    meat: FloatArray
+
+
+def row_sums(
+    sample: Sample,
+    weights: RowWeights,
+    unit: UnitInformation,
+    width: float,
+    free: tuple[str, ...],
+    *,
+    meat: bool = True,
+) -> RowSums:
+    """Return bread and meat in one pass over the rows.
+
+    Parameters
+    ----------
+    sample : Sample
+        Data, parameters and coordinates.
+    weights : RowWeights
+        Weights of the rows.
+    unit : UnitInformation
+        Derivatives of log c at the parameters.
+    width : float
+        Width of the zone in the entries that count rows in it.
+    free : tuple of str
+        The parameters of bread and meat.
+    meat : bool
+        Whether to sum the products of the scores too.
+    """
+    k, others = sample.n_columns, tuple(name for name in free if name != "beta")
+    c = len(others)
+    grams, vectors = np.zeros((2, k, k)), np.zeros((2 * c, k))
+    bends, products, weight = np.zeros((c, c)), np.zeros((c, c)), 0.0
+    total, squared = weights.total, weights.squared
+    multipliers = np.zeros((2 * c, 0))
+    for block in evaluated_blocks(sample):
+        w = np.ones(block.u.size) if total is None else total[block.rows]
+        m = None if squared is None else squared[block.rows]
+        if multipliers.shape[1] != block.u.size:
+            multipliers = np.zeros((2 * c, block.u.size))
+        weight += float(w.sum())
+        grams[0] += _near_gram(block, None if total is None else w, sample.point, width)
+        bends += _bends(block, w, sample.point, width, others, out=multipliers[:c])
+        if meat:
+            grams[1] += _score_gram(block, m)
+            scores = extra_scores(block, free, sample.point, unit)
+            for i, score in enumerate(scores):
+                counted = score if m is None else score * m
+                np.multiply(counted, block.psi, out=multipliers[c + i])
+                products[i] += [float(counted @ other) for other in scores]
+        for i, multiplier in enumerate(multipliers):  # faster than a product with few rows
+            vectors[i] += multiplier @ block.design
+    bends += weight * _constants(others, unit)
+    return RowSums(
+        weight,
+        _bordered(grams[0], vectors[:c], bends, free),
+        _bordered(grams[1], vectors[c:], products, free),
+    )
+
+
+def _near_gram(block: RowBlock, w: FloatArray | None, point: Point, width: float) -> FloatArray:
+    """Return the sum of w x x' / width over the rows in the zone widened to this width."""
+    if width == 0.0:
+        return np.zeros((block.design.shape[1],) * 2)
+    margin = 0.5 * (width - point.kappa)
+    low, high = -point.kappa * point.tau - margin, point.kappa * (1.0 - point.tau) + margin
+    near = ((block.u > low) & (block.u < high)).nonzero()[0]
+    return gram_of_rows(Block(block.design, None, w), near) / width
+
+
+def _score_gram(block: RowBlock, m: FloatArray | None) -> FloatArray:
+    """Return the sum of m psi^2 x x'."""
+    scores = block.design * (block.psi if m is None else block.psi * np.sqrt(m))[:, None]
+    return scores.T @ scores
+
+
+def _bends(
+    block: RowBlock,
+    w: FloatArray,
+    point: Point,
+    width: float,
+    others: tuple[str, ...],
+    out: FloatArray,
+) -> FloatArray:
+    """Return minus the second derivatives in sigma, tau and kappa, without those of log c.
+
+    What multiplies x in the mixed derivatives of beta is written to the rows of `out`.
+    """
+    tau, kappa = point.tau, point.kappa
+    u, psi = block.u, block.psi
+    w_psi = w * psi
+    out_w, in_psi = w, np.zeros(u.size)
+    if kappa > 0.0:
+        outside = (psi == -tau) | (psi == 1.0 - tau)
+        out_w = outside * w
+        in_psi = w_psi - outside * w_psi
+    square, out_u, out_psi = float(in_psi @ psi), float(out_w @ u), float(out_w @ psi)
+    corner = np.array(
+        [
+            [2.0 * float(u @ w_psi) - float(w.sum()) + kappa * square, out_u, square],
+            [out_u, -kappa * float(out_w.sum()), out_psi],
+            [square, out_psi, 0.0],
+        ]
+    )
+    mixed = {"sigma": in_psi + w_psi, "tau": out_w}
+    for i, name in enumerate(others):
+        if name == "kappa":
+            out[i], corner[2, 2] = _kappa_bends(block, w, point, width)
+        else:
+            out[i] = mixed[name]
+    picked = [EXTRA.index(name) for name in others]
+    return corner[np.ix_(picked, picked)]
+
+
+def _kappa_bends(
+    block: RowBlock, w: FloatArray, point: Point, width: float
+) -> tuple[FloatArray, float]:
+    """Return w psi / width, and the sum of w psi^2 / width, of the rows in a zone of this width."""
+    if width == 0.0:
+        return np.zeros(block.u.size), 0.0
+    psi = block.psi if width == point.kappa else slopes(block.u, point.tau, width)
+    wide = ((psi > -point.tau) & (psi < 1.0 - point.tau)) * w * psi / width
+    return wide, float(wide @ psi)
+
+
+def _constants(others: tuple[str, ...], unit: UnitInformation) -> FloatArray:
+    """Return the second derivatives of log c in sigma, tau and kappa."""
+    mixed = unit.log_c_tau_kappa
+    bends = np.array([[0.0] * 3, [0.0, unit.log_c_tau2, mixed], [0.0, mixed, unit.log_c_kappa2]])
+    picked = [EXTRA.index(name) for name in others]
+    return bends[np.ix_(picked, picked)]
+
+
+def _bordered(
+    gram: FloatArray, cross: FloatArray, corner: FloatArray, free: tuple[str, ...]
+) -> FloatArray:
+    """Return one matrix of the blocks of beta, of beta with the others, and of the others."""
+    return np.block([[gram, cross.T], [cross, corner]]) if "beta" in free else corner
+
+
+def observed_hessian(
+    exog: Any,
+    endog: Any,
+    fit: Fitted,
+    *,
+    free: Sequence[str] = ("beta", "sigma", "tau"),
+    weights: Any = None,
+    offset: Any = None,
+) -> FloatArray:
+    r"""Return the Hessian of the log-likelihood, exact wherever it exists.
+
+    Parameters
+    ----------
+    exog, endog, fit, free, weights, offset
+        As in :func:`score_obs`; the point need not be the optimum.
+
+    Returns
+    -------
+    ndarray, shape (q, q)
+        It exists unless a residual sits on the edge of the zone. Its beta block counts the rows in the
+        zone and is zero at kappa = 0: use it for Newton steps, not for standard errors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.covariance import Point, observed_hessian
+    >>> point = Point(np.array([0.0]), 1.0, 0.5, 1.0)
+    >>> observed_hessian(np.ones((3, 1)), np.array([-1.0, 0.1, 3.0]), point, free=("beta",))
+    array([[-1.]])
+    """
+    names = check_free(free)
+    sample = checked_sample(exog, endog, fit, offset)
+    w = row_weights(weights, None, sample.endog.size)
+    unit = unit_information(sample.point.tau, sample.point.kappa)
+    scale = score_scale(names, sample.exog.shape[1], sample.point.sigma)
+    sums = row_sums(sample, w, unit, sample.point.kappa, names, meat=False)
+    return -sums.bread * np.outer(scale, scale)
+
+
+def smoothed_bread(
+    exog: Any,
+    endog: Any,
+    fit: Fitted,
+    *,
+    free: Sequence[str] = ("beta", "sigma", "tau"),
+    weights: Any = None,
+    offset: Any = None,
+    width: float | None = None,
+    nobs: float | None = None,
+) -> FloatArray:
+    """Return minus the Hessian of the log-likelihood, the entries that count rows in the zone smoothed.
+
+    Parameters
+    ----------
+    exog, endog, fit, free, weights, offset
+        As in :func:`score_obs`, at the optimum.
+    width : float or None
+        Width of the zone in these entries, at least that of the fit; by default
+        :func:`bread_width`.
+    nobs : float or None
+        Number of observations for that default; by default the number of rows with weight.
+
+    Returns
+    -------
+    ndarray, shape (q, q)
+        Its inverse is the bread of a sandwich covariance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.covariance import Point, smoothed_bread
+    >>> point = Point(np.array([0.0]), 1.0, 0.5, 0.0)
+    >>> smoothed_bread(np.ones((3, 1)), np.array([-1.0, 0.1, 3.0]), point, free=("beta",), width=2.5)
+    array([[0.8]])
+    """
+    names = check_free(free)
+    sample = checked_sample(exog, endog, fit, offset)
+    n, p = sample.exog.shape
+    w = row_weights(weights, None, n)
+    if nobs is None:
+        nobs = float(n if w.freq is None else np.count_nonzero(w.freq))
+    width = chosen_width(sample, w.freq, nobs, width)
+    unit = unit_information(sample.point.tau, sample.point.kappa)
+    scale = score_scale(names, p, sample.point.sigma)
+    sums = row_sums(sample, w, unit, width, names, meat=False)
+    return sums.bread * np.outer(scale, scale)

@@ -1,0 +1,167 @@
+r"""Coordinates in which the weighted columns of X are orthonormal, and the parameters in them.
+
+Covariance algebra is done there, so that raw columns of very different size or high collinearity
+lose no digits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.basis import CHOLESKY_SAFE, basis_of, minimum_norm
+from qhreg.information import DesignMoments, UnitInformation, assemble, unit_information
+from qhreg.scores import Point
+
+__all__ = [
+    "Coordinates",
+    "Frame",
+    "coordinates_of",
+    "frame_of",
+    "frame_without_moments",
+    "inverse_of",
+    "to_parameters",
+]
+
+FloatArray = npt.NDArray[np.float64]
+
+NO_INFORMATION = 1e-12
+"""Share of a parameter's information below which the others explain all of it."""
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Orthonormal coordinates: Z = X transform has Z'WZ = 1, and beta = back gamma."""
+
+    transform: FloatArray
+    back: FloatArray
+
+
+def coordinates_of(factor: FloatArray) -> Coordinates:
+    """Return the coordinates in which R'R is the identity; dependent columns are left out."""
+    length = np.sqrt(np.einsum("ij,ij->j", factor, factor))
+    shares = np.abs(factor.diagonal()) / np.where(length > 0.0, length, 1.0)
+    if float(shares.min(initial=1.0)) > CHOLESKY_SAFE:
+        inverse = np.triu(np.linalg.inv(factor))
+        return Coordinates(inverse, inverse)
+    p = factor.shape[0]
+    basis = basis_of(factor, np.zeros(p))
+    transform = basis.matrix[:p, : basis.columns.size] / np.sqrt(p)
+    back = np.column_stack([minimum_norm(basis, column) for column in transform.T])
+    return Coordinates(transform, back)
+
+
+def _uninformed(info: FloatArray, r: int, others: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the parameters about which nothing is left once the earlier ones are known.
+
+    In orthonormal coordinates the beta block is a multiple of the identity, so that a few steps of
+    symmetric elimination decide.
+    """
+    cross = info[:r, r:]
+    rest = info[r:, r:] - (cross.T @ cross / info[0, 0] if r else 0.0)
+    held = []
+    for i, name in enumerate(others):
+        if not rest[i, i] > NO_INFORMATION * info[r + i, r + i]:
+            held.append(name)
+            continue
+        rest = rest - np.outer(rest[:, i], rest[i]) / rest[i, i]
+    return tuple(held)
+
+
+def inverse_of(matrix: FloatArray) -> FloatArray | None:
+    """Return the inverse of a positive definite matrix, or None if it is not."""
+    length = np.sqrt(np.maximum(matrix.diagonal(), 0.0))
+    if not length.min(initial=1.0) > 0.0:
+        return None
+    try:
+        factor = np.linalg.cholesky(matrix / np.outer(length, length))
+    except np.linalg.LinAlgError:
+        return None
+    root = np.linalg.inv(factor) / length
+    return root.T @ root
+
+
+class Frame(NamedTuple):
+    """The parameters of a covariance: coordinates, estimated and held ones."""
+
+    coordinates: Coordinates
+    free: tuple[str, ...]
+    held: tuple[str, ...]
+    unit: UnitInformation
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The parameters that have a covariance."""
+        return tuple(name for name in self.free if name not in self.held)
+
+    def from_raw(self, matrix: FloatArray) -> FloatArray:
+        """Return a matrix of second derivatives of the kept parameters in these coordinates."""
+        if "beta" not in self.kept:
+            return matrix
+        change = self.coordinates.transform
+        p, r = change.shape
+        inner = np.empty((matrix.shape[0] - p + r,) * 2)
+        inner[r:, r:] = matrix[p:, p:]
+        inner[:r, :r] = change.T @ matrix[:p, :p] @ change
+        inner[:r, r:] = change.T @ matrix[:p, p:]
+        inner[r:, :r] = inner[:r, r:].T
+        return inner
+
+
+def _at_bound(point: Point, free: tuple[str, ...]) -> tuple[str, ...]:
+    return ("tau",) if point.tau_at_bound and "tau" in free else ()
+
+
+def frame_of(
+    moments: DesignMoments, point: Point, free: tuple[str, ...]
+) -> tuple[Frame, FloatArray]:
+    """Return what is estimated and in which coordinates, and its expected information there."""
+    unit = unit_information(point.tau, point.kappa)
+    coordinates = coordinates_of(moments.factor)
+    column = coordinates.transform.T @ moments.column_sum
+    r = column.size if "beta" in free else 0
+    bound = _at_bound(point, free)
+    kept = tuple(name for name in free if name not in bound)
+    info = assemble(kept, np.eye(column.size), column, moments.weight_sum, unit)
+    lost = _uninformed(info, r, tuple(name for name in kept if name != "beta"))
+    if lost:
+        kept = tuple(name for name in kept if name not in lost)
+        info = assemble(kept, np.eye(column.size), column, moments.weight_sum, unit)
+    return Frame(coordinates, free, bound + lost, unit), info
+
+
+def frame_without_moments(
+    factor: FloatArray, point: Point, free: tuple[str, ...], unit: UnitInformation
+) -> Frame | None:
+    """Return a frame in which R is the factor of another matrix than X'WX; None if that may mislead.
+
+    It does not where the data inform about every parameter whatever the design. The least is left
+    about the others when the columns span a constant, so that one constant column decides.
+    """
+    bound = _at_bound(point, free)
+    kept = tuple(name for name in free if name not in bound and name != "beta")
+    info = assemble(("beta", *kept), np.eye(1), np.ones(1), 1.0, unit)
+    if _uninformed(info, 1, kept):
+        return None
+    return Frame(coordinates_of(factor), free, bound, unit)
+
+
+def to_parameters(frame: Frame, sigma: float, inner: FloatArray) -> FloatArray:
+    """Return a covariance of (gamma, others) at sigma = 1 as one of the free parameters."""
+    p, r = frame.coordinates.back.shape
+    size = {name: (p, r) if name == "beta" else (1, 1) for name in frame.free}
+    jacobian = np.zeros((sum(size[name][0] for name in frame.free), inner.shape[0]))
+    row = column = 0
+    for name in frame.free:
+        rows, columns = size[name]
+        if name in frame.kept:
+            part = frame.coordinates.back * sigma if name == "beta" else np.eye(1)
+            jacobian[row : row + rows, column : column + columns] = (
+                part * sigma if name == "sigma" else part
+            )
+            column += columns
+        row += rows
+    return jacobian @ inner @ jacobian.T
