@@ -15,7 +15,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dtrtri
 
-__all__ = ["Basis", "basis_of", "minimum_norm", "recentred", "rescaled", "triangular_factor"]
+__all__ = [
+    "Basis",
+    "basis_of",
+    "basis_of_gram",
+    "minimum_norm",
+    "recentred",
+    "rescaled",
+    "triangular_factor",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -57,12 +65,8 @@ class Basis:
     weakest: float
 
 
-def _cholesky_factor(exog: FloatArray) -> tuple[FloatArray, float] | None:
-    """Return the triangular factor of the Gram matrix, or None when that would lose digits."""
-    n, p = exog.shape
-    if n < p or p == 0:
-        return None
-    gram = exog.T @ exog
+def _cholesky_factor(gram: FloatArray) -> tuple[FloatArray, float] | None:
+    """Return the triangular factor of a Gram matrix, or None when that would lose digits."""
     square = gram.diagonal()
     if not (square.min() > TINY_SQUARE and square.max() < 1.0 / TINY_SQUARE):
         return None
@@ -112,7 +116,7 @@ def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
         Response.
     """
     n, p = exog.shape
-    quick = _cholesky_factor(exog)
+    quick = _cholesky_factor(exog.T @ exog) if n >= p > 0 else None
     if quick is not None:
         columns = np.arange(p)
         inverse = dtrtri(quick[0])[0] * math.sqrt(n)
@@ -131,7 +135,7 @@ def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
     r = columns.size
     coefficients = orthogonal.T @ endog / n
     residual = endog - orthogonal @ coefficients
-    scale = float(np.abs(residual).mean()) if n else 1.0
+    scale = float(np.add.reduce(np.abs(residual))) / n if n else 1.0
     if not scale > 0.0:
         scale = 1.0
     matrix = np.zeros((p + 1, r + 1))
@@ -141,11 +145,29 @@ def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
     design = np.empty((n, r + 1))
     design[:, :r] = orthogonal
     design[:, r] = residual / scale
-    kept = np.zeros(p, dtype=bool)
-    kept[columns] = True
-    dependent = np.flatnonzero(~kept)
-    combination = matrix[columns, :r] @ (orthogonal.T @ exog[:, dependent]) / max(n, 1)
+    dependent, combination = np.empty(0, dtype=np.intp), np.empty((r, 0))
+    if r < p:
+        dependent = np.setdiff1d(np.arange(p), columns)
+        combination = matrix[columns, :r] @ (orthogonal.T @ exog[:, dependent]) / max(n, 1)
     return Basis(columns, dependent, combination, matrix, design, weakest)
+
+
+def basis_of_gram(gram: FloatArray, cross: FloatArray, n: int) -> Basis | None:
+    """Return coordinates from X'X and X'y of n rows, or None when that would lose digits.
+
+    The last column of the matrix is that of the least-squares residuals, not yet scaled; the design
+    has no rows.
+    """
+    quick = _cholesky_factor(gram)
+    if quick is None:
+        return None
+    p = cross.size
+    matrix = np.zeros((p + 1, p + 1))
+    matrix[:p, :p] = dtrtri(quick[0])[0] * math.sqrt(n)
+    matrix[:p, p] = -(matrix[:p, :p] @ (cross @ matrix[:p, :p])) / n
+    matrix[p, p] = 1.0
+    nothing = np.empty(0, dtype=np.intp)
+    return Basis(np.arange(p), nothing, np.empty((p, 0)), matrix, np.empty((0, p + 1)), quick[1])
 
 
 def recentred(basis: Basis, exog: FloatArray, endog: FloatArray, z: FloatArray) -> Basis:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from qhreg.likelihood import residuals
 from qhreg.loss import zone_part
-from qhreg.newton import NewtonPoint
+from qhreg.newton import NewtonPoint, solve_positive
 from qhreg.problem import Problem
 
 __all__ = ["DualPoint", "dual_from_gradient", "dual_from_newton", "dual_from_rows", "dual_value"]
@@ -92,12 +92,12 @@ def dual_from_gradient(problem: Problem, point: NewtonPoint) -> DualPoint:
     theta = float(point.z[-1])
     r = point.z.size - 1
     gram = kappa * point.curvature.d2_z[:r, :r]
-    try:
-        omega2 = float(now.d_z[:r] @ np.linalg.solve(gram, now.d_z[:r]))
-    except np.linalg.LinAlgError:
-        return DualPoint(-np.inf, 0.0, 0.0)
-    omega = float(np.sqrt(max(omega2, 0.0))) if np.isfinite(omega2) else np.inf
-    root = float(np.sqrt(now.square))
+    correction = solve_positive(gram, now.d_z[:r])
+    if correction is None:
+        return DualPoint(-math.inf, 0.0, 0.0)
+    omega2 = float(now.d_z[:r] @ correction)
+    omega = math.sqrt(max(omega2, 0.0)) if math.isfinite(omega2) else math.inf
+    root = math.sqrt(now.square)
     overshoot = 1.0 + omega / min(tau, 1.0 - tau)
     alignment = (now.loss + 0.5 * kappa * now.square - omega * kappa * root) / (overshoot * theta)
     square = (root + omega) ** 2

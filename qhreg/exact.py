@@ -15,7 +15,7 @@ from scipy.linalg import qr
 
 from qhreg.dual import DualPoint, dual_from_rows
 from qhreg.interior import interior_point
-from qhreg.likelihood import weighted_columns
+from qhreg.likelihood import residuals, weighted_columns
 from qhreg.loss import loss_and_slope, zone_part
 from qhreg.newton import newton
 from qhreg.problem import Problem
@@ -31,7 +31,7 @@ FEW_ROWS = 20
 SPACED_ROWS = 20_000
 """Rows from which the reach of the undecided ones is estimated."""
 
-ALL_ROWS = 4000
+ALL_ROWS = 1000
 """With at most this many rows none is decided in advance."""
 
 
@@ -49,10 +49,8 @@ class _Undecided:
         sum w W over the decided rows.
     slope, square : float
         sum w psi and sum w psi^2 over the decided rows.
-    near : ndarray of bool, shape (n,)
-        Which rows are undecided.
-    positive : ndarray of bool, shape (n,)
-        The side the others are taken to lie on.
+    side : ndarray of int8, shape (n,)
+        Zero for the undecided rows, the sign of the residual the others are taken to have.
     """
 
     design: FloatArray
@@ -61,29 +59,27 @@ class _Undecided:
     outside: FloatArray
     slope: float
     square: float
-    near: npt.NDArray[np.bool_]
-    positive: npt.NDArray[np.bool_]
+    side: npt.NDArray[np.int8]
 
 
-def _decide_rows(
-    problem: Problem, tau: float, near: npt.NDArray[np.bool_], positive: npt.NDArray[np.bool_]
-) -> _Undecided:
-    """Return the undecided rows and the totals of the others, in one pass."""
+def _decide_rows(problem: Problem, tau: float, z: FloatArray, reach: float) -> _Undecided:
+    """Return the rows within reach of the zone and the totals of the others, in one pass."""
     k = problem.rows.n_unknowns
+    raw = problem.to_rows(z)
     linear, outside = np.zeros(k), np.zeros(k)
     slope_sum = square = 0.0
-    designs, weights = [], []
-    start = 0
+    designs, weights, sides = [], [], []
     for block in problem.rows.blocks():
-        rows = slice(start, start + block.exog.shape[0])
-        start = rows.stop
-        chosen = np.flatnonzero(near[rows])
+        u = residuals(block, raw)
+        side = (u > reach).astype(np.int8) - (u < -reach).astype(np.int8)
+        sides.append(side)
+        chosen = np.flatnonzero(side == 0)
         design = block.exog[chosen]
         if block.endog is not None:
             design = np.column_stack([design, block.endog[chosen]])
-        designs.append(design)
-        decided = (~near[rows]).astype(np.float64)
-        slope = decided * np.where(positive[rows], 1.0 - tau, -tau)
+        designs.append(design @ problem.matrix if problem.matrix is not None else design)
+        decided = np.abs(side).astype(np.float64)
+        slope = np.where(side > 0, 1.0 - tau, -tau * decided)
         if block.weights is not None:
             weights.append(block.weights[chosen])
             decided *= block.weights
@@ -91,12 +87,11 @@ def _decide_rows(
         outside += weighted_columns(block, decided)
         slope_sum += float(decided @ slope)
         square += float((decided * slope) @ slope)
-    design = np.concatenate(designs)
     if problem.matrix is not None:
-        design = design @ problem.matrix
         linear, outside = problem.matrix.T @ linear, problem.matrix.T @ outside
+    design = np.concatenate(designs)
     w = np.concatenate(weights) if weights else None
-    return _Undecided(design, w, linear, outside, slope_sum, square, near, positive)
+    return _Undecided(design, w, linear, outside, slope_sum, square, np.concatenate(sides))
 
 
 def _vertex(
@@ -207,11 +202,17 @@ def _narrowing_fit(problem: Problem, tau: float, start: FloatArray) -> tuple[Flo
     return z, passes
 
 
-def _rightly_decided(problem: Problem, tau: float, undecided: _Undecided, u: FloatArray) -> bool:
+def _rightly_decided(problem: Problem, tau: float, undecided: _Undecided, z: FloatArray) -> bool:
     """Return whether every decided row lies beyond the zone on the side it was taken to."""
-    width = problem.kappa
-    right = np.where(undecided.positive, u >= width * (1.0 - tau), u <= -width * tau)
-    return bool((right | undecided.near).all())
+    raw, width, start = problem.to_rows(z), problem.kappa, 0
+    for block in problem.rows.blocks():
+        u = residuals(block, raw)
+        side = undecided.side[start : start + u.size]
+        start += u.size
+        wrong = (side > 0) & (u < width * (1.0 - tau)) | (side < 0) & (u > -width * tau)
+        if wrong.any():
+            return False
+    return True
 
 
 def _fit_all(problem: Problem, tau: float, start: FloatArray, undecided: _Undecided) -> TauFit:
@@ -223,17 +224,19 @@ def _fit_all(problem: Problem, tau: float, start: FloatArray, undecided: _Undeci
     return min(fit, _fit_undecided(problem, tau, neutral, undecided), key=lambda f: f.gap)
 
 
-def _reach(u: FloatArray, count: int) -> float:
+def _reach(problem: Problem, z: FloatArray, count: int) -> float:
     """Return the size of residual that about `count` rows stay below, from evenly spaced rows."""
-    spaced = np.abs(u[:: max(1, u.size // SPACED_ROWS)])
-    rank = min(int(count * spaced.size / u.size), spaced.size - 1)
+    raw, rows = problem.to_rows(z), problem.rows
+    every = max(1, rows.n_rows // SPACED_ROWS)
+    spaced = np.abs(np.concatenate([residuals(b, raw)[::every] for b in rows.blocks()]))
+    rank = min(int(count * spaced.size / rows.n_rows), spaced.size - 1)
     return float(np.partition(spaced, rank)[rank])
 
 
 def _all_duals(fit: TauFit, undecided: _Undecided) -> DualPoint:
     """Return the dual point with the variables of the decided rows beside the others'."""
-    v = np.where(undecided.positive, 1.0 - fit.tau, -fit.tau)
-    v[undecided.near] = fit.dual.v
+    v = np.where(undecided.side > 0, 1.0 - fit.tau, -fit.tau)
+    v[undecided.side == 0] = fit.dual.v
     return replace(fit.dual, v=v)
 
 
@@ -261,19 +264,17 @@ def exact_fit(
     The number of undecided rows starts at the order n^(2/3), as in the preprocessing of Portnoy and
     Koenker (1997), and grows until every decision proves right.
     """
-    z, u, passes = start, problem.residuals(start), 1
-    count = min(u.size, max(ALL_ROWS, int(0.5 * u.size ** (2 / 3) * np.sqrt(z.size))))
-    if count < u.size and not warm:
-        z, taken = _narrowing_fit(problem, tau, start)
-        u, passes = problem.residuals(z), passes + taken + 1
-    while count < u.size:
-        reach = _reach(u, count)
-        undecided = _decide_rows(problem, tau, (u <= reach) & (u >= -reach), u > 0.0)
+    z, n_rows, passes = start, problem.rows.n_rows, 0
+    count = min(n_rows, max(ALL_ROWS, int(0.5 * n_rows ** (2 / 3) * np.sqrt(z.size))))
+    if count < n_rows and not warm:
+        z, passes = _narrowing_fit(problem, tau, start)
+    while count < n_rows:
+        undecided = _decide_rows(problem, tau, z, _reach(problem, z, count))
         fit = _fit_undecided(problem, tau, z, undecided)
-        passes += 1
+        passes += 2
         if fit.proved(problem.n):
-            z, u, passes = fit.z, problem.residuals(fit.z), passes + 1
-            if _rightly_decided(problem, tau, undecided, u):
+            z, passes = fit.z, passes + 1
+            if _rightly_decided(problem, tau, undecided, z):
                 dual = _all_duals(fit, undecided) if keep else replace(fit.dual, v=None)
                 return replace(fit, dual=dual, passes=passes)
             count = 3 * count // 2  # the new centre is the better part of the remedy
@@ -281,5 +282,5 @@ def exact_fit(
             return exact_fit(problem, tau, start, warm=False, keep=keep)
         else:
             count *= 3
-    undecided = _decide_rows(problem, tau, np.ones(u.size, dtype=bool), u > 0.0)
+    undecided = _decide_rows(problem, tau, z, np.inf)
     return replace(_fit_all(problem, tau, z, undecided), passes=passes + 1)

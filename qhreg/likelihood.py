@@ -31,11 +31,17 @@ __all__ = ["ArrayRows", "Block", "Objective", "RowBlocks", "Totals", "objective"
 
 FloatArray = npt.NDArray[np.float64]
 
-BLOCK_BYTES = 2**21
+BLOCK_BYTES = 2**22
 """Size of a row block of W: its vectors stay in cache, and it is large enough to hide call overhead."""
 
 BLOCK_ROWS = (4096, 32768)
 """Least and most rows of a block: enough for a Gram matrix of many columns, no more than cache."""
+
+BLOCK_SHARE = 6
+"""Blocks that data are cut into: what a pass allocates stays small beside them."""
+
+SHORT_BLOCK = 2048
+"""Rows below which no block is cut."""
 
 
 class Block(NamedTuple):
@@ -58,6 +64,11 @@ class Block(NamedTuple):
 
 class RowBlocks(Protocol):
     """Anything that can hand out its rows block by block, as often as asked."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        ...
 
     @property
     def n_unknowns(self) -> int:
@@ -139,6 +150,7 @@ class ArrayRows:
         """Iterate over blocks of about BLOCK_BYTES."""
         step = BLOCK_BYTES // (8 * max(self.exog.shape[1], 1))
         step = min(max(step, BLOCK_ROWS[0]), BLOCK_ROWS[1])
+        step = min(step, max(self.n_rows // BLOCK_SHARE, SHORT_BLOCK))
         for start in range(0, self.n_rows, step):
             yield self.block(slice(start, start + step))
 
@@ -260,7 +272,9 @@ def reduce_rows(
         out_weight = np.ones(u.size) if block.weights is None else block.weights.copy()
         out_weight[chosen] = 0.0
         outside += weighted_columns(block, out_weight)
-        weight_outside += float(np.add.reduce(out_weight))
+        weight_outside += float(
+            u.size - chosen.size if block.weights is None else np.add.reduce(out_weight)
+        )
     return Totals(
         (0.5 * square + linear) / kappa,
         slope / kappa,

@@ -18,6 +18,7 @@ kappa -> 0; every other function takes the same limit.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,8 @@ def zone_part(r: Any, tau: Any, kappa: Any, out: FloatArray | None = None) -> Fl
     zone_part(r / kappa, tau, 1) and e = r - zone_part(r, tau, kappa).
     Parameters are not checked: inner loops call this.
     """
-    clipped: FloatArray = np.clip(r, -kappa * tau, kappa * (1.0 - tau), out=out)
+    clip = r.clip if isinstance(r, np.ndarray) else partial(np.clip, r)  # the method is the quicker
+    clipped: FloatArray = clip(-kappa * tau, kappa * (1.0 - tau), out=out)
     return clipped
 
 

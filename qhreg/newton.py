@@ -24,7 +24,15 @@ from scipy.linalg.lapack import dposv
 from qhreg.likelihood import Objective
 from qhreg.problem import Problem
 
-__all__ = ["Curvature", "NewtonPoint", "curvature_of", "newton", "newton_step", "tau_room_of"]
+__all__ = [
+    "Curvature",
+    "NewtonPoint",
+    "curvature_of",
+    "newton",
+    "newton_step",
+    "solve_positive",
+    "tau_room_of",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -92,7 +100,7 @@ def curvature_of(
     return Curvature(objective.d2_z, objective.d_z_tau, objective.d2_tau, z, tau, exact)
 
 
-def _solve_positive(matrix: FloatArray, rhs: FloatArray) -> FloatArray | None:
+def solve_positive(matrix: FloatArray, rhs: FloatArray) -> FloatArray | None:
     """Return the solution of a positive definite system, or None when it is not one."""
     if rhs.size == 0:
         return rhs
@@ -105,7 +113,7 @@ def _solve_shifted(matrix: FloatArray, rhs: FloatArray, n: float) -> FloatArray:
     shift = 0.0
     while True:
         shifted = matrix + shift * np.eye(rhs.size) if shift else matrix
-        solution = _solve_positive(shifted, rhs)
+        solution = solve_positive(shifted, rhs)
         if solution is not None:
             return solution
         shift = max(10.0 * shift, 1e-10 * n)
@@ -134,7 +142,7 @@ def newton_step(
     move = None
     if d2_tau > 0.0:
         projected = hessian - h[:, None] * (h / d2_tau)
-        solution = _solve_positive(projected, g - h * (d_tau / d2_tau))
+        solution = solve_positive(projected, g - h * (d_tau / d2_tau))
         if solution is not None:
             move = -(d_tau - float(h @ solution)) / d2_tau
             if tau_room[0] <= move <= tau_room[1]:
@@ -191,10 +199,10 @@ def newton(
         tol = min(1e-12, 1e-9 * tau * (1.0 - tau) * math.sqrt(problem.kappa / n))
     k = z.size if problem.theta is None else z.size - 1
     now = problem.evaluate(z, tau, hessian=curvature is None)
-    if not np.isfinite(now.value):
+    if not math.isfinite(now.value):
         raise FloatingPointError("the likelihood is not finite at the starting point")
     passes, iterations = 1, 0
-    last_error = hessian_error = np.inf
+    last_error = hessian_error = math.inf
     while True:
         fresh = now.d2_z is not None
         if fresh:
@@ -207,7 +215,7 @@ def newton(
             continue
         error = math.sqrt(max(-slope, 0.0) / n) if math.isfinite(slope) else math.nan
         at_rounding = error < ROUNDING_ERROR and error > 0.1 * last_error
-        if error <= tol or at_rounding or not np.isfinite(error):
+        if error <= tol or at_rounding or not math.isfinite(error):
             return NewtonPoint(z, tau, now, curvature, error, iterations, passes)
         if fresh:
             hessian_error = error

@@ -16,6 +16,7 @@ and 0/0 at kappa = 0; the two terms of the derivative in tau cancel near tau = 1
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,10 +143,15 @@ def log_normalizer_derivatives(tau: Any, kappa: Any) -> LogNormalizer:
     8.0
     """
     if isinstance(tau, float) and isinstance(kappa, float):
-        return _derivatives(tau, kappa, _SCALAR)
+        return _scalar_derivatives(tau, kappa)
     with np.errstate(over="ignore", under="ignore"):
         tau, kappa = np.asarray(tau, dtype=np.float64), np.asarray(kappa, dtype=np.float64)
         return _derivatives(tau, kappa, _ARRAY)
+
+
+@lru_cache(maxsize=256)
+def _scalar_derivatives(tau: float, kappa: float) -> LogNormalizer:
+    return _derivatives(tau, kappa, _SCALAR)
 
 
 def _derivatives(tau: Any, kappa: Any, f: _Backend) -> LogNormalizer:

@@ -15,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.basis import CHOLESKY_SAFE, Basis, basis_of, recentred, rescaled, triangular_factor
+from qhreg.convex import MANY_ROWS
 from qhreg.exceptions import DataError
 from qhreg.inputs import endog_scale, require_finite
-from qhreg.likelihood import ArrayRows, Block
+from qhreg.leastsquares import SUSPECT_SPREAD, least_squares, moments_of, starting_point
+from qhreg.likelihood import SHORT_BLOCK, ArrayRows, Block
 from qhreg.local import local_fit
 from qhreg.newton import Curvature, newton
 from qhreg.problem import Problem, Task
@@ -25,9 +27,6 @@ from qhreg.problem import Problem, Task
 __all__ = ["Setup", "narrowed_start", "sampled", "set_up"]
 
 FloatArray = npt.NDArray[np.float64]
-
-SUSPECT_SPREAD = 100.0
-"""Largest over median residual below which no outlier can have spoiled least squares."""
 
 SPOILED = 1e-3
 """Median regression with residuals below this share of least squares' shows that it was spoiled."""
@@ -39,7 +38,13 @@ MANY_CHUNKS = 64
 """Chunks in the data from which a second sample pays."""
 
 SMALL_SIZE = 150_000
-"""Elements of [X, y] up to which the data are worked on whole, in an orthonormal copy."""
+"""Elements of [X, y] up to which awkward data are worked on whole, in an orthonormal copy."""
+
+COPIED_SIZE = 20_000
+"""Elements of [X, y] up to which all data are: a copy is then quicker than care."""
+
+WHOLE_SHARE = 25
+"""Rows in the data per row of the sample below which least squares of all rows comes first."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +72,8 @@ def _has_residual(basis: Basis, endog: FloatArray) -> bool:
     """Return whether least squares leaves more than rounding of the response."""
     if basis.design.shape[0] <= basis.columns.size:
         return False
-    residual = basis.design[:, -1] / basis.matrix[-1, -1]
-    return bool(np.abs(residual).max(initial=0.0) > 1e-12 * np.abs(endog).max(initial=0.0))
+    residual = float(np.abs(basis.design[:, -1]).max(initial=0.0)) / basis.matrix[-1, -1]
+    return bool(residual > 1e-12 * np.abs(endog).max(initial=0.0))
 
 
 def _reject_perfect_fit(rows: ArrayRows, basis: Basis, task: Task) -> None:
@@ -94,26 +99,6 @@ def _require_residual(rows: ArrayRows, basis: Basis, task: Task) -> None:
         if np.abs(residual).max() > 1e-12 * np.abs(block.endog).max():
             return
     _reject_perfect_fit(rows, basis, task)
-
-
-def starting_point(
-    design: FloatArray, kappa: float, theta: float | None, tau: float | None
-) -> tuple[FloatArray, float]:
-    """Return (z, tau) near the optimum from the least-squares residuals in the last column.
-
-    The share of residuals below their mean tells the asymmetry; the location then moves from the
-    mean towards the mode by the amount the asymmetric Laplace law has between them.
-    """
-    n, k = design.shape
-    below = float(np.count_nonzero(design[:, -1] < 0.0)) / n
-    guess = 0.5 + 1.9 * (below - 0.5) if tau is None else tau
-    guess = min(max(guess, 0.25), 0.75)
-    spread = 0.72 * np.sqrt(1.0 / guess**2 + 1.0 / (1.0 - guess) ** 2 + kappa)
-    z = np.zeros(k)
-    z[-1] = spread if theta is None else theta
-    shift = (2.0 * guess - 1.0) / (guess * (1.0 - guess)) * float(z[-1]) / float(spread)
-    z[:-1] = (shift / n) * (np.ones(n) @ design[:, :-1])
-    return z, guess if tau is None else tau
 
 
 def _scaled(curvature: Curvature, factor: float) -> Curvature:
@@ -153,6 +138,10 @@ class _Chunks:
 
     rows: ArrayRows
     count: int
+
+    @property
+    def n_rows(self) -> int:
+        return self.count * CHUNK_ROWS
 
     @property
     def n_unknowns(self) -> int:
@@ -230,7 +219,8 @@ def _set_up_large(rows: ArrayRows, task: Task, scale: float) -> Setup:
     width = _easy_width(task.kappa, m, basis.matrix.shape[1])
     weight = float(m if sample.weights is None else sample.weights.sum())
     small = Problem(ArrayRows(design, None, sample.weights), weight, width, None, theta)
-    first = starting_point(design, width, theta, task.tau)
+    moments = moments_of(design)
+    first = starting_point(moments, width, theta, task.tau)
     point = newton(small, *first, tau_bounds=task.free_bounds, tol=3e-3)
     start = (point.z, point.tau)
     curvature: Curvature | None = point.curvature
@@ -246,8 +236,7 @@ def _set_up_large(rows: ArrayRows, task: Task, scale: float) -> Setup:
     options: dict[str, Any] = {"reuse_hessian": True}
     if curvature is not None:
         options["curvature"] = curvature
-    flatness = _kurtosis(design[:, -1])
-    return Setup(basis, problem, task, scale, rows.weights, start, flatness, options)
+    return Setup(basis, problem, task, scale, rows.weights, start, moments.kurtosis, options)
 
 
 def _refine_on_chunks(
@@ -286,7 +275,12 @@ def set_up(rows: ArrayRows, task: Task) -> Setup:
     if scale != 1.0:
         rows = replace(rows, endog_scale=scale)
         task = replace(task, sigma=None if task.sigma is None else task.sigma / scale)
-    if rows.n_rows * (rows.exog.shape[1] + 1) > SMALL_SIZE:
+    size = rows.n_rows * (rows.exog.shape[1] + 1)
+    if size > COPIED_SIZE:
+        setup = _set_up_whole(rows, task, scale)
+        if setup is not None:
+            return setup
+    if size > SMALL_SIZE:
         return _set_up_large(rows, task, scale)
     data = _take(rows, slice(None))
     basis = basis_of(data.exog, data.endog)
@@ -298,23 +292,35 @@ def set_up(rows: ArrayRows, task: Task) -> Setup:
     return setup
 
 
+def _set_up_whole(rows: ArrayRows, task: Task, scale: float) -> Setup | None:
+    """Return coordinates and starting point from least squares of all rows, which are not copied.
+
+    None when a sample serves better, or the data are too awkward for a Gram matrix.
+    """
+    n, p = rows.exog.shape
+    if n <= SHORT_BLOCK or n >= WHOLE_SHARE * _sample_size(n, p):
+        return None
+    found = least_squares(rows)
+    if found is None:
+        return None
+    basis, moments = found
+    theta = None if task.sigma is None else 1.0 / (task.sigma * basis.matrix[-1, -1])
+    if theta is not None and not 1e-6 < theta < 1e6:
+        return None
+    problem = Problem(rows, rows.weight_sum, task.kappa, basis.matrix, theta)
+    start = starting_point(moments, task.kappa, theta, task.tau)
+    options = {"reuse_hessian": True} if n > MANY_ROWS else {}
+    return Setup(basis, problem, task, scale, rows.weights, start, moments.kurtosis, options)
+
+
 def _in_memory(basis: Basis, data: _Sample, task: Task, scale: float) -> Setup:
     """Return the problem of rows copied into the basis."""
     theta = None if task.sigma is None else 1.0 / (task.sigma * basis.matrix[-1, -1])
     n = float(data.endog.size if data.weights is None else data.weights.sum())
     problem = Problem(ArrayRows(basis.design, None, data.weights), n, task.kappa, None, theta)
-    first = starting_point(basis.design, task.kappa, theta, task.tau)
-    flatness = _kurtosis(basis.design[:, -1])
-    return Setup(basis, problem, task, scale, data.weights, first, flatness, {})
-
-
-def _kurtosis(residual: FloatArray) -> float:
-    """Return the fourth moment over the squared second one: 3 for normal, below 2 for U-shaped."""
-    largest = float(np.abs(residual).max(initial=0.0))
-    if not largest > 0.0:
-        return np.inf
-    square = (residual / largest) ** 2
-    return float(square @ square) * residual.size / float(square.sum()) ** 2
+    moments = moments_of(basis.design)
+    first = starting_point(moments, task.kappa, theta, task.tau)
+    return Setup(basis, problem, task, scale, data.weights, first, moments.kurtosis, {})
 
 
 def sampled(rows: ArrayRows, count: int) -> ArrayRows:

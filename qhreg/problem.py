@@ -70,10 +70,7 @@ class Problem:
     def residuals(self, z: FloatArray) -> FloatArray:
         """Return u = W z of all rows."""
         raw = self.to_rows(z)
-        count = getattr(self.rows, "n_rows", None)
-        if count is None:
-            return np.concatenate([residuals(block, raw) for block in self.rows.blocks()])
-        u, start = np.empty(count), 0
+        u, start = np.empty(self.rows.n_rows), 0
         for block in self.rows.blocks():
             part = residuals(block, raw)
             u[start : start + part.size] = part

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -10,11 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_solvers import log_c, loss
+from scipy import stats
 from solver_data import regression
 
 from qhreg.convex import fit_at
 from qhreg.exceptions import BoundaryWarning
 from qhreg.inputs import rows_of
+from qhreg.leastsquares import least_squares
+from qhreg.likelihood import ArrayRows
 from qhreg.preparation import set_up
 from qhreg.projection import best_tau
 from qhreg.solver import DEFAULT_TAU_BOUNDS, solve, task_of
@@ -71,13 +75,72 @@ def test_lbfgs_finds_the_same_optimum(kappa):
     assert lbfgs.value == pytest.approx(newton.value, abs=1e-8)
 
 
-def test_large_data_have_the_fit_of_the_same_rows_in_memory(monkeypatch):
-    X, y = regression(40_000, 5, seed=3)
-    large = solve(X, y, kappa=0.3)
-    monkeypatch.setattr("qhreg.preparation.SMALL_SIZE", 10**9)
-    small = solve(X, y, kappa=0.3)
-    assert large.value == pytest.approx(small.value, abs=1e-7)
-    np.testing.assert_allclose(large.beta, small.beta, atol=1e-8)
+ROUTES = {
+    "copied": {"COPIED_SIZE": 10**9, "SMALL_SIZE": 10**9},
+    "whole": {"COPIED_SIZE": 0, "WHOLE_SHARE": 10**9},
+    "sampled": {"COPIED_SIZE": 10**9, "SMALL_SIZE": 0},
+}
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.05, 0.3])
+def test_the_route_that_the_size_of_the_data_chooses_does_not_change_the_fit(kappa, monkeypatch):
+    X, y = regression(20_000, 4, seed=3)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 20_000)
+    fits, rows_copied = [], []
+    for constants in ROUTES.values():
+        for name, value in constants.items():
+            monkeypatch.setattr(f"qhreg.preparation.{name}", value)
+        task = task_of(kappa, None, None, DEFAULT_TAU_BOUNDS)
+        rows_copied.append(set_up(rows_of(X, y, None, None), task).basis.design.shape[0])
+        fits.append(solve(X, y, kappa=kappa, weights=weights, offset=0.1 * y))
+        monkeypatch.undo()
+    assert rows_copied[:2] == [20_000, 0]
+    assert 0 < rows_copied[2] < 20_000
+    for fit in fits[1:]:
+        assert fit.value == pytest.approx(fits[0].value, abs=1e-7)
+        np.testing.assert_allclose(fit.beta, fits[0].beta, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "kappa"),
+    [(10_000, 5, 1.0), (10_000, 10, 0.05), (100_000, 10, 1.0), (100_000, 10, 0.0)],
+)
+def test_the_solver_takes_little_memory_beside_the_data(n, p, kappa):
+    X, y = regression(n, p, seed=2)
+    solve(X, y, kappa=kappa)
+    tracemalloc.start()
+    solve(X, y, kappa=kappa)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= 0.3 * X.nbytes
+
+
+def test_least_squares_of_rows_in_place_is_that_of_numpy():
+    X, y = regression(10_000, 4, seed=4)
+    basis, moments = least_squares(ArrayRows(X, y))
+    residual = y - X @ np.linalg.lstsq(X, y)[0]
+    scaled = np.column_stack([X, y]) @ basis.matrix
+    np.testing.assert_allclose(scaled[:, -1], residual / np.abs(residual).mean(), atol=1e-10)
+    np.testing.assert_allclose(scaled[:, :-1].T @ scaled[:, :-1], 10_000 * np.eye(4), atol=1e-6)
+    assert moments.below == np.mean(residual < 0.0)
+    assert moments.kurtosis == pytest.approx(stats.kurtosis(residual, fisher=False), rel=1e-9)
+    np.testing.assert_allclose(moments.means, scaled[:, :-1].mean(axis=0), atol=1e-10)
+
+
+@pytest.mark.parametrize("fault", ["collinear", "exact", "outlier", "sizes", "infinite"])
+def test_least_squares_in_place_declines_data_that_need_care(fault):
+    X, y = regression(5000, 4, seed=4)
+    if fault == "collinear":
+        X[:, 3] = X[:, 2] + 1e-5 * X[:, 1]
+    elif fault == "exact":
+        y = X @ np.arange(4.0)
+    elif fault == "outlier":
+        y[17] = 1e12
+    elif fault == "sizes":
+        X[:, 1] *= 1e-120
+    else:
+        X[3, 1] = np.inf
+    assert least_squares(ArrayRows(X, y)) is None
 
 
 def test_a_warm_start_at_the_solution_takes_next_to_no_passes():
