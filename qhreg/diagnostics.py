@@ -137,6 +137,7 @@ def density_figure(
         quantile_huber.pdf(x, tau, kappa),
         (-kappa * tau, kappa * (1.0 - tau)),
         f"tau = {tau:.3f}, kappa = {kappa:.3g}",
+        int(np.count_nonzero((u < low) | (u > high))),
     )
 
 
@@ -186,7 +187,14 @@ def _quantiles(levels: FloatArray, tau: float, kappa: float) -> FloatArray:
 
 
 def worm_figure(
-    u: Any, tau: float, kappa: float, *, weights: Any = None, level: float = 0.95
+    u: Any,
+    tau: float,
+    kappa: float,
+    *,
+    weights: Any = None,
+    nobs: float | None = None,
+    simulated: FloatArray | None = None,
+    level: float = 0.95,
 ) -> WormFigure:
     r"""Return the detrended normal quantile plot of the quantile residuals.
 
@@ -198,24 +206,42 @@ def worm_figure(
         The fitted law.
     weights : array_like, shape (n,), optional
         Case weights.
+    nobs : float, optional
+        Observations that the weights stand for; their sum by default.
+    simulated : ndarray, shape (B, n), optional
+        Sorted quantile residuals of refitted samples, for the limits.
     level : float
         Coverage of the pointwise limits.
 
     Notes
     -----
-    The limits are :math:`\pm z\,\sqrt{p(1-p)/n}/\varphi(x)` with :math:`p = \Phi(x)`: those of a
-    sample quantile of known law, a little wide for residuals of an estimated one.
+    Without simulated samples the limits are :math:`\pm z\,\sqrt{p(1-p)/n}/\varphi(x)` with
+    :math:`p = \Phi(x)`: those of a sample quantile of known law, too wide for residuals of an
+    estimated one.
     """
     sorted_u, positions = plotting_positions(u, weights)
     scores = normal_scores(sorted_u, tau, kappa)
     normal = stats.norm.ppf(positions)
-    n = float(sorted_u.size if weights is None else np.sum(weights))
+    shown = _thinned(sorted_u.size)
+    deviation = scores[shown] - normal[shown]
+    if simulated is not None:
+        tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
+        lower, upper = np.quantile(simulated[:, shown], tails, axis=0) - normal[shown]
+        count = simulated.shape[0]
+        return WormFigure(normal[shown], deviation, normal[shown], lower, upper, level, count)
+    n = _count(sorted_u.size, weights, nobs)
     x = np.linspace(float(normal[0]), float(normal[-1]), 201)
     p = stats.norm.cdf(x)
     z = float(stats.norm.ppf(0.5 * (1.0 + level)))
     half = z * np.sqrt(p * (1.0 - p) / n) / stats.norm.pdf(x)
-    shown = _thinned(sorted_u.size)
-    return WormFigure(normal[shown], scores[shown] - normal[shown], x, half, level)
+    return WormFigure(normal[shown], deviation, x, -half, half, level)
+
+
+def _count(rows: int, weights: Any, nobs: float | None) -> float:
+    """Return the number of observations."""
+    if nobs is not None:
+        return float(nobs)
+    return float(rows if weights is None else np.sum(weights))
 
 
 def pit_figure(
@@ -224,6 +250,7 @@ def pit_figure(
     kappa: float,
     *,
     weights: Any = None,
+    nobs: float | None = None,
     bins: int | None = None,
     level: float = 0.95,
 ) -> PitFigure:
@@ -237,6 +264,8 @@ def pit_figure(
         The fitted law.
     weights : array_like, shape (n,), optional
         Case weights.
+    nobs : float, optional
+        Observations that the weights stand for; their sum by default.
     bins : int, optional
         Number of bins; by default one for 15 residuals, between 5 and 20.
     level : float
@@ -246,11 +275,12 @@ def pit_figure(
     if bins is None:
         bins = int(np.clip(pit.size // 15, 5, 20))
     counts, edges = np.histogram(pit, bins, (0.0, 1.0), weights=weights)
-    n = float(pit.size if weights is None else np.sum(weights))
+    total = _count(pit.size, weights, None)
+    n = max(round(_count(pit.size, weights, nobs)), 1)
     tails = np.array([0.5 * (1.0 - level), 0.5 * (1.0 + level)])
-    limits = np.asarray(stats.binom.ppf(tails, round(n), 1.0 / bins))
+    limits = np.asarray(stats.binom.ppf(tails, n, 1.0 / bins))
     lower, upper = limits * bins / n
-    return PitFigure(edges, counts * bins / n, float(lower), float(upper), level)
+    return PitFigure(edges, counts * bins / total, float(lower), float(upper), level)
 
 
 def residual_figure(

@@ -50,6 +50,8 @@ class ProfileFigure:
         A proved lower bound of the ratio on `x`.
     fixed : float or None
         The value at which the model fixes the parameter.
+    maxima : tuple of (float, float)
+        Other local maxima of the likelihood, each with its ratio.
     """
 
     param: str
@@ -65,6 +67,7 @@ class ProfileFigure:
     wald: FloatArray | None
     certified: FloatArray | None
     fixed: float | None
+    maxima: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,8 @@ class DensityFigure:
         Ends of the quadratic zone.
     label : str
         The law.
+    beyond : int
+        Residuals outside the histogram.
     """
 
     edges: FloatArray
@@ -146,6 +151,7 @@ class DensityFigure:
     density: FloatArray
     zone: tuple[float, float]
     label: str
+    beyond: int = 0
 
 
 @dataclass(frozen=True)
@@ -180,17 +186,21 @@ class WormFigure:
     ----------
     normal, deviation : ndarray, shape (m,)
         Normal quantile, and quantile residual minus it.
-    x, half_width : ndarray
-        Pointwise limits: plus and minus `half_width` at `x`.
+    x, lower, upper : ndarray
+        Pointwise limits of the deviation at `x`.
     level : float
         Their coverage.
+    n_simulations : int
+        Refitted samples behind the limits; 0 for those of a sample quantile.
     """
 
     normal: FloatArray
     deviation: FloatArray
     x: FloatArray
-    half_width: FloatArray
+    lower: FloatArray
+    upper: FloatArray
     level: float
+    n_simulations: int = 0
 
 
 @dataclass(frozen=True)

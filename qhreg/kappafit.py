@@ -14,12 +14,12 @@ core and where its left tail begins, so that the profile stays level while kappa
 sigma fall as :math:`1/\sqrt\kappa`.
 
 The profile can have several maxima, so that a coarse grid comes first; each of its peaks is then
-refined by Brent's method in :math:`\log(\kappa + 0.01)`, which is even in the relative change of
-large widths and reaches zero.
+refined by the root of the slope (QH-22), which every fit brings with it.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -28,9 +28,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize
 
 from qhreg.exceptions import BoundaryWarning, DataError
+from qhreg.kappalocal import SHIFT, TOLERANCE, climb, close_in, kappa_slope, log_width
 from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
 
@@ -47,9 +47,6 @@ GROWTH = 4.0
 LARGEST = 1e8
 """No wider zone is tried: it would need residuals beyond 5000 standard deviations."""
 
-SHIFT = 0.01
-"""The profile is refined in log(kappa + SHIFT)."""
-
 PEAK_MARGIN = 3.0
 """Peaks of the grid this far below the highest are not refined."""
 
@@ -58,9 +55,6 @@ SEVERAL_BASINS = 500.0
 
 ROUNDS = 2
 """How often the refinement starts again around a better fit found in another basin."""
-
-TOLERANCE = 1e-8
-"""Log-likelihood that the refinement may leave."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +111,10 @@ class _Profile:
                 self.add(self._fit(kappa=kappa, start=start, search=False))
         return self.fits[kappa].loglike
 
+    def follow(self, kappa: float, start: Solution) -> Solution:
+        """Return the fit at a width in the basin of another fit."""
+        return self._fit(kappa=kappa, start=start, search=False)
+
     def add(self, fit: Solution) -> None:
         """Keep a fit where it is the best so far at its width."""
         self.n_fits += 1
@@ -128,7 +126,7 @@ class _Profile:
         below = [other for other in self.fits if other < kappa]
         above = [other for other in self.fits if other > kappa]
         near = [*([max(below)] if below else []), *([min(above)] if above else [])]
-        near.sort(key=lambda other: abs(_coordinate(other) - _coordinate(kappa)))
+        near.sort(key=lambda other: abs(log_width(other) - log_width(kappa)))
         if not near:
             return [self._start]
         if self.fits[near[0]].n > SEVERAL_BASINS:
@@ -144,10 +142,6 @@ class _Profile:
         """Return the widths in increasing order and their log-likelihoods."""
         kappas = sorted(self.fits)
         return np.array(kappas), np.array([self.fits[kappa].loglike for kappa in kappas])
-
-
-def _coordinate(kappa: float) -> float:
-    return math.log(kappa + SHIFT)
 
 
 def gaussian_loglike(exog: Any, endog: Any, *, weights: Any = None, offset: Any = None) -> float:
@@ -184,8 +178,12 @@ def gaussian_loglike(exog: Any, endog: Any, *, weights: Any = None, offset: Any 
 def _scan(profile: _Profile) -> None:
     """Evaluate the grid, from its middle outwards, and beyond it while the profile rises."""
     middle = GRID.index(1.0)
-    for kappa in (*GRID[middle::-1], *GRID[middle + 1 :]):
+    for kappa in (*GRID[middle:0:-1], *GRID[middle + 1 :]):
         profile(kappa)
+    if (
+        profile(GRID[1]) >= profile.best.loglike - PEAK_MARGIN
+    ):  # an exact fit costs more than Newton's
+        profile(0.0)
     kappa = GRID[-1]
     while profile(kappa) >= profile.best.loglike and kappa < LARGEST:
         if profile.fits[kappa].rows_in_zone >= profile.fits[kappa].n:
@@ -204,19 +202,24 @@ def _peaks(kappas: FloatArray, loglikes: FloatArray) -> list[tuple[float, float]
 
 
 def _refine(profile: _Profile, low: float, high: float) -> None:
-    """Evaluate the profile by Brent's method on a bracket until it is flat to the tolerance."""
-    n = max(profile.best.n, 1.0)
+    """Close in on the maximum between two widths by the slopes at the fits.
 
-    def negative(x: float) -> float:
-        return -profile(max(math.exp(x) - SHIFT, 0.0))
+    Neighbours in different basins of tau can leave no change of sign: then climb from the better one.
+    """
+    inside = [kappa for kappa in sorted(profile.fits) if low <= kappa <= high]
 
-    optimize.minimize_scalar(
-        negative,
-        bounds=(_coordinate(low), _coordinate(high)),
-        method="bounded",
-        # The information in log(kappa) is below 1/2 per row.
-        options={"xatol": math.sqrt(TOLERANCE / n), "maxiter": 100},
-    )
+    def refit(kappa: float, start: Solution) -> Solution:
+        found = profile.follow(kappa, start)
+        profile.add(found)
+        return found
+
+    pairs = [(profile.fits[a], profile.fits[b]) for a, b in itertools.pairwise(inside)]
+    turns = [pair for pair in pairs if kappa_slope(pair[0]) > 0.0 > kappa_slope(pair[1])]
+    for below, above in turns:
+        close_in(refit, below, above)
+    if not turns:
+        peak = max((profile.fits[kappa] for kappa in inside), key=lambda fit: fit.loglike)
+        climb(refit, peak, widest=max(high, low))
 
 
 def _wide_enough(best: Solution, n: float, tau: float) -> float:

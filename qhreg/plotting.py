@@ -55,6 +55,12 @@ def _legend(ax: Axes, **options: Any) -> None:
     ax.legend(fontsize="small", framealpha=0.9, **{"loc": "best", **options})
 
 
+def _headroom(ax: Axes, share: float) -> None:
+    """Make room for a legend above what is drawn."""
+    bottom, top = ax.get_ylim()
+    ax.set_ylim(bottom, top + share * (top - bottom))
+
+
 def _symbol(param: str) -> str:
     """Return a Greek letter for the parameters that have one."""
     return {"tau": r"$\tau$", "sigma": r"$\sigma$", "kappa": r"$\kappa$"}.get(param, param)
@@ -118,6 +124,22 @@ def plot_profile(figure: ProfileFigure, ax: Axes | None = None) -> Axes:
             alpha=0.6,
             label="no fit here: proved",
             zorder=1,
+        )
+        ax.plot(figure.x, figure.certified, color=GREY, lw=1.0, zorder=1)
+    shown = [(x, lr) for x, lr in figure.maxima if lr < top]
+    if shown:
+        label = "other maximum" if len(shown) == 1 else "other maxima"
+        values = ", ".join(f"{x:.3g}" for x, _ in shown)
+        ax.plot(
+            *zip(*shown, strict=True),
+            "v",
+            color="white",
+            mec=DARK,
+            mew=1.4,
+            ms=8,
+            ls="none",
+            label=f"{label} {values}",
+            zorder=6,
         )
     ax.set(
         xlabel=_symbol(figure.param),
@@ -213,9 +235,8 @@ def plot_density(figure: DensityFigure, ax: Axes | None = None) -> Axes:
         With the density as first line.
     """
     ax = _axes(ax)
-    ax.stairs(
-        figure.heights, figure.edges, fill=True, color=SKY, alpha=0.5, ec=GREY, label="residuals"
-    )
+    rows = "residuals" + (f" ({figure.beyond} beyond the view)" if figure.beyond else "")
+    ax.stairs(figure.heights, figure.edges, fill=True, color=SKY, alpha=0.5, ec=GREY, label=rows)
     ax.plot(figure.x, figure.density, color=BLUE, lw=2, label=figure.label)
     if figure.zone[1] > figure.zone[0]:
         ax.axvspan(*figure.zone, color=ORANGE, alpha=0.15, lw=0, label="quadratic zone", zorder=0)
@@ -279,10 +300,12 @@ def plot_worm(figure: WormFigure, ax: Axes | None = None) -> Axes:
     ax.plot(figure.normal, figure.deviation, ".", color=BLUE, ms=4, label="residuals", zorder=3)
     ax.axhline(0.0, color=DARK, lw=1.0)
     label = f"{_percent(figure.level)}, pointwise"
-    ax.plot(figure.x, figure.half_width, color=RED, lw=1.3, ls="--", label=label)
-    ax.plot(figure.x, -figure.half_width, color=RED, lw=1.3, ls="--")
+    if figure.n_simulations:
+        label = f"{_percent(figure.level)} of {figure.n_simulations} simulated fits"
+    ax.plot(figure.x, figure.upper, color=RED, lw=1.3, ls="--", label=label)
+    ax.plot(figure.x, figure.lower, color=RED, lw=1.3, ls="--")
     largest = max(1.3 * float(abs(figure.deviation).max()), 0.3)
-    ax.set(xlabel="normal quantile", ylabel="deviation", ylim=(-largest, largest))
+    ax.set(xlabel="normal quantile", ylabel="deviation", ylim=(-largest, 1.25 * largest))
     _legend(ax, loc="upper center", ncols=2)
     return ax
 
@@ -307,6 +330,8 @@ def plot_pit(figure: PitFigure, ax: Axes | None = None) -> Axes:
     ax.axhline(1.0, color=DARK, lw=1.2, ls="--", label="uniform")
     label = f"{_percent(figure.level)} of one bin"
     ax.axhspan(figure.lower, figure.upper, color=ORANGE, alpha=0.22, lw=0, label=label)
+    for limit in (figure.lower, figure.upper):
+        ax.axhline(limit, color=RED, lw=1.0, ls=":")
     top = 1.35 * max(float(figure.heights.max()), figure.upper)
     ax.set(xlabel="fitted distribution function", ylabel="density", xlim=(0, 1), ylim=(0, top))
     _legend(ax, loc="upper center", ncols=3)
@@ -356,7 +381,8 @@ def plot_residuals(figure: ResidualFigure, ax: Axes | None = None) -> Axes:
         name = "same, in groups of rows" if i == 0 else None
         ax.plot(figure.centres, figure.empirical[:, i], "o-", color=RED, ms=3, lw=0.9, label=name)
     ax.set(xlabel="fitted value", ylabel="residual")
-    _legend(ax, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+    _headroom(ax, 0.3)
+    _legend(ax, loc="upper center", ncols=2)
     return ax
 
 

@@ -25,8 +25,16 @@ from qhreg.globalopt import GlobalCertificate
 from qhreg.hypothesis_tests import lr_inflation
 from qhreg.profile_band import CertifiedBound, certified_bound
 from qhreg.profile_fits import Curve, ProfileData, ProfilePoint, TauCurve, curve_of, refit
+from qhreg.profile_maxima import LocalMaxima, local_maxima
 from qhreg.profile_result import ProfileLikelihood
-from qhreg.profile_trace import SHIFT, ProfileInterval, Tracer, likelihood_ratio_cut, with_progress
+from qhreg.profile_trace import (
+    SHIFT,
+    ProfileInterval,
+    Tracer,
+    counted,
+    likelihood_ratio_cut,
+    with_progress,
+)
 from qhreg.solver import Solution
 from qhreg.threads import one_blas_thread
 
@@ -36,9 +44,6 @@ FloatArray = npt.NDArray[np.float64]
 
 FEW_POINTS = 20_000
 """Rows up to which a profile has many points, and tau is looked at beyond its interval."""
-
-COARSE = 15
-"""Values of tau at which to look for another maximum."""
 
 BETTER = 1e-5
 """Log-likelihood above the fit's at which a point of the profile shows that the fit is not the best."""
@@ -111,7 +116,7 @@ def profile_likelihood(
         Whether every fit searches the whole range of tau; by default up to 500 rows. Otherwise it
         follows the basin of its neighbours. Along tau there is nothing to search.
     progress : bool, optional
-        Whether to show a progress bar; by default where kappa is estimated along the profile.
+        Whether to show a bar that counts fits; by default where kappa is estimated along the profile.
 
     Returns
     -------
@@ -155,34 +160,33 @@ def _profile(
     data, solution, fixed = _optimum(data, solution, param)
     column = data.column(param)
     name = str(param) if column is None else data.names[column]
-    estimate = float(getattr(solution, name) if column is None else solution.beta[column])
     curve = curve_of(data, solution, param, search=search)
-    tracer = Tracer(name, curve, estimate, solution.loglike, [_point(solution, estimate)])
+    start = data.expand(solution.beta)
+    estimate = float(getattr(solution, name) if column is None else start[column])
     inflation = _inflation(data, solution)
     critical = likelihood_ratio_cut(alpha, cut, inflation=inflation)
     long_work = data.space.kappa is None and name != "kappa" if progress is None else progress
-    made = tracer.interval(alpha, critical, _starting_step(data, name, estimate, se))
+    with counted(long_work, f"profile of {name}") as tick:
+        tracer = Tracer(name, curve, estimate, solution.loglike, [_point(solution, estimate)], tick)
+        made = tracer.interval(alpha, critical, _starting_step(data, name, estimate, se))
+        if grid is None:
+            widest = likelihood_ratio_cut(min(alpha, 0.01), cut, inflation=inflation)
+            outermost = 1.05 * math.sqrt(max(critical, widest))
+            count = 10 if data.observations.endog.size <= FEW_POINTS else 2
+            tracer.spread([float(r) for r in np.linspace(0.0, outermost, count + 1)[1:]])
+        else:
+            for value in sorted(np.ravel(np.asarray(grid, dtype=np.float64)).tolist()):
+                _require_inside(name, value, curve)
+                tracer.evaluate(value)
+    points = tuple(
+        replace(point, beta=data.expand(point.beta))
+        for point in sorted(tracer.points, key=lambda point: point.value)
+    )
+    maxima = None
     if isinstance(curve, TauCurve) and data.observations.endog.size <= FEW_POINTS:
-        made = replace(made, elsewhere=_elsewhere(curve, made, solution.loglike))
-    if grid is None:
-        widest = likelihood_ratio_cut(min(alpha, 0.01), cut, inflation=inflation)
-        outermost = 1.05 * math.sqrt(max(critical, widest))
-        count = 10 if data.observations.endog.size <= FEW_POINTS else 2
-        tracer.spread([float(r) for r in np.linspace(0.0, outermost, count + 1)[1:]], long_work)
-    else:
-        wanted = sorted(np.ravel(np.asarray(grid, dtype=np.float64)).tolist())
-        for value in with_progress(wanted, long_work, f"profile of {name}"):
-            _require_inside(name, value, curve)
-            tracer.evaluate(value)
-    points = tuple(sorted(tracer.points, key=lambda point: point.value))
-    best = max(points, key=lambda point: point.loglike)
-    if best.loglike > solution.loglike + BETTER:
-        warnings.warn(
-            f"the profile of {name} is higher by {best.loglike - solution.loglike:.3g} at "
-            f"{best.value:.6g} than at the fit ({estimate:.6g}): the fit is a local maximum only",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+        maxima = local_maxima(data, solution, curve=curve)
+        made = replace(made, elsewhere=_elsewhere(maxima, made, solution.loglike))
+    _warn_of_better(name, estimate, solution.loglike, points)
     return ProfileLikelihood(
         name,
         estimate,
@@ -196,20 +200,31 @@ def _profile(
         fixed,
         certificate,
         _certified(curve, certificate, points),
+        maxima,
         curve,
     )
 
 
-def _elsewhere(curve: TauCurve, made: ProfileInterval, loglike: float) -> float | None:
-    """Return the best tau of a coarse grid outside an interval, if it is not rejected."""
-    width = curve.upper - curve.lower
-    taus = np.linspace(curve.lower + 0.05 * width, curve.upper - 0.05 * width, COARSE)
-    outside = [float(tau) for tau in taus if not made.lower <= tau <= made.upper]
-    points = [curve(tau) for tau in outside]
-    best = max(points, key=lambda point: point.loglike, default=None)
-    if best is None or 2.0 * (loglike - best.loglike) >= made.cut:
-        return None
-    return best.value
+def _warn_of_better(
+    name: str, estimate: float, loglike: float, points: tuple[ProfilePoint, ...]
+) -> None:
+    """Warn when a point of the profile is higher than the fit."""
+    best = max(points, key=lambda point: point.loglike)
+    if best.loglike > loglike + BETTER:
+        warnings.warn(
+            f"the profile of {name} is higher by {best.loglike - loglike:.3g} at "
+            f"{best.value:.6g} than at the fit ({estimate:.6g}): the fit is a local maximum only",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
+
+def _elsewhere(maxima: LocalMaxima, made: ProfileInterval, loglike: float) -> float | None:
+    """Return the highest maximum outside an interval, if it is not rejected."""
+    for point in maxima.points:
+        if not made.lower <= point.value <= made.upper:
+            return point.value if 2.0 * (loglike - point.loglike) < made.cut else None
+    return None
 
 
 def _certified(
@@ -266,6 +281,8 @@ def profile_intervals(
 ) -> FloatArray:
     """Return the profile intervals of all estimated parameters, shape (size, 2).
 
+    The interval of a coefficient that a constraint fixes is its value, twice.
+
     Parameters
     ----------
     data, solution
@@ -279,10 +296,13 @@ def profile_intervals(
     search, progress : bool, optional
         As in `profile_likelihood`; one progress bar for all parameters.
     """
-    params: list[str | int] = [*range(data.space.k), *data.space.extra_names]
+    params: list[str | int] = [*range(len(data.names)), *data.space.extra_names]
     errors = np.full(len(params), math.nan) if bse is None else np.asarray(bse, dtype=np.float64)
     limits = np.empty((len(params), 2))
     for i, param in enumerate(with_progress(params, progress, "profile intervals")):
+        if data.is_fixed(param):
+            limits[i] = data.expand(solution.beta)[int(param)]
+            continue
         made = profile_likelihood(
             data,
             solution,

@@ -14,11 +14,14 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from scipy import linalg
 
+from qhreg.constraints import Constraint
 from qhreg.convex import TINY_KAPPA, TauFit, fit_at, proved_newton
 from qhreg.exceptions import BoundaryWarning, DataError, DomainError, RankWarning
 from qhreg.inputs import rows_of
-from qhreg.kappafit import solve_kappa
+from qhreg.kappafit import gaussian_loglike, solve_kappa
+from qhreg.kappalocal import climb, kappa_slope, log_width
 from qhreg.local import profile_slope, profile_value
 from qhreg.newton import Curvature, curvature_of, newton
 from qhreg.observations import Observations
@@ -36,6 +39,21 @@ SEVERAL_BASINS = 500
 
 WIDEST = 1e6
 """Width at which a profile over kappa ends; beyond it every sample of this size is normal."""
+
+SAME_WIDTH = 0.5
+"""Difference in log(kappa + 0.01) below which neighbours are taken for the same solution."""
+
+SAME_TAU = 0.05
+"""Difference in tau below which they are."""
+
+NEAR = 0.25
+"""Share of the distance covered so far within which the best width is followed outwards."""
+
+SAME_LOGLIKE = 1e-7
+"""Log-likelihood by which a searched fit must be better to be followed."""
+
+WIDE = 16.0
+"""Width beyond which a ridge of widths that fit equally well may begin."""
 
 MANY_ROWS = 5000
 """Rows from which a Hessian is worth keeping from one fit to the next."""
@@ -55,12 +73,20 @@ class ProfileData:
         Range of an estimated tau.
     names : tuple of str
         Names of the coefficients.
+    constraint : Constraint or None
+        Where the coefficients are ``transform @ gamma + shift``: `observations` and `space` are then
+        those of the regression for gamma, and so are solutions.
     """
 
     observations: Observations
     space: ParameterSpace
     tau_bounds: tuple[float, float]
     names: tuple[str, ...]
+    constraint: Constraint | None = None
+
+    def expand(self, beta: FloatArray) -> FloatArray:
+        """Return the coefficients that belong to those of the regression."""
+        return beta if self.constraint is None else self.constraint.expand(beta)
 
     def column(self, param: str | int) -> int | None:
         """Return the column of a coefficient, or None for sigma, tau and kappa."""
@@ -74,6 +100,15 @@ class ProfileData:
         if not 0 <= int(param) < len(self.names):
             raise DomainError(f"there are {len(self.names)} coefficients, got number {param!r}")
         return int(param)
+
+    def is_fixed(self, param: str | int) -> bool:
+        """Return whether a constraint leaves a parameter one value."""
+        if self.constraint is None:
+            return False
+        column = self.column(param)
+        if column is None:
+            return param in self.constraint.fixed
+        return bool(np.abs(self.constraint.transform[column]).max(initial=0.0) < 1e-12)
 
     def freed(self, param: str) -> ProfileData:
         """Return the model in which sigma, tau or kappa is estimated."""
@@ -280,13 +315,14 @@ class _RefitCurve:
     known: dict[float, Solution]
 
     def __call__(self, value: float) -> ProfilePoint:
-        fits = [
-            refit(self.data, {self.param: value}, start, search=self.search)
-            for start in neighbours(self.known, value, n_starts(self.data, self.search))
-        ]
-        best = max(fits, key=lambda fit: fit.loglike)
+        held = {self.param: value}
+        best = best_fit(self.data, held, value, self.known, search=self.search)
         self.known[value] = best
-        slope = -best.n * best.tau_slope if self.param == "tau" else math.nan
+        slope = math.nan
+        if self.param == "tau":
+            slope = -best.n * best.tau_slope
+        elif self.param == "kappa":
+            slope = kappa_slope(best)
         return ProfilePoint(
             value, best.loglike, slope, best.gap, best.beta, best.sigma, best.tau, best.kappa
         )
@@ -294,9 +330,11 @@ class _RefitCurve:
 
 @dataclass
 class _CoefficientCurve:
-    """The profile over one coefficient: its column moves into the offset.
+    """The profile over one coefficient: what it explains moves into the offset.
 
-    Holds a copy of the other columns.
+    Holds a copy of the other columns. Under a constraint with coefficients ``T gamma + shift`` the
+    coefficient is held by gamma = `basis` delta + `direction` (value - shift), with `basis` orthogonal
+    to its row of T.
     """
 
     rest: ProfileData
@@ -306,21 +344,118 @@ class _CoefficientCurve:
     upper: float
     search: bool | None
     known: dict[float, Solution]
+    basis: FloatArray | None = None
+    direction: FloatArray | None = None
+    shift: float = 0.0
 
     def __call__(self, value: float) -> ProfilePoint:
         obs = self.rest.observations
-        offset = value * self.moved
+        offset = (value - self.shift) * self.moved
         if obs.offset is not None:
             offset += obs.offset
         data = replace(self.rest, observations=replace(obs, offset=offset))
-        starts = neighbours(self.known, value, n_starts(data, self.search))
-        fits = [refit(data, {}, start, search=self.search) for start in starts]
-        best = max(fits, key=lambda fit: fit.loglike)
+        best = best_fit(data, {}, value, self.known, search=self.search)
         self.known[value] = best
-        beta = np.insert(best.beta, self.column, value)
+        beta = self._restored(best.beta, value)
         return ProfilePoint(
             value, best.loglike, math.nan, best.gap, beta, best.sigma, best.tau, best.kappa
         )
+
+    def _restored(self, rest: FloatArray, value: float) -> FloatArray:
+        """Return all coefficients of the regression from the others."""
+        if self.basis is None or self.direction is None:
+            return np.insert(rest, self.column, value)
+        whole: FloatArray = self.basis @ rest + (value - self.shift) * self.direction
+        return whole
+
+
+def best_fit(
+    data: ProfileData,
+    held: dict[str, float],
+    value: float,
+    known: dict[float, Solution],
+    *,
+    search: bool | None,
+) -> Solution:
+    """Return the best fit at one value of a profile, started from those at other values.
+
+    Parameters
+    ----------
+    data : ProfileData
+        The model.
+    held : dict
+        Values of sigma, tau or kappa.
+    value : float
+        Where the profile is asked for.
+    known : dict
+        Fits by value.
+    search : bool or None
+        As in `refit`.
+
+    Notes
+    -----
+    Where kappa is estimated, every fit up to 500 rows looks at the whole range of widths; with more
+    rows those far beyond the known ones do, and the others follow the best width from their
+    neighbours. So do those next to a wide one, for there may be a ridge of widths that fit equally well.
+    """
+    if held.get("kappa", data.space.kappa) is not None:
+        starts = neighbours(known, value, n_starts(data, search))
+        return _best([refit(data, held, start, search=search) for start in starts])
+    starts = distinct(known, value)
+    if data.observations.endog.size > SEVERAL_BASINS and not _far(known, value):
+        return _best([follow(data, held, start, search=search) for start in starts])
+    wide = [start for start in starts if start.kappa > WIDE]
+    fits = [follow(data, held, start, search=False) for start in wide]
+    return _best([*fits, refit(data, held, starts[0], search=search)])
+
+
+def _best(fits: list[Solution]) -> Solution:
+    return max(fits, key=lambda fit: fit.loglike)
+
+
+def _far(known: dict[float, Solution], value: float) -> bool:
+    """Return whether a value lies far beyond the known ones, the first of which is the estimate."""
+    if min(known) < value < max(known):
+        return False
+    nearest = min(known, key=lambda other: abs(other - value))
+    return abs(value - nearest) > NEAR * abs(nearest - next(iter(known)))
+
+
+def follow(
+    data: ProfileData, held: dict[str, float], start: Solution, *, search: bool | None
+) -> Solution:
+    """Return the fit whose width is the local maximum next to that of another fit.
+
+    Parameters
+    ----------
+    data, held, search
+        As in `refit`. The range of tau is searched at the width found, and a better basin is
+        followed.
+    start : Solution
+        The other fit.
+    """
+
+    def at(kappa: float, near: Solution, search: bool | None = False) -> Solution:
+        return refit(data, {**held, "kappa": kappa}, near, search=search)
+
+    best, curvature = climb(at, at(start.kappa, start), widest=WIDEST)
+    if search is False or held.get("tau", data.space.tau) is not None:
+        return best
+    searched = at(best.kappa, best, search)
+    if searched.loglike <= best.loglike + SAME_LOGLIKE:
+        return best
+    return climb(at, searched, curvature=curvature, widest=WIDEST)[0]
+
+
+def distinct(known: dict[float, Solution], value: float) -> list[Solution]:
+    """Return the neighbours on both sides, one of them where both are nearly the same solution."""
+    near = neighbours(known, value, 2)
+    if len(near) == 2:
+        one, two = near
+        widths = abs(log_width(one.kappa) - log_width(two.kappa))
+        if widths < SAME_WIDTH and abs(one.tau - two.tau) < SAME_TAU:
+            return near[:1]
+    return near
 
 
 def n_starts(data: ProfileData, search: bool | None) -> int:
@@ -350,14 +485,10 @@ def _coefficient_curve(
     data: ProfileData, solution: Solution, column: int, search: bool | None
 ) -> _CoefficientCurve:
     """Return the profile over a coefficient."""
+    if data.constraint is not None:
+        return _constrained_curve(data, data.constraint, solution, column, search)
     obs = data.observations
     others = np.delete(obs.exog, column, axis=1)
-    rest = ProfileData(
-        replace(obs, exog=others),
-        replace(data.space, k=others.shape[1]),
-        data.tau_bounds,
-        tuple(name for j, name in enumerate(data.names) if j != column),
-    )
     if solution.dependent and np.linalg.matrix_rank(others) == solution.rank:
         raise DataError(
             f"the coefficient of {data.names[column]!r} is not identified: its column is a linear "
@@ -366,7 +497,58 @@ def _coefficient_curve(
     value = float(solution.beta[column])
     start = replace(solution, beta=np.delete(solution.beta, column), dependent=())
     moved = np.asarray(obs.exog[:, column], dtype=np.float64)
+    rest = _with_columns(data, others)
     return _CoefficientCurve(rest, column, moved, -math.inf, math.inf, search, {value: start})
+
+
+def _with_columns(data: ProfileData, exog: FloatArray) -> ProfileData:
+    """Return the model with other columns."""
+    names = tuple(f"x{j}" for j in range(exog.shape[1]))
+    space = replace(data.space, k=exog.shape[1])
+    return ProfileData(replace(data.observations, exog=exog), space, data.tau_bounds, names)
+
+
+def _constrained_curve(
+    data: ProfileData,
+    constraint: Constraint,
+    solution: Solution,
+    column: int,
+    search: bool | None,
+) -> _CoefficientCurve:
+    """Return the profile over a coefficient under a constraint."""
+    row = constraint.transform[column]
+    direction = row / float(row @ row)
+    basis = linalg.null_space(row[None, :])
+    exog = data.observations.exog
+    value = float(constraint.expand(solution.beta)[column])
+    start = replace(solution, beta=basis.T @ solution.beta, dependent=())
+    rest = _with_columns(data, exog @ basis)
+    return _CoefficientCurve(
+        rest,
+        column,
+        exog @ direction,
+        -math.inf,
+        math.inf,
+        search,
+        {value: start},
+        basis,
+        direction,
+        float(constraint.shift[column]),
+    )
+
+
+def _least_sigma(data: ProfileData) -> float:
+    """Return where a profile over sigma ends.
+
+    With an estimated width the normal law, and the law that is normal on one side, are reached at any
+    smaller sigma by a larger kappa: below a hundredth of the standard deviation the profile is level.
+    """
+    if data.space.kappa is not None:
+        return 0.0
+    obs = data.observations
+    llf = gaussian_loglike(obs.exog, obs.endog, weights=obs.case_weights, offset=obs.offset)
+    n = obs.endog.size if obs.case_weights is None else float(obs.case_weights.sum())
+    return 0.01 * math.exp(-llf / n - 0.5) / math.sqrt(2.0 * math.pi)
 
 
 def curve_of(
@@ -386,6 +568,11 @@ def curve_of(
         Whether every fit searches the whole range of tau; None does so up to 500 rows.
     """
     column = data.column(param)
+    if data.is_fixed(param):
+        raise DomainError(
+            f"the constraints fix {param!r}: it has no profile; profile another parameter, or the "
+            "fit without the constraint"
+        )
     if column is not None:
         return _coefficient_curve(data, solution, column, search)
     if param == "tau" and data.space.kappa is not None:
@@ -394,5 +581,5 @@ def curve_of(
     if param == "tau":
         return _RefitCurve(data, "tau", *data.tau_bounds, search, known)
     if param == "sigma":
-        return _RefitCurve(data, "sigma", 0.0, math.inf, search, known)
+        return _RefitCurve(data, "sigma", _least_sigma(data), math.inf, search, known)
     return _RefitCurve(data, "kappa", 0.0, WIDEST, search, known)

@@ -14,7 +14,8 @@ from scipy import interpolate
 from qhreg.figures import ProfileFigure
 from qhreg.globalopt import GlobalCertificate
 from qhreg.profile_band import CertifiedBound
-from qhreg.profile_fits import ProfilePoint
+from qhreg.profile_fits import ProfilePoint, TauCurve
+from qhreg.profile_maxima import LocalMaxima
 from qhreg.profile_trace import ProfileInterval, Scale, Tracer, likelihood_ratio_cut, scale_of
 
 __all__ = ["ProfileLikelihood"]
@@ -24,7 +25,13 @@ FloatArray = npt.NDArray[np.float64]
 CROWDED = 2e-3
 """Distance between points, as a share of the range, below which the curve uses one of them."""
 
-CURVE_POINTS = 401
+WHOLE_POINTS = 41
+"""Values of tau, evenly spaced in its logit, at which the whole profile is fitted for its picture."""
+
+SAME_VALUE = 1e-6
+"""Difference in tau below which two maxima are one."""
+
+CURVE_POINTS = 601
 """Points at which the curve of a figure is drawn."""
 
 
@@ -56,6 +63,8 @@ class ProfileLikelihood:
         Of the fit, where tau is profiled.
     certified : CertifiedBound or None
         What the fits of the certificate prove about every tau.
+    maxima : LocalMaxima or None
+        The local maxima over tau, where tau is profiled at a given width up to 20,000 rows.
     """
 
     param: str
@@ -70,6 +79,7 @@ class ProfileLikelihood:
     fixed: float | None
     certificate: GlobalCertificate | None = None
     certified: CertifiedBound | None = None
+    maxima: LocalMaxima | None = None
     _curve: Any = field(default=None, repr=False, compare=False)
 
     @property
@@ -149,7 +159,7 @@ class ProfileLikelihood:
         return made.reshape(wanted.shape)
 
     def figure(
-        self, alphas: tuple[float, ...] = (0.05, 0.01), *, whole: bool = False
+        self, alphas: tuple[float, ...] = (0.05, 0.01), *, whole: bool | None = None
     ) -> ProfileFigure:
         """Return the numbers that the plot draws.
 
@@ -157,16 +167,20 @@ class ProfileLikelihood:
         ----------
         alphas : tuple of float
             Levels whose cuts are shown; the interval is that of the profile.
-        whole : bool
-            Whether to show the whole range of tau, as far as the certificate has looked at it.
+        whole : bool, optional
+            Whether to show the whole range of tau, for which further fits are made. By default where
+            another local maximum is below the highest cut.
         """
-        x, lr = self.values, self.lr
-        if whole and self.certificate is not None:
-            x, lr = _with_nodes(x, lr, self.loglike, self.certificate)
+        cuts = tuple((alpha, self.critical_value(alpha)) for alpha in alphas)
+        others = self._other_maxima()
+        if whole is None:
+            whole = any(lr < max(cut for _, cut in cuts) for _, lr in others)
+        x, lr = self._over_all_tau() if whole else (self.values, self.lr)
         scale = scale_of(self.param)
         ends = scale.forward(float(x[0])), scale.forward(float(x[-1]))
         dense = np.array([scale.backward(t) for t in np.linspace(*ends, CURVE_POINTS)])
-        curve = _between(x, lr, self.estimate, scale, np.clip(dense, x[0], x[-1]))
+        dense = np.clip(dense, x[0], x[-1])
+        curve = _between(x, lr, self.estimate, scale, dense)
         known = math.isfinite(self.se) and self.se > 0.0
         wald = ((dense - self.estimate) / self.se) ** 2 if known else None
         band = None
@@ -179,24 +193,51 @@ class ProfileLikelihood:
             x,
             lr,
             self.estimate,
-            tuple((alpha, self.critical_value(alpha)) for alpha in alphas),
+            cuts,
             1.0 - self.interval.alpha,
             (self.interval.lower, self.interval.upper),
             (self.interval.lower_open, self.interval.upper_open),
             wald,
             band,
             self.fixed,
+            tuple((tau, lr) for tau, lr in others if x[0] <= tau <= x[-1]),
         )
 
-    def plot(self, ax: Any = None, *, whole: bool = False) -> Any:
+    def _other_maxima(self) -> tuple[tuple[float, float], ...]:
+        """Return the local maxima beside the estimate, each with its likelihood ratio."""
+        if self.maxima is None:
+            return ()
+        pairs = [(p.value, 2.0 * (self.loglike - p.loglike)) for p in self.maxima.points]
+        return tuple(pair for pair in pairs if abs(pair[0] - self.estimate) > SAME_VALUE)
+
+    def _over_all_tau(self) -> tuple[FloatArray, FloatArray]:
+        """Return the profile over the whole range of tau, the fits made so far among its points."""
+        if not isinstance(self._curve, TauCurve):
+            return self.values, self.lr
+        curve = self._curve
+        scale = scale_of("tau")
+        ends = scale.forward(curve.lower), scale.forward(curve.upper)
+        taus = {scale.backward(t) for t in np.linspace(*ends, WHOLE_POINTS)[1:-1]}
+        taus.update((curve.lower, curve.upper), self.values.tolist())
+        if self.maxima is not None:
+            taus.update(point.value for point in self.maxima.points)
+        if self.certificate is not None:
+            taus.update(self.certificate.nodes_tau.tolist())
+        x = np.array(sorted(taus))
+        lr = 2.0 * (self.loglike - np.array([curve(float(tau)).loglike for tau in x]))
+        lr[x == self.estimate] = 0.0
+        return x, np.maximum(lr, 0.0)
+
+    def plot(self, ax: Any = None, *, whole: bool | None = None) -> Any:
         """Draw the profile and return the Axes; see :func:`qhreg.plotting.plot_profile`.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             Where to draw.
-        whole : bool
-            Whether to show the whole range of tau, as far as the certificate has looked at it.
+        whole : bool, optional
+            Whether to show the whole range of tau; by default where another local maximum is not
+            rejected.
         """
         from qhreg.plotting import plot_profile
 
@@ -230,13 +271,3 @@ def _apart(t: FloatArray) -> list[int]:
         if t[i] - t[kept[-1]] > gap and t[-1] - t[i] > gap:
             kept.append(i)
     return [*kept, t.size - 1]
-
-
-def _with_nodes(
-    x: FloatArray, lr: FloatArray, loglike: float, certificate: GlobalCertificate
-) -> tuple[FloatArray, FloatArray]:
-    """Return the points of a profile joined with the fits that a certificate made."""
-    values = np.concatenate([x, certificate.nodes_tau])
-    ratios = np.concatenate([lr, np.maximum(2.0 * (loglike - certificate.nodes_loglike), 0.0)])
-    values, first = np.unique(values, return_index=True)
-    return values, ratios[first]

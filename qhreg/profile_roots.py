@@ -21,6 +21,10 @@ rounding would be extrapolated."""
 WIDTH_TOLERANCE = 1e-9
 """Move, as a share of the distance from the first node, at which a root is found."""
 
+LEVEL_TOLERANCE = 3e-10
+"""Distance from the target, as a share of it, at which a root is found: t is nearly linear in r, and
+below it lies the rounding of log-likelihoods."""
+
 STRIDE = 3.0
 """Largest factor by which one step outwards may exceed the distance covered so far."""
 
@@ -100,6 +104,8 @@ def find_root(
     guess = _next(known, target, step, last)
     for attempt in range(MAX_STEPS):
         node = at(guess)
+        if abs(node.r - target) <= LEVEL_TOLERANCE * target:
+            return guess
         known = sorted([*known, node], key=lambda item: item.t)
         inner, outer = _bracket(known, target)
         if outer is None and inner.t >= last:

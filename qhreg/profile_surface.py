@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy import interpolate
 
 from qhreg.convex import fit_at
 from qhreg.exceptions import ConvergenceWarning, DomainError
@@ -30,6 +31,9 @@ from qhreg.threads import one_blas_thread
 __all__ = ["ProfileSurface", "profile_surface"]
 
 FloatArray = npt.NDArray[np.float64]
+
+FINER = 5
+"""Steps of the drawn surface for each step between fits."""
 
 OPEN_END = 10.0
 """Factor from the estimate at which a surface ends where the interval of kappa is longer or open."""
@@ -93,7 +97,7 @@ class ProfileSurface:
         )
 
     def figure(self, alphas: tuple[float, ...] = (0.5, 0.05, 0.01)) -> SurfaceFigure:
-        """Return the numbers that the plot draws.
+        """Return the numbers that the plot draws, between the fits by a cubic spline.
 
         Parameters
         ----------
@@ -101,9 +105,17 @@ class ProfileSurface:
             Levels of the contours.
         """
         cuts = tuple((alpha, self.critical_value(alpha)) for alpha in alphas)
-        return SurfaceFigure(
-            self.params, self.first, self.second, self.lr, self.estimate, cuts, self.fixed
-        )
+        x, y = _refined(self.first), _refined(self.second)
+        degrees = (min(3, self.second.size - 1), min(3, self.first.size - 1))
+        lr = self.lr
+        if min(degrees) > 0:
+            spline = interpolate.RectBivariateSpline(
+                self.second, self.first, lr, kx=degrees[0], ky=degrees[1]
+            )
+            lr = np.maximum(spline(y, x), 0.0)
+        else:
+            x, y = self.first, self.second
+        return SurfaceFigure(self.params, x, y, lr, self.estimate, cuts, self.fixed)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw contours and return the Axes; see :func:`qhreg.plotting.plot_surface`.
@@ -116,6 +128,13 @@ class ProfileSurface:
         from qhreg.plotting import plot_surface
 
         return plot_surface(self.figure(), ax=ax)
+
+
+def _refined(grid: FloatArray) -> FloatArray:
+    """Return a grid with points in between."""
+    places = np.arange(grid.size)
+    finer = np.linspace(0, grid.size - 1, FINER * (grid.size - 1) + 1)
+    return np.asarray(np.interp(finer, places, grid))
 
 
 def _default_grid(

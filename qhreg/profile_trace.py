@@ -7,7 +7,8 @@ logarithm of sigma, log(kappa + 0.01), and a coefficient as it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ __all__ = [
     "ProfileInterval",
     "Scale",
     "Tracer",
+    "counted",
     "likelihood_ratio_cut",
     "scale_of",
     "with_progress",
@@ -177,6 +179,7 @@ class Tracer:
     estimate: float
     loglike: float
     points: list[ProfilePoint]
+    tick: Callable[[], Any] = lambda: None
 
     @property
     def scale(self) -> Scale:
@@ -194,6 +197,7 @@ class Tracer:
                 return point
         point = self.curve(value)
         self.points.append(point)
+        self.tick()
         return point
 
     def node(self, point: ProfilePoint, direction: float) -> Node:
@@ -231,8 +235,14 @@ class Tracer:
 
         found = find_root(at, self.side(direction), math.sqrt(critical), step, last)
         if found is None:
-            return (math.inf if self.param == "kappa" and direction > 0.0 else end), True
+            return self._open_end(direction, end), True
         return self.scale.backward(direction * found), False
+
+    def _open_end(self, direction: float, end: float) -> float:
+        """Return the end of an open interval: that of the parameter, where the profile is level."""
+        if self.param == "kappa" and direction > 0.0:
+            return math.inf
+        return 0.0 if self.param == "sigma" and direction < 0.0 else end
 
     def interval(self, alpha: float, critical: float, step: float) -> ProfileInterval:
         """Return the interval at a critical value."""
@@ -240,10 +250,9 @@ class Tracer:
         upper, upper_open = self.limit(1.0, critical, step)
         return ProfileInterval(self.param, alpha, critical, lower, upper, lower_open, upper_open)
 
-    def spread(self, roots: Sequence[float], progress: bool) -> None:
+    def spread(self, roots: Sequence[float]) -> None:
         """Make fits near given values of the signed root, on both sides."""
-        wanted = [(d, r) for d in (-1.0, 1.0) for r in roots]
-        for direction, root in with_progress(wanted, progress, f"profile of {self.param}"):
+        for direction, root in [(d, r) for d in (-1.0, 1.0) for r in roots]:
             nodes = self.side(direction)
             end = self.curve.lower if direction < 0.0 else self.curve.upper
             last = direction * self.scale.forward(end) if math.isfinite(end) else math.inf
@@ -255,6 +264,28 @@ class Tracer:
             t = min(t, last, farthest)
             if t > nodes[0].t:
                 self.evaluate(end if t == last else self.scale.backward(direction * t))
+
+
+@contextmanager
+def counted(wanted: bool, label: str) -> Iterator[Callable[[], Any]]:
+    """Give a function to call after each fit: it moves a bar where one is wanted and tqdm is installed.
+
+    Parameters
+    ----------
+    wanted : bool
+        Whether to show a bar; how many fits there will be is not known beforehand.
+    label : str
+        What is being done.
+    """
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        wanted = False
+    if not wanted:
+        yield lambda: None
+        return
+    with tqdm(desc=label, unit=" fits", leave=False) as bar:
+        yield bar.update
 
 
 def with_progress(items: Sequence[Any], wanted: bool, label: str) -> Iterable[Any]:

@@ -177,13 +177,14 @@ class QuantileHuberResults(
             raise DomainError(
                 "tau is fixed: the problem is convex, and duality_gap already bounds it globally"
             )
-        obs = self._observations
+        data = self._fit_data
+        obs = data.observations
         return certify_global(
             obs.exog,
             obs.endog,
-            self.solution,
-            sigma=self.model.sigma,
-            tau_bounds=self.model.tau_bounds,
+            self._fit_solution,
+            sigma=data.space.sigma,
+            tau_bounds=data.tau_bounds,
             weights=obs.case_weights,
             offset=obs.offset,
             tol=tol,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,14 +21,16 @@ from qhreg.diagnostics import (
     worm_figure,
 )
 from qhreg.exceptions import DomainError
-from qhreg.figures import QQFigure
+from qhreg.figures import QQFigure, WormFigure
 from qhreg.globalopt import GlobalCertificate
 from qhreg.goodness import GoodnessOfFit, goodness_of_fit
 from qhreg.profile import profile_intervals, profile_likelihood
 from qhreg.profile_fits import ProfileData
+from qhreg.profile_maxima import LocalMaxima, local_maxima
 from qhreg.profile_result import ProfileLikelihood
 from qhreg.profile_surface import ProfileSurface, profile_surface
-from qhreg.simulation import simulated_residuals
+from qhreg.simulation import SimulatedResiduals, expanded, simulated_residuals, whole_counts
+from qhreg.solver import Solution
 
 __all__ = ["ProfileResults"]
 
@@ -35,6 +38,14 @@ FloatArray = npt.NDArray[np.float64]
 
 ENVELOPE_ROWS = 20_000
 """Rows up to which a quantile plot has a simulation envelope by default."""
+
+
+class _Sampled(NamedTuple):
+    """Standardised residuals for a quantile plot, their weights, and simulated ones."""
+
+    u: FloatArray
+    weights: FloatArray | None
+    simulated: SimulatedResiduals | None
 
 
 class ProfileResults:
@@ -47,24 +58,40 @@ class ProfileResults:
     sigma: float
     tau: float
     kappa: float
+    params: Any
     bse: Any
     resid: Any
     resid_standardized: Any
     fittedvalues: Any
 
     @property
+    def _fit_data(self) -> ProfileData:
+        """The regression that was fitted: under constraints, that of the reduced coefficients."""
+        model, space = self.model, self.space
+        names = tuple(str(name) for name in model.exog_names[: space.k])
+        if self.constraint is None:
+            return ProfileData(model.observations, space, model.tau_bounds, names)
+        fixed = {**self.constraint.fixed, "k": self.constraint.transform.shape[1]}
+        reduced = self.constraint.reduce(model.observations)
+        return ProfileData(
+            reduced, replace(space, **fixed), model.tau_bounds, names, self.constraint
+        )
+
+    @property
+    def _fit_solution(self) -> Solution:
+        """The solution of `_fit_data`."""
+        solution: Solution = self.solution
+        if self.constraint is None:
+            return solution
+        gamma = self.constraint.transform.T @ (solution.beta - self.constraint.shift)
+        return replace(solution, beta=gamma)
+
+    @property
     def _profile_data(self) -> ProfileData:
-        if self.constraint is not None:
-            raise DomainError(
-                "a constrained fit has no profile of its own: fix the parameters in the model instead"
-            )
-        model = self.model
-        names = tuple(str(name) for name in model.exog_names[: self.space.k])
-        return ProfileData(model.observations, self.space, model.tau_bounds, names)
+        return self._fit_data
 
     def _standard_error(self, param: str | int) -> float:
-        data = self._profile_data
-        column = data.column(param)
+        column = self._profile_data.column(param)
         place = column if column is not None else self.space.position(str(param))
         return math.nan if place is None else float(np.asarray(self.bse)[place])
 
@@ -105,7 +132,7 @@ class ProfileResults:
         """
         return profile_likelihood(
             self._profile_data,
-            self.solution,
+            self._fit_solution,
             param,
             grid=grid,
             alpha=alpha,
@@ -133,15 +160,47 @@ class ProfileResults:
         cut, search, progress
             As in `profile_likelihood`.
         """
-        return profile_intervals(
-            self._profile_data,
-            self.solution,
+        data = self._profile_data
+        bse = np.asarray(self.bse)
+        k = self.space.k
+        free = [k + i for i, name in enumerate(self.space.extra_names) if not data.is_fixed(name)]
+        places = [*range(k), *free]
+        # what a constraint fixes has one value
+        limits = np.column_stack([np.asarray(self.params)] * 2).astype(np.float64)
+        limits[places] = profile_intervals(
+            data,
+            self._fit_solution,
             alpha=alpha,
             cut=cut,
-            bse=np.asarray(self.bse),
+            bse=bse[places],
             search=search,
             progress=progress,
         )
+        return limits
+
+    def local_maxima(self) -> LocalMaxima:
+        """Return the local maxima of the likelihood over tau, the highest first.
+
+        In small samples a one-sided law, with tau on a bound, can have the highest likelihood; the
+        best maximum inside the bounds is then ``local_maxima().interior``.
+
+        Returns
+        -------
+        LocalMaxima
+            With ``to_frame()``, ``points`` and ``interior``; at the fitted width, where kappa is
+            estimated.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from qhreg import QuantileHuberMLE
+        >>> tails = -np.log1p(-(np.arange(30) + 0.5) / 30)
+        >>> y = np.concatenate([-1.0 - 0.35 * tails, 1.0 + 0.4 * tails])  # two peaks
+        >>> fit = QuantileHuberMLE(y, np.ones((60, 1)), kappa=0.3).fit()
+        >>> fit.local_maxima().to_frame()[["tau", "llf", "at_bound"]].round(3).values.tolist()
+        [[0.84, -104.409, False], [0.178, -106.203, False]]
+        """
+        return local_maxima(self._fit_data, self._fit_solution)
 
     def profile_surface(
         self,
@@ -166,7 +225,7 @@ class ProfileResults:
         """
         return profile_surface(
             self._profile_data,
-            self.solution,
+            self._fit_solution,
             params,
             grids=grids,
             points=points,
@@ -188,7 +247,7 @@ class ProfileResults:
             Whether to show a progress bar.
         """
         return goodness_of_fit(
-            self._profile_data, self.solution, n_boot=n_boot, seed=seed, progress=progress
+            self._profile_data, self._fit_solution, n_boot=n_boot, seed=seed, progress=progress
         )
 
     # ------------------------------------------------------------------ plots
@@ -200,7 +259,7 @@ class ProfileResults:
         *,
         alpha: float = 0.05,
         certify: bool | None = None,
-        whole: bool = False,
+        whole: bool | None = None,
         **options: Any,
     ) -> Any:
         """Draw the likelihood ratio of a parameter and return the Axes.
@@ -216,12 +275,14 @@ class ProfileResults:
         certify : bool, optional
             Whether to show what the global certificate excludes; by default for an estimated tau
             at a given kappa.
-        whole : bool
-            Whether to show the whole range of tau.
+        whole : bool, optional
+            Whether to show the whole range of tau; by default where another local maximum is not
+            rejected at the 99 % level.
         **options
             Of `profile_likelihood`.
         """
-        possible = param == "tau" and self.space.tau is None and self.space.kappa is not None
+        space = self._profile_data.space
+        possible = param == "tau" and space.tau is None and space.kappa is not None
         if possible and certify is not False and options.get("certificate") is None:
             options["certificate"] = self.certify_global()  # type: ignore[attr-defined]
         made = self.profile_likelihood(param, alpha=alpha, **options)
@@ -270,19 +331,42 @@ class ProfileResults:
         made = density_figure(self._u, *self._law(), weights=self._row_weights, bins=bins)
         return plot_density(made, ax=ax)
 
-    def _qq_figure(self, n_simulations: int | None, level: float, seed: Any) -> QQFigure:
-        weighted = self._row_weights is not None
+    @property
+    def _nobs_shown(self) -> float:
+        """Observations that the residuals stand for: with sampling weights, Kish's effective number."""
+        obs = self.model.observations
+        weights: FloatArray | None = obs.case_weights
+        if obs.weights is None or weights is None:
+            return float(obs.nobs)
+        return float(weights.sum() ** 2 / (weights @ weights))
+
+    def _sampled(self, n_simulations: int | None, seed: Any) -> _Sampled:
+        """Return residuals one for each observation, with simulated ones where they are wanted."""
+        obs = self.model.observations
+        possible = obs.weights is None and whole_counts(obs.freq_weights)
         if n_simulations is None:
-            n_simulations = 0 if weighted or self._u.size > ENVELOPE_ROWS else 99
-        if n_simulations and weighted:
-            raise DomainError("there is no simulation envelope with weights: pass n_simulations=0")
-        simulated = None
-        if n_simulations:
-            simulated = simulated_residuals(
-                self._profile_data, self.solution, n_simulations, seed=seed
-            )
+            n_simulations = 99 if possible and obs.nobs <= ENVELOPE_ROWS else 0
+        if not n_simulations:
+            return _Sampled(self._u, self._row_weights, None)
+        data, solution = self._profile_data, self._fit_solution
+        u = expanded(data).observations.residuals(solution.beta) / solution.sigma
+        made = simulated_residuals(data, solution, n_simulations, seed=seed)
+        return _Sampled(u, None, made)
+
+    def _qq_figure(self, sample: _Sampled, level: float = 0.95) -> QQFigure:
+        simulated = None if sample.simulated is None else sample.simulated.standardised
         return qq_figure(
-            self._u, *self._law(), weights=self._row_weights, simulated=simulated, level=level
+            sample.u, *self._law(), weights=sample.weights, simulated=simulated, level=level
+        )
+
+    def _worm_figure(self, sample: _Sampled, level: float = 0.95) -> WormFigure:
+        return worm_figure(
+            sample.u,
+            *self._law(),
+            weights=sample.weights,
+            nobs=self._nobs_shown,
+            simulated=None if sample.simulated is None else sample.simulated.scores,
+            level=level,
         )
 
     def plot_qq(
@@ -300,8 +384,9 @@ class ProfileResults:
         ax : Axes, optional
             Where to draw.
         n_simulations : int, optional
-            Refitted samples behind the envelope; by default 99, and none with weights or beyond
-            20,000 rows.
+            Refitted samples behind the envelope; by default 99 up to 20,000 observations. Frequency
+            weights are rows that repeat. With sampling weights there is no envelope, since they say
+            nothing of how a response comes about; nor with counts that are not whole.
         level : float
             Share of them inside the envelope at each point.
         seed : int, Generator or None
@@ -309,22 +394,33 @@ class ProfileResults:
         """
         from qhreg.plotting import plot_qq
 
-        return plot_qq(self._qq_figure(n_simulations, level, seed), ax=ax)
+        return plot_qq(self._qq_figure(self._sampled(n_simulations, seed), level), ax=ax)
 
-    def plot_worm(self, ax: Any = None, *, level: float = 0.95) -> Any:
+    def plot_worm(
+        self,
+        ax: Any = None,
+        *,
+        n_simulations: int | None = None,
+        level: float = 0.95,
+        seed: Any = 0,
+    ) -> Any:
         """Draw the detrended quantile plot of the quantile residuals and return the Axes.
 
         Parameters
         ----------
         ax : Axes, optional
             Where to draw.
+        n_simulations : int, optional
+            Refitted samples behind the limits, as in `plot_qq`. Without any, the limits are those of a
+            sample quantile, with sampling weights for the effective number of observations.
         level : float
             Coverage of the pointwise limits.
+        seed : int, Generator or None
+            Of the random numbers.
         """
         from qhreg.plotting import plot_worm
 
-        made = worm_figure(self._u, *self._law(), weights=self._row_weights, level=level)
-        return plot_worm(made, ax=ax)
+        return plot_worm(self._worm_figure(self._sampled(n_simulations, seed), level), ax=ax)
 
     def plot_pit(self, ax: Any = None, *, bins: int | None = None, level: float = 0.95) -> Any:
         """Draw the histogram of the fitted distribution function and return the Axes.
@@ -340,7 +436,14 @@ class ProfileResults:
         """
         from qhreg.plotting import plot_pit
 
-        made = pit_figure(self._u, *self._law(), weights=self._row_weights, bins=bins, level=level)
+        made = pit_figure(
+            self._u,
+            *self._law(),
+            weights=self._row_weights,
+            nobs=self._nobs_shown,
+            bins=bins,
+            level=level,
+        )
         return plot_pit(made, ax=ax)
 
     def plot_residuals(self, ax: Any = None, *, levels: Sequence[float] = LEVELS) -> Any:
@@ -385,6 +488,9 @@ class ProfileResults:
             column = int(moving[0])
         else:
             column = names.index(param) if param in names else int(param)
+        response = str(self.model.endog_names)
+        if self.model.observations.offset is not None:
+            response += " minus offset"
         made = fit_figure(
             exog,
             self.resid,
@@ -393,7 +499,7 @@ class ProfileResults:
             *self._law(),
             self.sigma,
             levels=levels,
-            names=(names[column], str(self.model.endog_names)),
+            names=(names[column], response),
         )
         return plot_fit(made, ax=ax)
 
@@ -407,19 +513,20 @@ class ProfileResults:
         fig : Figure, optional
             Where to draw.
         n_simulations : int, optional
-            Refitted samples behind the envelope of the quantile plot, see `plot_qq`.
+            Refitted samples behind the limits of the quantile and the worm plot, see `plot_qq`.
         seed : int, Generator or None
             Of the random numbers.
         """
         from qhreg.plotting import plot_diagnostics
 
         u, law, weights = self._u, self._law(), self._row_weights
+        sample = self._sampled(n_simulations, seed)
         return plot_diagnostics(
             density_figure(u, *law, weights=weights),
-            self._qq_figure(n_simulations, 0.95, seed),
+            self._qq_figure(sample),
             residual_figure(self.fittedvalues, self.resid, *law, self.sigma),
-            pit_figure(u, *law, weights=weights),
-            worm_figure(u, *law, weights=weights),
+            pit_figure(u, *law, weights=weights, nobs=self._nobs_shown),
+            self._worm_figure(sample),
             tau_loss_figure(u, self.kappa, weights=weights),
             fig=fig,
         )

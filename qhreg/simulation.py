@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from qhreg.diagnostics import normal_scores
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, QhregError
 from qhreg.observations import Observations
@@ -16,7 +17,14 @@ from qhreg.profile_fits import ProfileData, refit
 from qhreg.profile_trace import with_progress
 from qhreg.solver import Solution
 
-__all__ = ["SimulatedFit", "expanded", "simulate_fits", "simulated_residuals"]
+__all__ = [
+    "SimulatedFit",
+    "SimulatedResiduals",
+    "expanded",
+    "simulate_fits",
+    "simulated_residuals",
+    "whole_counts",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -37,6 +45,11 @@ class SimulatedFit:
     solution: Solution
 
 
+def whole_counts(freq_weights: FloatArray | None) -> bool:
+    """Return whether frequency weights are whole numbers, or there are none."""
+    return freq_weights is None or bool((freq_weights == np.floor(freq_weights)).all())
+
+
 def expanded(data: ProfileData) -> ProfileData:
     """Return the model with rows repeated as often as they were observed.
 
@@ -51,9 +64,9 @@ def expanded(data: ProfileData) -> ProfileData:
         raise DataError("the model cannot be simulated with sampling weights")
     if obs.freq_weights is None:
         return data
-    counts = obs.freq_weights.astype(np.intp)
-    if not np.array_equal(counts, obs.freq_weights):
+    if not whole_counts(obs.freq_weights):
         raise DataError("the model can be simulated with whole frequency weights only")
+    counts = obs.freq_weights.astype(np.intp)
     rows = np.repeat(np.arange(counts.size), counts)
     offset = None if obs.offset is None else obs.offset[rows]
     return replace(data, observations=Observations(obs.exog[rows], obs.endog[rows], offset))
@@ -105,6 +118,22 @@ def simulate_fits(
         yield SimulatedFit(np.sort(sample.observations.residuals(fit.beta) / fit.sigma), fit)
 
 
+@dataclass(frozen=True)
+class SimulatedResiduals:
+    """Residuals of refitted samples from the fitted model, each row in increasing order.
+
+    Attributes
+    ----------
+    standardised : ndarray, shape (B, n)
+        Residuals over sigma.
+    scores : ndarray, shape (B, n)
+        Quantile residuals: the normal quantiles of each sample's own fitted distribution function.
+    """
+
+    standardised: FloatArray
+    scores: FloatArray
+
+
 def simulated_residuals(
     data: ProfileData,
     solution: Solution,
@@ -112,13 +141,16 @@ def simulated_residuals(
     *,
     seed: int | np.random.Generator | None = 0,
     progress: bool = False,
-) -> FloatArray:
-    """Return sorted standardised residuals of refitted samples, shape (n_samples, n).
+) -> SimulatedResiduals:
+    """Return sorted residuals of refitted samples.
 
     Parameters
     ----------
     data, solution, n_samples, seed, progress
         As in `simulate_fits`.
     """
-    fits = simulate_fits(data, solution, n_samples, seed=seed, progress=progress)
-    return np.array([fit.u for fit in fits])
+    fits = list(simulate_fits(data, solution, n_samples, seed=seed, progress=progress))
+    if not fits:
+        raise DataError("no sample from the fitted model could be fitted")
+    scores = [normal_scores(fit.u, fit.solution.tau, fit.solution.kappa) for fit in fits]
+    return SimulatedResiduals(np.array([fit.u for fit in fits]), np.array(scores))

@@ -8,6 +8,7 @@ over tau can have several minima, branch and bound over tau. Every result carrie
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -95,6 +96,8 @@ class Solution:
         Whether tau was estimated and ended on a bound.
     searched : bool
         Whether the whole range of tau was searched.
+    square : float
+        sum w v^2 of the dual point at the fit; half of it is minus the derivative of the loss in kappa.
     """
 
     beta: FloatArray
@@ -114,6 +117,7 @@ class Solution:
     passes: int
     tau_at_bound: bool
     searched: bool
+    square: float = math.nan
 
     @property
     def loglike(self) -> float:
@@ -332,6 +336,7 @@ def report(setup: Setup, local: LocalFit, *, searched: bool) -> Solution:
         local.passes,
         at_bound,
         searched,
+        fit.dual.square,
     )
 
 

@@ -125,7 +125,7 @@ def test_samples_have_the_scale_and_the_coefficients_of_the_fit():
 def test_simulated_residuals_have_the_fitted_law():
     X, y = regression(400, 2, 0)
     fit = solve(X, y)
-    simulated = simulated_residuals(profile_data(X, y), fit, 30)
+    simulated = simulated_residuals(profile_data(X, y), fit, 30).standardised
     assert simulated.shape == (30, 400)
     middle = np.median(simulated, axis=0)
     levels = (np.arange(400) + 0.5) / 400

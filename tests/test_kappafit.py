@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import BoundaryWarning
 from qhreg.kappafit import gaussian_loglike, solve_kappa
+from qhreg.kappalocal import climb, kappa_slope
 from qhreg.solver import solve
 
 
@@ -96,6 +97,37 @@ def test_case_weights_equal_repeated_rows_and_offsets_move_the_location(interior
     weighted = solve_kappa(x, y + 7.0, weights=w, offset=np.full(y.size, 7.0))
     assert_allclose(weighted.loglike, repeated.loglike, atol=2e-6)
     assert_allclose(weighted.kappa, repeated.kappa, rtol=1e-3)
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.05, 1.0, 20.0])
+@pytest.mark.parametrize("fixed", [{}, {"tau": 0.2}, {"sigma": 2.0}])
+def test_the_slope_in_kappa_is_the_derivative_of_the_refitted_likelihood(kappa, fixed):
+    exog, rng = design(120), np.random.default_rng(3)
+    endog = exog @ [1.0, 2.0] + quantile_huber.rvs(0.3, 1.0, size=120, random_state=rng)
+    weights = rng.integers(1, 3, 120)
+    options = {"search": False, "weights": weights, **fixed}
+    fit = solve(exog, endog, kappa=kappa, **options)
+    step = 1e-6 * (kappa + 0.01)
+    sides = [max(kappa - step, 0.0), kappa + step]
+    low, high = (solve(exog, endog, kappa=side, start=fit, **options) for side in sides)
+    difference = (high.loglike - low.loglike) / (sides[1] - sides[0])
+    assert_allclose(kappa_slope(fit), difference, rtol=1e-4, atol=1e-5)
+
+
+def test_climbing_ends_where_the_slope_is_zero_or_at_an_end(interior):
+    exog, endog, fit = interior
+
+    def refit(kappa, start):
+        return solve(exog, endog, kappa=kappa, start=start, search=False)
+
+    for start in (1.0, 1.9, 2.5, 4.0):
+        found, curvature = climb(refit, solve(exog, endog, kappa=start))
+        assert_allclose(found.loglike, fit.loglike, atol=2e-8)
+        assert curvature > 0.0
+        again, _ = climb(refit, found, curvature=curvature)
+        assert_allclose(again.loglike, fit.loglike, atol=2e-8)
+    stopped, _ = climb(refit, solve(exog, endog, kappa=0.6), widest=0.8)
+    assert_allclose(stopped.kappa, 0.8)
 
 
 def test_tau_and_sigma_can_be_fixed(interior):

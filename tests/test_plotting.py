@@ -27,7 +27,6 @@ from qhreg.normalizer import log_normalizer
 from qhreg.profile import profile_likelihood
 from qhreg.profile_fits import profile_data
 from qhreg.profile_surface import profile_surface
-from qhreg.results import QuantileHuberResults
 from qhreg.simulation import simulated_residuals
 from qhreg.solver import solve
 
@@ -117,6 +116,8 @@ def test_the_surface_plot_draws_its_contours():
     surface = profile_surface(profile_data(X, y), solve(X, y), ("tau", "sigma"), points=7)
     ax = surface.plot()
     figure = surface.figure()
+    # the drawn surface passes through the fits
+    np.testing.assert_allclose(figure.lr[::5, ::5], surface.lr, atol=1e-8)
     contour = ax.collections[1]
     assert sorted(contour.levels) == sorted(value for _, value in figure.cuts)
     np.testing.assert_array_equal(np.ravel(line(ax, 0)), surface.estimate)
@@ -173,6 +174,8 @@ def test_the_histogram_has_area_one_and_the_density_is_the_fitted_one(residuals)
 def test_far_outliers_do_not_flatten_the_histogram(residuals):
     spoiled = np.append(residuals, 1e6)
     figure = diagnostics.density_figure(spoiled, TAU, KAPPA)
+    assert figure.beyond == 1 + diagnostics.density_figure(residuals, TAU, KAPPA).beyond
+    assert f"({figure.beyond} beyond the view)" in labels(plotting.plot_density(figure))[0]
     assert figure.edges[-1] < 100
     assert np.count_nonzero(figure.heights) > 8
 
@@ -192,7 +195,7 @@ def test_the_quantile_plot_pairs_sorted_residuals_with_fitted_quantiles(residual
 def test_the_envelope_holds_the_share_of_the_simulated_fits():
     X, y = regression(200, 2, 0)
     fit = solve(X, y)
-    simulated = simulated_residuals(profile_data(X, y), fit, 40)
+    simulated = simulated_residuals(profile_data(X, y), fit, 40).standardised
     u = (y - X @ fit.beta) / fit.sigma
     figure = diagnostics.qq_figure(u, fit.tau, fit.kappa, simulated=simulated, level=0.9)
     inside = (simulated >= figure.lower) & (simulated <= figure.upper)
@@ -220,11 +223,12 @@ def test_the_worm_is_flat_for_exact_quantiles_and_its_limits_are_those_of_sample
     np.testing.assert_allclose(figure.deviation, 0.0, atol=1e-7)
     middle = np.argmin(np.abs(figure.x))
     # the median of 400 normal draws has standard error sqrt(pi / 2 / 400)
-    assert figure.half_width[middle] == pytest.approx(1.96 * np.sqrt(np.pi / 800), rel=1e-3)
+    assert figure.upper[middle] == pytest.approx(1.96 * np.sqrt(np.pi / 800), rel=1e-3)
     ax = plotting.plot_worm(figure)
     np.testing.assert_array_equal(line(ax, 0), (figure.normal, figure.deviation))
-    np.testing.assert_array_equal(line(ax, 2), (figure.x, figure.half_width))
-    np.testing.assert_array_equal(line(ax, 3), (figure.x, -figure.half_width))
+    np.testing.assert_array_equal(line(ax, 2), (figure.x, figure.upper))
+    np.testing.assert_array_equal(line(ax, 3), (figure.x, figure.lower))
+    np.testing.assert_array_equal(figure.lower, -figure.upper)
 
 
 def test_normal_scores_stay_finite_in_both_tails():
@@ -350,11 +354,6 @@ def test_the_examples_in_the_docstrings_run():
 
 # --- through the results ---------------------------------------------------------------------------
 
-through_results = pytest.mark.skipif(
-    not hasattr(QuantileHuberResults, "plot_profile"),
-    reason="the results do not offer profiles and plots yet",
-)
-
 
 @pytest.fixture(scope="module")
 def engel_fit():
@@ -362,7 +361,6 @@ def engel_fit():
     return QuantileHuberMLE.from_formula("foodexp ~ income", engel).fit()
 
 
-@through_results
 def test_results_offer_profiles_by_name_with_their_standard_errors(engel_fit):
     made = engel_fit.profile_likelihood("income", grid=[])
     assert made.estimate == engel_fit.params["income"]
@@ -372,7 +370,6 @@ def test_results_offer_profiles_by_name_with_their_standard_errors(engel_fit):
     assert list(limits.index) == ["Intercept", "income", "sigma", "tau"]
 
 
-@through_results
 def test_results_plot_the_profile_with_their_certificate(engel_fit):
     ax = engel_fit.plot_profile("tau")
     assert "no fit here: proved" in labels(ax)
@@ -380,7 +377,6 @@ def test_results_plot_the_profile_with_their_certificate(engel_fit):
     assert "Wald parabola" in labels(engel_fit.plot_profile("sigma"))
 
 
-@through_results
 def test_results_plot_their_own_residuals(engel_fit):
     u = np.sort(engel_fit.resid_standardized)
     ax = engel_fit.plot_qq(n_simulations=9)
@@ -396,29 +392,93 @@ def test_results_plot_their_own_residuals(engel_fit):
     assert line(ax, 3)[0][0] == pytest.approx(engel_fit.tau, abs=1e-6)
 
 
-@through_results
 def test_results_draw_all_diagnostics_and_test_the_fit(engel_fit):
     assert len(engel_fit.plot_diagnostics(n_simulations=9).axes) == 6
     assert engel_fit.goodness_of_fit(9).nobs == 235
 
 
-@through_results
-def test_results_with_weights_have_no_envelope_by_default():
+def test_counts_are_repeated_rows_in_the_envelopes():
+    X, y = regression(120, 2, 0)
+    counts = np.arange(120) % 3
+    rows = np.repeat(np.arange(120), counts)
+    short = QuantileHuberMLE(y, X, freq_weights=counts.astype(float)).fit()
+    long = QuantileHuberMLE(y[rows], X[rows]).fit()
+    for name in ("plot_qq", "plot_worm"):
+        one, two = (getattr(fit, name)(n_simulations=19) for fit in (short, long))
+        assert "95 % of 19 simulated fits" in labels(one)
+        np.testing.assert_allclose(line(one, 0), line(two, 0), atol=1e-5)
+    one, two = (fit.plot_qq(n_simulations=19).collections[0] for fit in (short, long))
+    np.testing.assert_allclose(one.get_paths()[0].vertices, two.get_paths()[0].vertices, atol=1e-4)
+    assert "99 simulated" in " ".join(labels(short.plot_qq()))
+
+
+def test_sampling_weights_have_no_envelope_and_the_limits_of_their_effective_number():
     X, y = regression(200, 2, 0)
-    fit = QuantileHuberMLE(y, X, freq_weights=np.arange(200) % 2 + 1.0).fit()
+    weights = np.where(np.arange(200) % 2, 3.0, 0.5)
+    fit = QuantileHuberMLE(y, X, weights=weights).fit()
     assert "simulated" not in " ".join(labels(fit.plot_qq()))
-    with pytest.raises(DomainError, match="envelope"):
+    with pytest.raises(DomainError, match="sampling weights"):
+        fit.plot_qq(n_simulations=9)
+    effective = weights.sum() ** 2 / (weights**2).sum()
+    x, upper = line(fit.plot_worm(), 2)
+    p = stats.norm.cdf(x)
+    np.testing.assert_allclose(
+        upper, 1.95996 * np.sqrt(p * (1 - p) / effective) / stats.norm.pdf(x), rtol=1e-5
+    )
+    double = QuantileHuberMLE(y, X, weights=2 * weights).fit()
+    for name in ("plot_worm", "plot_pit"):
+        one, two = getattr(fit, name)(), getattr(double, name)()
+        for i in range(len(one.get_lines())):
+            np.testing.assert_allclose(line(one, i), line(two, i), atol=1e-5)
+
+
+def test_counts_that_are_not_whole_have_no_envelope():
+    X, y = regression(100, 2, 0)
+    fit = QuantileHuberMLE(y, X, freq_weights=np.full(100, 1.5)).fit()
+    assert "simulated" not in " ".join(labels(fit.plot_qq()))
+    with pytest.raises(DataError, match="whole"):
         fit.plot_qq(n_simulations=9)
 
 
-@through_results
-def test_a_constrained_fit_has_no_profile(engel_fit):
+def test_the_simulated_limits_of_the_worm_are_quantiles_of_refitted_samples():
+    X, y = regression(150, 2, 0)
+    fit = solve(X, y)
+    simulated = simulated_residuals(profile_data(X, y), fit, 60)
+    u = (y - X @ fit.beta) / fit.sigma
+    figure = diagnostics.worm_figure(u, fit.tau, fit.kappa, simulated=simulated.scores)
+    low, high = np.quantile(simulated.scores, [0.025, 0.975], axis=0)
+    np.testing.assert_allclose(figure.upper, high - figure.normal)
+    np.testing.assert_allclose(figure.lower, low - figure.normal)
+    # estimating the law makes the residuals fit better than draws from a known law would
+    known = diagnostics.worm_figure(u, fit.tau, fit.kappa)
+    middle = slice(40, 110)
+    assert (figure.upper - figure.lower)[middle].mean() < 1.6 * known.upper[80:120].mean()
+
+
+def test_a_constrained_fit_draws_its_own_residuals_and_profile(engel_fit):
     made = engel_fit.model.fit_constrained("income = 0.6")
-    with pytest.raises(DomainError, match="constrained"):
-        made.profile_likelihood("tau")
+    ax = made.plot_profile("tau")
+    assert "no fit here: proved" in labels(ax)
+    np.testing.assert_allclose(
+        line(made.plot_qq(n_simulations=9), 0)[1], np.sort(made.resid_standardized)
+    )
 
 
-@through_results
+def test_other_maxima_are_marked():
+    tails = stats.expon.ppf((np.arange(30) + 0.5) / 30)
+    y = np.concatenate([-1 - 0.35 * tails, 1 + 0.4 * tails])
+    fit = QuantileHuberMLE(y, np.ones((60, 1)), kappa=0.3).fit()
+    ax = fit.plot_profile("tau")
+    other = fit.local_maxima().points[1]
+    label = f"other maximum {other.tau:.3g}"
+    (mark,) = [one for one in ax.get_lines() if one.get_label() == label]
+    np.testing.assert_allclose(
+        np.ravel(mark.get_data()), [other.tau, 2 * (fit.llf - other.loglike)]
+    )
+    assert ax.get_xlim()[1] - ax.get_xlim()[0] > 0.99
+    assert fit.plot_profile("tau", whole=False).get_xlim()[0] > 0.5
+
+
 def test_the_regressor_of_a_fit_plot_must_be_told_when_there_are_several():
     X, y = regression(200, 3, 0)
     fit = QuantileHuberMLE(y, X).fit()

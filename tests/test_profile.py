@@ -5,6 +5,7 @@ import importlib
 import math
 import pickle
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from scipy import stats
 from scipy.optimize import brentq
 from solver_data import regression, small_sample
 
-from qhreg import profile_trace
+from qhreg import QuantileHuberMLE, profile_trace
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import BoundaryWarning, ConvergenceWarning, DataError, DomainError
 from qhreg.globalopt import certify_global
@@ -20,6 +21,7 @@ from qhreg.hypothesis_tests import lr_cut
 from qhreg.kappafit import solve_kappa
 from qhreg.profile import profile_intervals, profile_likelihood
 from qhreg.profile_fits import curve_of, profile_data
+from qhreg.profile_maxima import local_maxima
 from qhreg.profile_roots import Node, find_root, inverse_interpolate
 from qhreg.profile_surface import profile_surface
 from qhreg.profile_trace import likelihood_ratio_cut, with_progress
@@ -383,6 +385,76 @@ def test_another_maximum_that_is_not_rejected_is_told():
     assert profile_likelihood(data, fit, "tau").interval.elsewhere is None
 
 
+def test_local_maxima_are_those_of_a_fine_grid():
+    X, y = two_peaks()
+    fit = solve(X, y, kappa=0.3)
+    maxima = local_maxima(profile_data(X, y, kappa=0.3), fit)
+    taus = np.linspace(0.002, 0.998, 499)
+    llf = np.array([held(X, y, "tau", float(tau), kappa=0.3) for tau in taus])
+    inner = np.flatnonzero((llf[1:-1] > llf[:-2]) & (llf[1:-1] > llf[2:])) + 1
+    assert len(maxima.points) == inner.size == 2
+    for point in maxima.points:
+        nearest = inner[np.argmin(np.abs(taus[inner] - point.tau))]
+        assert abs(point.tau - taus[nearest]) < 0.002
+        assert point.loglike >= llf[nearest]
+        assert point.loglike == pytest.approx(llf[nearest], abs=0.01)
+    assert maxima.points[0].loglike == pytest.approx(fit.loglike, abs=1e-9)
+    frame = maxima.to_frame()
+    assert list(frame.columns) == ["tau", "llf", "below", "at_bound", "sigma", "x0"]
+    assert frame.below.iloc[1] == frame.llf.iloc[0] - frame.llf.iloc[1]
+    assert "below" in str(maxima)
+    assert "0.1781" in maxima._repr_html_()
+
+
+def test_a_maximum_inside_the_bounds_is_shown_beside_the_one_on_a_bound():
+    rng = np.random.default_rng(17)
+    X = np.column_stack([np.ones(50), rng.normal(size=50)])
+    y = X @ [1.0, 2.0] + quantile_huber.rvs(0.25, 1.0, size=50, random_state=rng)
+    with pytest.warns(BoundaryWarning):
+        fit = solve(X, y)
+    maxima = local_maxima(profile_data(X, y), fit)
+    assert maxima.points[0].tau == 0.001
+    assert maxima.at_bound(maxima.points[0])
+    assert "highest, on the bound" in str(maxima)
+    inside = maxima.interior
+    assert inside is maxima.points[1]
+    assert 0.1 < inside.tau < 0.2
+    assert abs(inside.slope) < 1e-4
+    near = solve(X, y, start=solve(X, y, tau=0.2), search=False)
+    assert inside.tau == pytest.approx(near.tau, abs=1e-6)
+    assert inside.loglike == pytest.approx(near.loglike, abs=1e-8)
+
+
+def test_rows_interpolated_at_kappa_zero_are_no_maxima_of_their_own():
+    X, y = regression(400, 2, 3)
+    fit = solve(X, y, kappa=0.0)
+    maxima = local_maxima(profile_data(X, y, kappa=0.0), fit)
+    assert len(maxima.points) == 1
+    assert "1 maximum" in str(maxima)
+
+
+def test_with_tau_fixed_there_are_no_maxima_to_compare():
+    X, y, _, _ = sample()
+    with pytest.raises(DomainError, match=r"tau is fixed at 0\.4"):
+        local_maxima(profile_data(X, y, tau=0.4), solve(X, y, tau=0.4))
+
+
+def test_the_whole_range_is_shown_where_another_maximum_is_not_rejected():
+    X, y = two_peaks()
+    profile = profile_likelihood(profile_data(X, y, kappa=0.3), solve(X, y, kappa=0.3), "tau")
+    figure = profile.figure()
+    assert figure.x[-1] - figure.x[0] > 0.99
+    ((tau, lr),) = figure.maxima
+    assert tau == profile.maxima.points[1].tau
+    assert lr == pytest.approx(2 * (profile.loglike - profile.maxima.points[1].loglike))
+    # the curve is the profile, also far from the estimate
+    between = figure.x[(figure.lr < 12) & (figure.x < 0.5)][::5]
+    exact = [2 * (profile.loglike - profile._curve(float(t)).loglike) for t in between]
+    np.testing.assert_allclose(np.interp(between, figure.x, figure.lr), exact, atol=0.15)
+    _, _, fit, data = sample()
+    assert np.ptp(profile_likelihood(data, fit, "tau").figure().x) < 0.4
+
+
 def test_a_profile_above_its_fit_warns_that_the_fit_is_local():
     X, y = two_peaks()
     local = solve(X, y, kappa=0.3, start=solve(X, y, kappa=0.3, tau=0.1), search=False)
@@ -434,6 +506,108 @@ def test_where_kappa_is_estimated_it_follows_along_the_profile_of_tau():
     narrow = profile_likelihood(profile_data(X, y, kappa=fit.kappa), fit, "tau", grid=[])
     assert profile.conf_int()[0] <= narrow.conf_int()[0] + 1e-3
     assert profile.conf_int()[1] >= narrow.conf_int()[1] - 1e-3
+
+
+@pytest.mark.parametrize("param", ["tau", "sigma", 1])
+def test_the_followed_width_is_the_best_one_at_the_limits(param):
+    """Beyond 500 rows the best width is followed from point to point."""
+    _, noise = known_law()
+    X = np.column_stack([np.ones(800), np.random.default_rng(0).permutation(noise)])
+    y = X.sum(axis=1) + noise
+    fit = solve_kappa(X, y)
+    data = profile_data(X, y, kappa=None)
+    made = profile_likelihood(data, fit.solution, param, grid=[], progress=False).interval
+    for limit in (made.lower, made.upper):
+        if isinstance(param, str):
+            best = solve_kappa(X, y, **{param: limit})
+        else:
+            best = solve_kappa(X[:, :1], y, offset=limit * X[:, 1])
+        assert 2 * (fit.loglike - best.loglike) == pytest.approx(made.cut, abs=1e-5)
+
+
+def test_small_samples_look_at_all_widths_along_the_profile():
+    """The best width jumps between two maxima on the way to the upper limit."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.ones(235), rng.normal(size=235)])
+    y = X @ rng.normal(size=2) + 2 * quantile_huber.rvs(0.3, 1.0, size=235, random_state=rng)
+    with pytest.warns(BoundaryWarning, match="kappa ended at 0"):
+        fit = solve_kappa(X, y)
+    data = profile_data(X, y, kappa=None)
+    made = profile_likelihood(data, fit.solution, 1, grid=[], progress=False).interval
+    best = solve_kappa(X[:, :1], y, offset=made.upper * X[:, 1])
+    assert best.kappa > 0.1
+    assert 2 * (fit.loglike - best.loglike) == pytest.approx(made.cut, abs=1e-6)
+
+
+def test_where_the_normal_law_is_not_rejected_sigma_is_open_below():
+    """With an estimated width every smaller sigma has its kappa: sigma^2 kappa is the variance."""
+    X, y = np.ones((300, 1)), stats.norm.ppf((np.arange(300) + 0.5) / 300)
+    with pytest.warns(BoundaryWarning, match="infinity"):
+        fit = solve_kappa(X, y).solution
+    profile = profile_likelihood(
+        profile_data(X, y, kappa=None), fit, "sigma", grid=[], progress=False
+    )
+    assert profile.interval.lower_open
+    assert profile.interval.lower == 0.0
+    assert "open below: nothing down to 0 is rejected" in str(profile)
+
+
+# --- constraints -----------------------------------------------------------------------------------
+
+
+def constrained(constraints, **options):
+    X, y = regression(300, 3, 2)
+    return X, y, QuantileHuberMLE(y, X, **options).fit_constrained(constraints)
+
+
+@pytest.mark.parametrize("param", ["tau", "sigma", "x1"])
+def test_the_profile_of_equal_coefficients_is_that_of_the_sum_of_their_columns(param):
+    X, y, fit = constrained("x1 = x2")
+    Z = np.column_stack([X[:, 0], X[:, 1] + X[:, 2]])
+    direct = QuantileHuberMLE(y, Z).fit()
+    one, two = (each.profile_likelihood(param, cut="chi2") for each in (fit, direct))
+    assert one.estimate == pytest.approx(two.estimate, abs=1e-7)
+    assert one.inflation == pytest.approx(two.inflation)
+    np.testing.assert_allclose(one.conf_int(), two.conf_int(), atol=1e-7)
+    frame = one.to_frame()
+    np.testing.assert_allclose(frame.x1, frame.x2, atol=1e-10)
+    other = fit.profile_likelihood("x2", cut="chi2").conf_int()
+    if param == "x1":
+        np.testing.assert_allclose(one.conf_int(), other, atol=1e-7)
+
+
+def test_limits_under_a_constraint_are_those_of_brute_force():
+    X, y, fit = constrained("x1 + 2*x2 = 1")
+    made = fit.profile_likelihood("x1", grid=[], cut="chi2").interval
+    for limit in (made.lower, made.upper):
+        offset = limit * X[:, 1] + 0.5 * (1 - limit) * X[:, 2]
+        ratio = 2 * (fit.llf - solve(X[:, :1], y, offset=offset).loglike)
+        assert ratio == pytest.approx(made.cut, abs=1e-7)
+
+
+def test_what_a_constraint_fixes_has_no_profile_and_an_interval_of_one_value():
+    _, _, fit = constrained("x1 = 0.5, tau = 0.4")
+    with pytest.raises(DomainError, match=r"fix 'x1'.*profile another"):
+        fit.profile_likelihood("x1")
+    with pytest.raises(DomainError, match="fix 'tau'"):
+        fit.profile_likelihood("tau")
+    limits = fit.conf_int(method="profile")
+    np.testing.assert_allclose(limits[1], 0.5)
+    np.testing.assert_allclose(limits[-1], 0.4)
+    assert (limits[[0, 2, 3], 0] < limits[[0, 2, 3], 1]).all()
+    fixed = QuantileHuberMLE(
+        fit.model.endog - 0.5 * fit.model.exog[:, 1], fit.model.exog[:, [0, 2]], tau=0.4
+    ).fit()
+    np.testing.assert_allclose(limits[[0, 2, 3]], fixed.conf_int(method="profile"), atol=1e-6)
+
+
+def test_the_certificate_of_a_constrained_fit_is_about_the_constrained_problem():
+    _, _, fit = constrained("x1 = 0")
+    certificate = fit.certify_global()
+    assert certificate.holds
+    assert certificate.upper_bound == pytest.approx(fit.llf, abs=1e-5)
+    profile = fit.profile_likelihood("tau", certificate=certificate)
+    assert (profile.certified(profile.values) >= [p.loglike - 1e-6 for p in profile.points]).all()
 
 
 def test_names_of_columns_are_parameters_and_unknown_ones_are_not():
@@ -501,9 +675,10 @@ def test_the_figure_joins_the_nodes_of_the_certificate_where_the_whole_range_is_
     certificate = certify_global(X, y, fit)
     data = profile_data(X, y, kappa=0.3)
     profile = profile_likelihood(data, fit, "tau", certificate=certificate)
-    near, whole = profile.figure(), profile.figure(whole=True)
+    near, whole = profile.figure(whole=False), profile.figure(whole=True)
     assert near.x[0] == pytest.approx(profile.values[0])
-    assert whole.x[0] == pytest.approx(certificate.nodes_tau.min())
+    assert near.maxima == ()
+    np.testing.assert_allclose(whole.x[[0, -1]], [0.001, 0.999], rtol=1e-12)
     assert set(certificate.nodes_tau) <= set(whole.points_x)
     assert (whole.certified <= whole.lr + 0.5).mean() > 0.9
     assert whole.certified.min() >= -4 * certificate.tol
@@ -622,18 +797,44 @@ def test_a_progress_bar_passes_the_items_through(capsys):
     assert list(with_progress([1, 2], True, "work")) == [1, 2]
 
 
+def test_a_bar_moves_by_one_for_each_fit(monkeypatch):
+    tqdm_auto = pytest.importorskip("tqdm.auto")
+    moved = []
+
+    class Bar:
+        def __init__(self, **options):
+            assert options["desc"] == "profile of tau"
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            moved.append("closed")
+
+        def update(self):
+            moved.append(1)
+
+    monkeypatch.setattr(tqdm_auto, "tqdm", Bar)
+    _, _, fit, data = sample()
+    profile = profile_likelihood(data, fit, "tau", progress=True)
+    assert moved == [1] * (len(profile.points) - 1) + ["closed"]
+
+
 def test_short_work_shows_no_bar(monkeypatch):
     asked = []
 
-    def remember(items, wanted, label):
+    @contextmanager
+    def remember(wanted, label):
         asked.append(wanted)
-        return items
+        yield lambda: None
 
-    monkeypatch.setattr("qhreg.profile.with_progress", remember)
-    monkeypatch.setattr("qhreg.profile_trace.with_progress", remember)
+    monkeypatch.setattr("qhreg.profile.counted", remember)
     _, _, fit, data = sample()
-    profile_likelihood(data, fit, "tau")
+    profile_likelihood(data, fit, "tau", grid=[])
     assert asked == [False]
+    free = solve_kappa(*known_law()).solution
+    profile_likelihood(profile_data(*known_law(), kappa=None), free, "tau", grid=[0.36])
+    assert asked == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -645,6 +846,8 @@ def test_short_work_shows_no_bar(monkeypatch):
         "profile_trace",
         "profile_fits",
         "profile_band",
+        "profile_maxima",
+        "results_profile",
     ],
 )
 def test_the_examples_in_the_docstrings_run(name):
