@@ -60,6 +60,20 @@ def paper_figure(ax: Any = None) -> Any:
     return plot_tau_loss(tau_loss_figure(u, 1.0), ax=ax)
 
 
+def crime_model(**options: Any) -> Any:
+    """Fifty states, four regressors."""
+    crime = sm.datasets.statecrime.load_pandas().data
+    formula = "murder ~ urban + poverty + hs_grad + single"
+    return QuantileHuberMLE.from_formula(formula, crime, **options)
+
+
+def engel_process(reference: Any = "ols", **options: Any) -> Any:
+    engel = sm.datasets.engel.load_pandas().data
+    model = QuantileHuberMLE.from_formula("foodexp ~ income", engel, **options)
+    reference = model.fit() if reference == "joint" else reference
+    return model.fit_process(np.linspace(0.05, 0.95, 37)).plot(reference=reference)
+
+
 def figures() -> dict[str, Callable[[], Any]]:
     """Return what draws each picture."""
     engel, small = engel_fit(), small_fit()
@@ -82,6 +96,14 @@ def figures() -> dict[str, Callable[[], Any]]:
         "pit": lambda: engel.plot_pit(),
         "residuals": lambda: engel.plot_residuals(),
         "fit": lambda: engel.plot_fit(),
+        "process": lambda: engel_process(kappa=0.0),
+        "process_joint": lambda: engel_process("joint"),
+        "process_many": lambda: crime_model().fit_process(np.linspace(0.1, 0.9, 9)).plot(),
+        "partial_residuals": lambda: engel.plot_partial_residuals("income"),
+        "partial_residuals_small": lambda: (
+            crime_model(tau=0.5).fit().plot_partial_residuals("single")
+        ),
+        "partial_residuals_large": lambda: large_fit().plot_partial_residuals("x1"),
         "diagnostics": lambda: engel.plot_diagnostics(),
         "diagnostics_small": lambda: small.plot_diagnostics(),
         "diagnostics_large": lambda: large_fit().plot_diagnostics(),

@@ -50,6 +50,7 @@ __all__ = [
     "DesignMoments",
     "Fitted",
     "Point",
+    "Slices",
     "bread_width",
     "covariance",
     "design_moments",
@@ -58,6 +59,7 @@ __all__ = [
     "information_ratio",
     "observed_hessian",
     "score_obs",
+    "slices_of",
     "smoothed_bread",
 ]
 
@@ -102,7 +104,7 @@ class CovarianceEstimate:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-class _Slices(NamedTuple):
+class Slices(NamedTuple):
     """Bread and meat of a sandwich, the parameters they are for, whether expected blocks helped."""
 
     frame: Frame
@@ -111,7 +113,7 @@ class _Slices(NamedTuple):
     helped: bool
 
 
-def _slices(sample: Sample, weights: RowWeights, free: tuple[str, ...], width: float) -> _Slices:
+def slices_of(sample: Sample, weights: RowWeights, free: tuple[str, ...], width: float) -> Slices:
     """Return the inverse bread and the meat, from one pass over well-conditioned columns.
 
     Columns are made orthonormal in the metric of the meat, which is summed anyway.
@@ -128,25 +130,23 @@ def _slices(sample: Sample, weights: RowWeights, free: tuple[str, ...], width: f
             kept = np.ix_(~held, ~held)
             inverse = inverse_of(frame.from_raw(sums.bread[kept]))
             if inverse is not None:
-                return _Slices(frame, inverse, frame.from_raw(sums.meat[kept]), False)
-    return _careful_slices(sample, weights, free, width)
+                return Slices(frame, inverse, frame.from_raw(sums.meat[kept]), False)
+    return _careful(sample, weights, free, width)
 
 
-def _careful_slices(
-    sample: Sample, weights: RowWeights, free: tuple[str, ...], width: float
-) -> _Slices:
+def _careful(sample: Sample, weights: RowWeights, free: tuple[str, ...], width: float) -> Slices:
     """Return the same from the columns made orthonormal first; expected blocks help if they must."""
     frame, info = frame_of(design_moments(sample.exog, weights.total), sample.point, free)
     inner = sample.in_coordinates(frame.coordinates.transform)
     sums = row_sums(inner, weights, frame.unit, width, frame.kept)
     inverse = inverse_of(sums.bread)
     if inverse is not None:
-        return _Slices(frame, inverse, sums.meat, False)
+        return Slices(frame, inverse, sums.meat, False)
     r = inner.n_columns if "beta" in frame.kept else 0
     info[:r, :r] = sums.bread[:r, :r]
     inverse = inverse_of(info)
     inverse = np.asarray(np.linalg.pinv(info) if inverse is None else inverse)
-    return _Slices(frame, inverse, sums.meat, True)
+    return Slices(frame, inverse, sums.meat, True)
 
 
 def _scores(sample: Sample, frame: Frame, weights: RowWeights) -> FloatArray:
@@ -327,7 +327,7 @@ def _robust(
     """Return a sandwich covariance."""
     point, n = sample.point, weights.nobs
     width = chosen_width(sample, weights.total, n, options["width"])
-    made = _slices(sample, weights, free, width)
+    made = slices_of(sample, weights, free, width)
     frame, inverse, q = made.frame, made.inverse, made.meat.shape[0]
     if n <= q:
         raise DataError(f"{cov_type} needs more observations than parameters, got {n:g} and {q}")
@@ -426,5 +426,5 @@ def information_ratio(
     sample = checked_sample(exog, endog, fit, offset)
     w = row_weights(freq_weights, weights, sample.endog.size)
     chosen = chosen_width(sample, w.total, w.nobs, width)
-    made = _slices(sample, w, check_free(free), chosen)
+    made = slices_of(sample, w, check_free(free), chosen)
     return made.inverse @ made.meat

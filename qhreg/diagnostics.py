@@ -35,6 +35,7 @@ __all__ = [
     "qq_figure",
     "residual_figure",
     "tau_loss_figure",
+    "thinned",
     "worm_figure",
 ]
 
@@ -47,7 +48,7 @@ LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Levels of the quantile bands."""
 
 
-def _thinned(n: int) -> npt.NDArray[np.intp]:
+def thinned(n: int) -> npt.NDArray[np.intp]:
     """Return the rows that a scatter shows."""
     if n <= SHOWN:
         return np.arange(n)
@@ -166,7 +167,7 @@ def qq_figure(
         Share of the samples inside the envelope at each point.
     """
     observed, positions = plotting_positions(u, weights)
-    shown = _thinned(observed.size)
+    shown = thinned(observed.size)
     if shown.size < observed.size:  # the ends tell most
         shown = np.unique(np.concatenate([np.arange(50), shown, observed.size - 1 - np.arange(50)]))
     theoretical = _quantiles(positions[shown], tau, kappa)
@@ -222,7 +223,7 @@ def worm_figure(
     sorted_u, positions = plotting_positions(u, weights)
     scores = normal_scores(sorted_u, tau, kappa)
     normal = stats.norm.ppf(positions)
-    shown = _thinned(sorted_u.size)
+    shown = thinned(sorted_u.size)
     deviation = scores[shown] - normal[shown]
     if simulated is not None:
         tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
@@ -314,7 +315,7 @@ def residual_figure(
     parts = [part for part in np.array_split(order, count) if part.size > 0]
     centres = np.array([np.median(f[part]) for part in parts])
     empirical = np.array([np.quantile(r[part], wanted) for part in parts])
-    shown = _thinned(f.size)
+    shown = thinned(f.size)
     return ResidualFigure(
         f[shown],
         r[shown],
@@ -382,7 +383,7 @@ def fit_figure(
     location = base + b[column] * grid
     wanted = _check_levels(levels)
     bands = location[:, None] + sigma * _quantiles(np.array(wanted), tau, kappa)
-    shown = _thinned(x.size)
+    shown = thinned(x.size)
     level = location_level(tau, kappa)
     return FitFigure(x[shown], y[shown], grid, location, wanted, bands, *names, level)
 

@@ -10,7 +10,9 @@ import numpy.typing as npt
 __all__ = [
     "DensityFigure",
     "FitFigure",
+    "PartialResidualFigure",
     "PitFigure",
+    "ProcessFigure",
     "ProfileFigure",
     "QQFigure",
     "ResidualFigure",
@@ -283,3 +285,72 @@ class FitFigure:
     x_name: str
     y_name: str
     location_level: float
+
+
+@dataclass(frozen=True)
+class PartialResidualFigure:
+    """Component plus residual of one regressor.
+
+    Attributes
+    ----------
+    x, partial : ndarray, shape (m,)
+        The rows shown: the regressor, and its component plus the residual.
+    line_x, line : ndarray, shape (2,)
+        Ends of the fitted component.
+    centres, empirical : ndarray, shape (b,)
+        Middle of groups of rows with similar x, and the quantile of the partial residuals in each
+        at `level`: near the line when the component is straight.
+    level : float
+        Share of the rows below the fit.
+    name : str
+        The regressor.
+    shown, n_rows : int
+        Rows shown and rows there are.
+    """
+
+    x: FloatArray
+    partial: FloatArray
+    line_x: FloatArray
+    line: FloatArray
+    centres: FloatArray
+    empirical: FloatArray
+    level: float
+    name: str
+    shown: int
+    n_rows: int
+
+
+@dataclass(frozen=True)
+class ProcessFigure:
+    """Coefficients over tau with pointwise intervals.
+
+    Attributes
+    ----------
+    names : tuple of str, length s
+        The coefficients.
+    taus : ndarray, shape (m,)
+        The values of tau.
+    estimates, lower, upper : ndarray, shape (m, s)
+        The estimates and their limits.
+    level : float
+        Coverage of the limits at each tau.
+    kappa : float
+        Huber width.
+    reference : ndarray, shape (s, 3), or None
+        Value, lower and upper limit of a fit that does not depend on tau.
+    reference_name : str
+        That fit.
+    reference_tau : float or None
+        Its asymmetry; None for least squares.
+    """
+
+    names: tuple[str, ...]
+    taus: FloatArray
+    estimates: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    level: float
+    kappa: float
+    reference: FloatArray | None
+    reference_name: str
+    reference_tau: float | None

@@ -25,6 +25,7 @@ from qhreg.formulas import (
     load_spec,
 )
 from qhreg.kappafit import solve_kappa
+from qhreg.model_fits import OtherFits
 from qhreg.model_input import (
     KEYWORDS,
     ROW_EXTRAS,
@@ -58,7 +59,7 @@ FloatArray = npt.NDArray[np.float64]
 _Base: Any = GenericLikelihoodModel
 
 
-class QuantileHuberMLE(LikelihoodMethods, _Base):  # type: ignore[misc]
+class QuantileHuberMLE(LikelihoodMethods, OtherFits, _Base):  # type: ignore[misc]
     r"""Linear regression with the quantile Huber likelihood.
 
     .. math::

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import linalg
 
 from qhreg.basis import CHOLESKY_SAFE, basis_of, minimum_norm
 from qhreg.information import DesignMoments, UnitInformation, assemble, unit_information
@@ -23,6 +24,7 @@ __all__ = [
     "frame_of",
     "frame_without_moments",
     "inverse_of",
+    "jacobian_of",
     "to_parameters",
 ]
 
@@ -149,19 +151,19 @@ def frame_without_moments(
     return Frame(coordinates_of(factor), free, bound, unit)
 
 
+def jacobian_of(frame: Frame, sigma: float) -> FloatArray:
+    """Return the derivative of the free parameters in (gamma, others) at sigma = 1."""
+    back = frame.coordinates.back
+    parts = []
+    for name in frame.free:
+        part = (
+            sigma * back if name == "beta" else np.full((1, 1), sigma if name == "sigma" else 1.0)
+        )
+        parts.append(part if name in frame.kept else np.zeros((part.shape[0], 0)))
+    return np.asarray(linalg.block_diag(*parts))
+
+
 def to_parameters(frame: Frame, sigma: float, inner: FloatArray) -> FloatArray:
     """Return a covariance of (gamma, others) at sigma = 1 as one of the free parameters."""
-    p, r = frame.coordinates.back.shape
-    size = {name: (p, r) if name == "beta" else (1, 1) for name in frame.free}
-    jacobian = np.zeros((sum(size[name][0] for name in frame.free), inner.shape[0]))
-    row = column = 0
-    for name in frame.free:
-        rows, columns = size[name]
-        if name in frame.kept:
-            part = frame.coordinates.back * sigma if name == "beta" else np.eye(1)
-            jacobian[row : row + rows, column : column + columns] = (
-                part * sigma if name == "sigma" else part
-            )
-            column += columns
-        row += rows
+    jacobian = jacobian_of(frame, sigma)
     return jacobian @ inner @ jacobian.T

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from qhreg.coefficient_figures import partial_residual_figure
 from qhreg.diagnostics import (
     LEVELS,
     density_figure,
@@ -502,6 +503,31 @@ class ProfileResults:
             names=(names[column], response),
         )
         return plot_fit(made, ax=ax)
+
+    def plot_partial_residuals(self, param: str | int, ax: Any = None) -> Any:
+        """Draw component plus residual of one regressor and return the Axes.
+
+        Parameters
+        ----------
+        param : str or int
+            The regressor, by name or column.
+        ax : Axes, optional
+            Where to draw.
+        """
+        from qhreg.plotting_coefficients import plot_partial_residuals
+
+        names = tuple(str(name) for name in self.model.exog_names[: self.space.k])
+        obs = self.model.observations
+        column = ProfileData(obs, self.space, self.model.tau_bounds, names).column(param)
+        if column is None:
+            raise DomainError(f"{param!r} is no regressor: choose one of {', '.join(names)}")
+        made = partial_residual_figure(
+            obs.exog[:, column],
+            self.resid,
+            float(self.solution.beta[column]),
+            name=names[column],
+        )
+        return plot_partial_residuals(made, ax=ax)
 
     def plot_diagnostics(
         self, fig: Any = None, *, n_simulations: int | None = None, seed: Any = 0

@@ -1,0 +1,244 @@
+r"""The covariance between the estimates of several fits to the same rows.
+
+Each fit moves with row i by its influence :math:`A_j^{-1} s_{ij}`, the score of that fit times the
+inverse of its smoothed bread. Stacked over the fits, these vectors make one sandwich whose blocks on the
+diagonal are the covariances of the single fits, and whose other blocks say how two fits move together:
+
+.. math::
+
+    \widehat{\operatorname{Cov}}(\hat\varphi_j, \hat\varphi_k)
+        = A_j^{-1} \Big(\sum_i s_{ij} s_{ik}'\Big) A_k^{-1} .
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from statsmodels.stats import sandwich_covariance as sandwich
+
+from qhreg.bandwidth import chosen_width
+from qhreg.covariance import slices_of
+from qhreg.curvature import row_weights
+from qhreg.dependence import group_codes, lag_weights, lags
+from qhreg.exceptions import DomainError
+from qhreg.information import check_free
+from qhreg.orthonormal import Frame, jacobian_of
+from qhreg.scores import Fitted, Sample, checked_sample, evaluated_blocks, score_block
+
+__all__ = ["JOINT_TYPES", "Influence", "influence_of", "joint_covariance"]
+
+FloatArray = npt.NDArray[np.float64]
+
+JOINT_TYPES = ("HC0", "HC1", "cluster", "HAC")
+"""The covariance types that hold for several fits at once."""
+
+
+@dataclass(frozen=True)
+class Influence:
+    """By how much each row moves the estimates: its score times the inverse of the smoothed bread.
+
+    Attributes
+    ----------
+    sample : Sample
+        The data and the estimates, in the coordinates of the frame.
+    frame : Frame
+        The estimated parameters.
+    weights : ndarray, shape (n,), or None
+        Probability weights, which multiply the scores.
+    matrix : ndarray, shape (q_inner, q)
+        What scores in the coordinates of the frame are multiplied by.
+    nobs : float
+        Number of observations.
+    """
+
+    sample: Sample
+    frame: Frame
+    weights: FloatArray | None
+    matrix: FloatArray
+    nobs: float
+
+    @property
+    def n_estimated(self) -> int:
+        """Number of estimated parameters, dependent columns and held parameters left out."""
+        return int(self.matrix.shape[0])
+
+    def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
+        """Iterate over rows and their influence on the free parameters, shape (m, q)."""
+        for block in evaluated_blocks(self.sample):
+            scores = score_block(block, self.frame.kept, self.sample.point, self.frame.unit)
+            if self.weights is not None:
+                scores = scores * self.weights[block.rows, None]
+            yield block.rows, scores @ self.matrix
+
+
+def influence_of(
+    exog: Any,
+    endog: Any,
+    fit: Fitted,
+    *,
+    free: Sequence[str] = ("beta", "sigma"),
+    freq_weights: Any = None,
+    weights: Any = None,
+    offset: Any = None,
+    width: float | None = None,
+    widen: float = 1.0,
+) -> Influence:
+    """Return by how much each row moves the estimates; products of it sum to the sandwich "HC0".
+
+    Parameters
+    ----------
+    exog, endog, fit, free, freq_weights, weights, offset, width
+        As in :func:`qhreg.covariance.covariance`. Frequency weights enter the bread, not the
+        influence of a row.
+    widen : float
+        Factor on the width of the zone in the bread.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.covariance import covariance
+    >>> from qhreg.joint_covariance import influence_of
+    >>> from qhreg.solver import solve
+    >>> exog, endog = np.ones((50, 1)), np.linspace(-1.0, 2.0, 50) ** 3
+    >>> fit = solve(exog, endog, tau=0.4)
+    >>> rows = np.vstack([part for _, part in influence_of(exog, endog, fit).blocks()])
+    >>> made = covariance("HC0", exog, endog, fit, free=("beta", "sigma"))
+    >>> bool(np.allclose(rows.T @ rows, made.cov))
+    True
+    """
+    sample = checked_sample(exog, endog, fit, offset)
+    w = row_weights(freq_weights, weights, sample.endog.size)
+    chosen = widen * chosen_width(sample, w.total, w.nobs, width)
+    made = slices_of(sample, w, check_free(free), chosen)
+    matrix = made.inverse @ jacobian_of(made.frame, sample.point.sigma).T
+    sample = sample.in_coordinates(made.frame.coordinates.transform)
+    return Influence(sample, made.frame, w.prob, matrix, w.nobs)
+
+
+def _stacked(
+    parts: Sequence[Influence], columns: Sequence[int]
+) -> Iterator[tuple[slice, FloatArray]]:
+    """Iterate over rows and their influence on the chosen columns of every fit, side by side."""
+    for blocks in zip(*(part.blocks() for part in parts), strict=True):
+        yield blocks[0][0], np.hstack([block[:, columns] for _, block in blocks])
+
+
+def _products(
+    parts: Sequence[Influence], columns: Sequence[int], freq: FloatArray | None
+) -> FloatArray:
+    """Return the sum over rows of the products of the stacked influence."""
+    size = len(parts) * len(columns)
+    total = np.zeros((size, size))
+    for rows, block in _stacked(parts, columns):
+        root = block if freq is None else block * np.sqrt(freq[rows, None])
+        total += root.T @ root
+    return total
+
+
+def _group_products(
+    parts: Sequence[Influence],
+    columns: Sequence[int],
+    freq: FloatArray | None,
+    codes: npt.NDArray[np.intp],
+) -> FloatArray:
+    """Return the sum over groups of the products of their summed influence."""
+    sums = np.zeros((int(codes.max()) + 1, len(parts) * len(columns)))
+    for rows, block in _stacked(parts, columns):
+        np.add.at(sums, codes[rows], block if freq is None else block * freq[rows, None])
+    return sums.T @ sums
+
+
+def _nonnegative(matrix: FloatArray) -> FloatArray:
+    """Return the matrix with negative eigenvalues set to zero."""
+    values, vectors = np.linalg.eigh(matrix)
+    if values.min() >= -1e-12 * values.max():
+        return matrix
+    repaired: FloatArray = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return repaired
+
+
+def _clustered(
+    parts: Sequence[Influence],
+    columns: Sequence[int],
+    freq: FloatArray | None,
+    codes: list[npt.NDArray[np.intp]],
+    corrected: bool,
+) -> FloatArray:
+    """Return the one- or two-way clustered covariance."""
+    n, q = parts[0].nobs, parts[0].n_estimated
+
+    def one_way(code: npt.NDArray[np.intp]) -> FloatArray:
+        count = float(code.max() + 1)
+        factor = count / (count - 1.0) * (n - 1.0) / (n - q) if corrected else 1.0
+        return factor * _group_products(parts, columns, freq, code)
+
+    total = sum((one_way(code) for code in codes), np.zeros(()))
+    if len(codes) == 1:
+        return np.asarray(total)
+    pairs = np.unique(codes[0] * (codes[1].max() + 1) + codes[1], return_inverse=True)[1]
+    return _nonnegative(total - one_way(pairs.ravel()))
+
+
+def joint_covariance(
+    cov_type: str,
+    parts: Sequence[Influence],
+    columns: Sequence[int],
+    *,
+    freq_weights: FloatArray | None = None,
+    groups: Any = None,
+    maxlags: int | None = None,
+    kernel: Any = None,
+    use_correction: bool | None = None,
+) -> FloatArray:
+    """Return the covariance of chosen parameters of several fits, shape (m s, m s).
+
+    Parameters
+    ----------
+    cov_type : {"HC0", "HC1", "cluster", "HAC"}
+        As in :func:`qhreg.covariance.covariance`. There is no "nonrobust" one: the density cannot
+        hold at several values of tau.
+    parts : sequence of Influence, length m
+        One for each fit, from :func:`influence_of`, of the same rows.
+    columns : sequence of int, length s
+        Places of the parameters within each fit.
+    freq_weights : ndarray, shape (n,), or None
+        Frequency weights.
+    groups, maxlags, kernel, use_correction
+        Options of the type.
+
+    Returns
+    -------
+    ndarray, shape (m s, m s)
+        Fit by fit; the blocks on the diagonal are those of the single fits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.joint_covariance import influence_of, joint_covariance
+    >>> from qhreg.solver import solve
+    >>> exog, endog = np.ones((50, 1)), np.linspace(-1.0, 2.0, 50) ** 3
+    >>> parts = [
+    ...     influence_of(exog, endog, solve(exog, endog, tau=tau, kappa=0.0)) for tau in (0.3, 0.7)
+    ... ]
+    >>> joint_covariance("HC1", parts, [0]).shape
+    (2, 2)
+    """
+    if cov_type not in JOINT_TYPES:
+        raise DomainError(f"cov_type must be one of {JOINT_TYPES}, got {cov_type!r}")
+    n, q = parts[0].nobs, parts[0].n_estimated
+    if cov_type in ("HC0", "HC1"):
+        factor = n / (n - q) if cov_type == "HC1" else 1.0
+        return factor * _products(parts, columns, freq_weights)
+    rows = parts[0].sample.endog.size
+    if cov_type == "cluster":
+        codes = group_codes(groups, rows)
+        return _clustered(parts, columns, freq_weights, codes, use_correction is not False)
+    stacked = np.vstack([block for _, block in _stacked(parts, columns)])
+    made: FloatArray = sandwich.S_hac_simple(
+        stacked, nlags=lags(maxlags, rows), weights_func=lag_weights(kernel or "bartlett")
+    )
+    return made * (n / (n - q)) if use_correction else made
