@@ -17,6 +17,7 @@ from qhreg.covariance_choice import CovarianceChoice, estimate_covariance
 from qhreg.exceptions import DomainError
 from qhreg.intervals import wald_intervals
 from qhreg.parameters import ParameterSpace
+from qhreg.score_intervals import SANDWICHES, score_intervals
 from qhreg.solver import Solution
 
 __all__ = ["CovarianceResults"]
@@ -36,6 +37,7 @@ class CovarianceResults:
     df_resid: float
     use_t: bool
     profile_intervals: Any
+    _fit_data: Any
     _choice: CovarianceChoice
     _observations: Any
 
@@ -220,13 +222,23 @@ class CovarianceResults:
         ----------
         alpha : float
             One minus the coverage.
-        method : {"wald", "profile", "bootstrap"}
+        method : {"wald", "profile", "score", "bootstrap"}
             Standard errors, with tau on the logit and sigma on the log scale; inversion of the
-            likelihood ratio test; resampling.
+            likelihood ratio test; inversion of the robust score test; resampling.
         **options
-            Options of the profile or of the bootstrap (see `bootstrap`), and ``interval``,
-            "percentile" or "bca", for the latter. Fits with a bootstrap covariance use its
-            replicates when no option of the bootstrap is given.
+            Options of the profile, of the score test (``search``) or of the bootstrap (see
+            `bootstrap`), and ``interval``, "percentile" or "bca", for the latter. Fits with a
+            bootstrap covariance use its replicates when no option of the bootstrap is given.
+
+        Notes
+        -----
+        What decides how well they cover is not the number of rows but that on the light side of the
+        fit, m = nobs min(tau, 1 - tau). Wald intervals need about m = 100. Profile intervals trust the
+        density and cover 93 to 97 % from m = 10 on when it holds. When it does not, Wald intervals with
+        a robust `cov_type` do for t, heteroskedastic and Gumbel noise from 200 rows on, but with gamma
+        noise, which drives tau towards its bound, they cover 75 to 90 % at 200 rows: there use
+        "score", which allows for the dependence of the `cov_type` (HC1 if that is no sandwich). The
+        coverage study in the documentation has the numbers.
         """
         if not 0.0 < alpha < 1.0:
             raise DomainError(f"alpha must satisfy 0 < alpha < 1, got {alpha!r}")
@@ -236,9 +248,28 @@ class CovarianceResults:
         if method == "profile":
             limits: FloatArray = self.profile_intervals(alpha, **options)
             return limits
+        if method == "score":
+            return self._score_intervals(alpha, **options)
         if method == "bootstrap":
             interval = options.pop("interval", "percentile")
             stored = self.cov_type == "bootstrap" and not options
             made = self._replicates if stored else self.bootstrap(**options)
             return made.conf_int(alpha, interval)
-        raise DomainError(f"method must be 'wald', 'profile' or 'bootstrap', got {method!r}")
+        raise DomainError(
+            f"method must be 'wald', 'profile', 'score' or 'bootstrap', got {method!r}"
+        )
+
+    def _score_intervals(self, alpha: float, search: bool | None = None) -> FloatArray:
+        """Return intervals from robust score tests that allow for what the covariance allows for."""
+        if self.constraint is not None:
+            raise DomainError("score intervals are for fits without constraints")
+        robust = self.cov_type in SANDWICHES
+        options = {k: v for k, v in self._choice.options.items() if k != "width"} if robust else {}
+        return score_intervals(
+            self._fit_data,
+            self.solution,
+            alpha=alpha,
+            cov_type=self.cov_type if robust else "HC1",
+            search=search,
+            **options,
+        )
