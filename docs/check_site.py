@@ -1,15 +1,19 @@
-"""Build the site and look at it: every page, desktop and phone, in headless Chromium.
+"""Build the site and look at it: every page, desktop and phone, light and dark, in headless Chromium.
 
 Run as ``python docs/check_site.py``, with the extra ``docs`` installed and a Chromium or Chrome on the
 path (or named by ``--browser``). The site is built with warnings as errors, served on the loopback
-interface, and each page is opened at two widths while requests to any other host are refused. The check
-fails on
+interface, and each page is opened at two widths, by day and by night, while requests to any other host
+are refused. The check fails on
 
 - an error or a warning on the console, a script error, a request that failed or left the machine,
 - an image that did not load,
 - an equation without MathML, one of no size, or LaTeX left in the text,
 - a page wider than the window,
+- in the dark, text or pictures that shine: text too close to its background, an image still white,
+- a search that finds nothing,
 - a link between pages, or to a place on one, that leads nowhere.
+
+The report that ``qhreg fit --report`` writes is looked at in the same way, and as it is printed.
 
 Screenshots go to ``docs/_build/screenshots``.
 """
@@ -40,7 +44,13 @@ import websockets
 HERE = Path(__file__).resolve().parent
 BUILD = HERE / "_build" / "html"
 SCREENSHOTS = HERE / "_build" / "screenshots"
+REPORT = HERE / "_build" / "report"
 WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
+THEMES = ("light", "dark")
+QUERY = "kappa"
+"""What the search page is asked for."""
+LEAST_CONTRAST = 3.0
+"""Least ratio of luminances between text and what is behind it (WCAG asks 3 of large text)."""
 TALLEST = 5000
 """Pixels of a page that a screenshot shows at most."""
 
@@ -48,6 +58,29 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 LOOK = r"""
 (() => {
+  const parts = colour => (colour.match(/[\d.]+/g) || []).map(Number);
+  const luminance = ([r, g, b]) => [r, g, b].map(v => v / 255)
+    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = e => {
+    for (; e; e = e.parentElement) {
+      const colour = parts(getComputedStyle(e).backgroundColor);
+      if (colour.length === 3 || colour[3] > 0.5) return colour;
+    }
+    return parts(getComputedStyle(document.body).backgroundColor);
+  };
+  const contrast = e => {
+    const [a, b] = [parts(getComputedStyle(e).color), behind(e)].map(luminance);
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  };
+  const speaks = e => [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
+  const shines = image => {
+    if (!image.naturalWidth || getComputedStyle(image).filter !== 'none') return false;
+    const canvas = Object.assign(document.createElement('canvas'), {width: 1, height: 1});
+    const brush = canvas.getContext('2d');
+    brush.drawImage(image, 0, 0, 1, 1, 0, 0, 1, 1);
+    return Math.min(...brush.getImageData(0, 0, 1, 1).data) > 230;
+  };
   const text = document.body.innerText;
   const maths = [...document.querySelectorAll('math')];
   const visible = e => e.closest('details:not([open])') === null;
@@ -70,11 +103,16 @@ LOOK = r"""
     height: document.documentElement.scrollHeight,
     ids: [...document.querySelectorAll('[id]')].map(e => e.id),
     links: [...document.querySelectorAll('a[href]')].map(a => a.href),
+    faint: [...document.querySelectorAll('article *')]
+      .filter(e => speaks(e) && e.checkVisibility() && contrast(e) < LEAST_CONTRAST)
+      .map(e => `${e.textContent.trim().slice(0, 40)} (${contrast(e).toFixed(1)})`),
+    shining: [...document.images].filter(i => i.checkVisibility() && shines(i)).map(i => i.src),
+    found: document.querySelectorAll('ul.search li').length,
     title: document.title,
     words: text.length,
   });
 })()
-"""
+""".replace("LEAST_CONTRAST", str(LEAST_CONTRAST))
 
 
 @dataclass
@@ -83,6 +121,7 @@ class Visit:
 
     page: str
     width: str
+    theme: str
     faults: list[str] = field(default_factory=list)
     ids: set[str] = field(default_factory=set)
     links: list[str] = field(default_factory=list)
@@ -200,12 +239,15 @@ def event_faults(events: list[dict], site: str) -> list[str]:
     return faults
 
 
-def page_faults(seen: dict, pixels: int) -> list[str]:
+def page_faults(seen: dict, pixels: int, theme: str) -> list[str]:
     """Return what is wrong with the page itself in a window of this width."""
     faults = [f"image missing: {source}" for source in seen["images"]]
     faults += [f"equation has no size: {text}" for text in seen["empty"]]
     faults += [f"equation without MathML: {text}" for text in seen["bare"]]
     faults += [f"LaTeX or markup left in the text: {text}" for text in seen["latex"]]
+    faults += [f"text hard to read: {text}" for text in seen["faint"]]
+    if theme == "dark":
+        faults += [f"white picture in the dark: {source}" for source in seen["shining"]]
     if seen["foreign"]:
         faults.append(f"{seen['foreign']} equations are not drawn as MathML")
     # a phone's own idea of its width grows with what it shows
@@ -216,8 +258,8 @@ def page_faults(seen: dict, pixels: int) -> list[str]:
     return faults
 
 
-async def visit(tab: Tab, site: str, page: str, width: str) -> Visit:
-    """Open a page at one width, look at it and take its picture."""
+async def open_page(tab: Tab, address: str, width: str, theme: str) -> dict:
+    """Open a page at one width in one theme and return what is seen."""
     pixels, height = WIDTHS[width]
     tab.events = []
     await tab.call(
@@ -227,29 +269,83 @@ async def visit(tab: Tab, site: str, page: str, width: str) -> Visit:
         deviceScaleFactor=1,
         mobile=width == "phone",
     )
-    await tab.call("Page.navigate", url=f"{site}/{page}")
+    choice = {"name": "prefers-color-scheme", "value": theme}
+    await tab.call("Emulation.setEmulatedMedia", features=[choice])
+    await tab.call("Page.navigate", url=address)
     await tab.wait_for("Page.loadEventFired")
     await tab.value(
         "document.querySelectorAll('img[loading=lazy]').forEach(i => i.loading = 'eager');"
         "document.fonts.ready.then(() => new Promise(r => setTimeout(r, 60)))"
     )
-    seen = json.loads(await tab.value(LOOK))
-    made = Visit(page, width, ids=set(seen["ids"]), links=seen["links"], equations=seen["n_math"])
-    made.faults = event_faults(tab.events, site) + page_faults(seen, pixels)
-    clip = {"x": 0, "y": 0, "width": pixels, "height": min(seen["height"], TALLEST), "scale": 1}
+    return json.loads(await tab.value(LOOK))
+
+
+async def take_picture(tab: Tab, path: Path, pixels: int, height: int) -> None:
+    """Save what a page shows, down to `TALLEST`."""
+    clip = {"x": 0, "y": 0, "width": pixels, "height": min(height, TALLEST), "scale": 1}
     picture = await tab.call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(base64.b64decode(picture["data"]))
+
+
+async def visit(tab: Tab, site: str, page: str, width: str, theme: str) -> Visit:
+    """Open a page at one width in one theme, look at it and take its picture."""
+    seen = await open_page(tab, f"{site}/{page}", width, theme)
+    pixels, _ = WIDTHS[width]
+    made = Visit(
+        page, width, theme, ids=set(seen["ids"]), links=seen["links"], equations=seen["n_math"]
+    )
+    made.faults = event_faults(tab.events, site) + page_faults(seen, pixels, theme)
     name = page.removesuffix(".html").replace("/", "__")
-    (SCREENSHOTS / width / f"{name}.png").write_bytes(base64.b64decode(picture["data"]))
+    await take_picture(
+        tab, SCREENSHOTS / f"{width}_{theme}" / f"{name}.png", pixels, seen["height"]
+    )
     return made
 
 
-async def visit_all(address: str, site: str, pages: list[str]) -> list[Visit]:
-    """Visit every page at every width."""
+async def search_faults(tab: Tab, site: str) -> list[str]:
+    """Ask the search page a question that has answers."""
+    await open_page(tab, f"{site}/search.html?q={QUERY}", "desktop", "light")
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        seen = json.loads(await tab.value(LOOK))
+        if seen["found"]:
+            await take_picture(tab, SCREENSHOTS / "search_results.png", 1280, seen["height"])
+            return [f"search: {fault}" for fault in event_faults(tab.events, site)]
+        await asyncio.sleep(0.2)
+    return [f"search: {QUERY!r} is found nowhere"]
+
+
+async def report_faults(tab: Tab, site: str) -> list[str]:
+    """Look at the report of a fit at every width, and as it is printed."""
+    faults = []
+    await tab.call("Page.navigate", url="about:blank")  # stops what the search page still asks for
+    await asyncio.sleep(0.5)
+    for width, (pixels, _) in WIDTHS.items():
+        seen = await open_page(tab, f"{site}/report.html", width, "light")
+        found = event_faults(tab.events, site) + page_faults(seen, pixels, "light")
+        faults += [f"report ({width}): {fault}" for fault in found]
+        await take_picture(tab, SCREENSHOTS / f"report_{width}.png", pixels, seen["height"])
+    sheet = await tab.call("Page.printToPDF", printBackground=True)
+    (SCREENSHOTS / "report.pdf").write_bytes(base64.b64decode(sheet["data"]))
+    return faults
+
+
+async def visit_all(
+    address: str, site: str, pages: list[str], report: str
+) -> tuple[list[Visit], list[str]]:
+    """Visit every page at every width in every theme; return the faults of search and report, too."""
     async with websockets.connect(address, max_size=None) as socket:
         tab = Tab(socket)
         for domain in ("Page", "Runtime", "Log", "Network"):
             await tab.call(f"{domain}.enable")
-        return [await visit(tab, site, page, width) for width in WIDTHS for page in pages]
+        visits = [
+            await visit(tab, site, page, width, theme)
+            for theme in THEMES
+            for width in WIDTHS
+            for page in pages
+        ]
+        return visits, await search_faults(tab, site) + await report_faults(tab, report)
 
 
 def link_faults(visits: list[Visit], site: str) -> list[str]:
@@ -276,6 +372,22 @@ def build() -> None:
     subprocess.run([*command, str(HERE), str(BUILD)], check=True)
 
 
+def write_report() -> None:
+    """Write the report that the site is visited with, of the fit on its landing page."""
+    sys.path.insert(0, str(HERE.parent))
+    import numpy as np
+    import statsmodels.api as sm
+
+    from qhreg.formula.api import quantile_huber
+    from qhreg.report import html_report
+
+    formula = "np.log(foodexp) ~ np.log(income)"
+    data = sm.datasets.engel.load_pandas().data
+    fit = quantile_huber(formula, data, eval_env={"np": np}).fit()
+    REPORT.mkdir(parents=True, exist_ok=True)
+    (REPORT / "report.html").write_text(html_report(fit, title=formula), encoding="utf-8")
+
+
 def main() -> int:
     """Build, visit, report; return the number for the shell."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -288,20 +400,22 @@ def main() -> int:
         parser.error("no Chromium or Chrome found: install one or pass --browser")
     if not options.no_build:
         build()
-    for width in WIDTHS:
-        (SCREENSHOTS / width).mkdir(parents=True, exist_ok=True)
     pages = sorted(str(path.relative_to(BUILD)) for path in BUILD.rglob("*.html"))
     pages = [page for page in pages if options.only in page and not page.startswith("_")]
+    write_report()
     with served(BUILD) as site, browsing(browser) as address:
-        visits = asyncio.run(visit_all(address, site, pages))
-        faults = [
-            f"{made.page} ({made.width}): {fault}" for made in visits for fault in made.faults
+        visits, faults = asyncio.run(visit_all(address, site, pages, REPORT.as_uri()))
+        faults += [
+            f"{made.page} ({made.width}, {made.theme}): {fault}"
+            for made in visits
+            for fault in made.faults
         ]
         faults += [] if options.only else link_faults(visits, site)
-    equations = sum(made.equations for made in visits) // len(WIDTHS)
+    equations = sum(made.equations for made in visits) * len(pages) // max(1, len(visits))
     print("\n".join(faults))
     print(
-        f"{len(pages)} pages at {len(WIDTHS)} widths, {equations} equations, {len(faults)} faults"
+        f"{len(pages)} pages at {len(WIDTHS)} widths in {len(THEMES)} themes, {equations} equations, "
+        f"{len(faults)} faults"
     )
     return 1 if faults else 0
 

@@ -47,6 +47,7 @@ numpydoc_use_plots = False
 
 # --- HTML ---
 html_theme = "furo"
+pygments_dark_style = "github-dark"
 html_title = "qhreg"
 html_math_renderer = "mathml"
 html_static_path = ["_static"]

@@ -88,7 +88,9 @@ def _check(which: str, q: Any, y_values: Any) -> tuple[Any, Any]:
             raise DomainError('which="quantile" needs q, the level or levels in (0, 1)')
         q = np.asarray(q, dtype=np.float64)
         if q.ndim > 1 or not bool(((q > 0.0) & (q < 1.0)).all()):
-            raise DomainError(f"q must be a number or a list of numbers in (0, 1), got {q!r}")
+            raise DomainError(
+                f"q must be a number or a list of numbers in (0, 1), got {q.tolist()}"
+            )
     elif q is not None:
         raise DomainError(f'q is the level for which="quantile"; which is {which!r}')
     if which == "prob":

@@ -1,7 +1,5 @@
 """The behaviour the paper reports, on its four data sets; skipped where they are not at hand."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,11 +7,11 @@ import pytest
 pytest.importorskip("sklearn")
 pytest.importorskip("lightgbm")
 
+from paper_data import FOLDER, needs_data
 from sklearn.ensemble import GradientBoostingRegressor
 
 from qhreg import QuantileHuberBoostingRegressor
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 SETS = {
     "fires": ("forest_fires.csv", "area", ["month", "day"]),
     "housing": ("boston.csv", "medv", ["chas"]),
@@ -21,7 +19,7 @@ SETS = {
     "strength": ("concrete_strength.csv", "strength", []),
 }
 
-pytestmark = pytest.mark.skipif(not DATA.exists(), reason="the paper's data sets are not here")
+pytestmark = needs_data
 
 
 def scaled(values):
@@ -31,7 +29,7 @@ def scaled(values):
 
 def load(name):
     file, target, dropped = SETS[name]
-    frame = pd.read_csv(DATA / file).drop(columns=dropped)
+    frame = pd.read_csv(FOLDER / file).drop(columns=dropped)
     y = frame.pop(target).to_numpy(float)
     return scaled(frame.to_numpy(float)), scaled(y)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from paper_data import FOLDER, needs_data
 
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError
@@ -22,11 +23,12 @@ from qhreg.paper.curves import (
     tau_curve,
     tau_curves,
 )
-from qhreg.paper.datasets import NAMES, PaperData, constant_error, load, scaled
-from qhreg.paper.penalty import penalty_curve
+from qhreg.paper.datasets import NAMES, VARIABLE, PaperData, constant_error, load, scaled
+from qhreg.paper.penalty import penalty_curve, precise_minima
 from qhreg.paper.printed import POSITIVE, TABLE_1, TABLE_2
 from qhreg.paper.recovery import (
     COEFFICIENTS,
+    FIXED_WIDTH,
     LEAST_SQUARES,
     METHODS,
     OURS,
@@ -38,14 +40,13 @@ from qhreg.paper.recovery import (
     recovery_row,
     recovery_sample,
 )
+from qhreg.paper.recovery_page import best_of_ours
 from qhreg.paper.report import Reproduction, pages, pictures, write
-from qhreg.paper.table_pages import best_of_ours
 from qhreg.solver import solve
 
 pytest.importorskip("matplotlib")
 
 ROOT = Path(__file__).resolve().parents[1]
-SHARED = ROOT.parent / "shared" / "data"
 
 
 # --- figures without regression ---------------------------------------------------------------------
@@ -126,6 +127,7 @@ def test_the_expected_error_of_least_squares_does_not_depend_on_the_signs(positi
 def test_the_expected_error_of_least_squares_is_within_15_percent_of_every_row_of_the_paper():
     for entry in TABLE_1:
         assert abs(expected_least_squares() / entry.least_squares - 1) < 0.15
+    assert all(each.holds for each in verdicts.expected_least_squares_verdicts())
 
 
 @pytest.fixture(scope="module")
@@ -207,6 +209,51 @@ def test_a_verdict_on_table_1_is_decided_by_the_numbers(judge, good, bad):
     assert not any(each.holds for each in judge(bad))
 
 
+def test_the_papers_error_is_that_of_an_average_of_its_100_draws_however_many_are_made_here():
+    few, many = (made_table(repetitions=n).rows[2] for n in (100, 10_000))
+    spread = TABLE_1[2].proposed
+    for row in (few, many):
+        assert_allclose(verdicts.papers_error(row), spread / 10, rtol=0.01)
+    assert_allclose(many.cells[OURS[1].name].mse_se, spread / 100, rtol=0.01)
+
+
+def test_more_draws_sharpen_a_verdict_down_to_the_papers_own_error():
+    assert all(each.holds for each in verdicts.mse_verdicts(made_table(1.3)))
+    assert not any(each.holds for each in verdicts.mse_verdicts(made_table(1.3, repetitions=2500)))
+    assert all(each.holds for each in verdicts.mse_verdicts(made_table(1.15, repetitions=2500)))
+
+
+def test_least_squares_is_judged_by_the_average_of_the_run():
+    table = made_table()
+    assert all(each.holds for each in verdicts.least_squares_verdicts(table))
+    rows = []
+    for row, factor in zip(table.rows, (1.14, 1.16, 0.86, 0.84, 1.0, 1.0), strict=True):
+        cell = row.cells[LEAST_SQUARES]
+        moved = replace(cell, errors=factor * cell.errors)
+        rows.append(replace(row, cells={**row.cells, LEAST_SQUARES: moved}))
+    found = verdicts.least_squares_verdicts(replace(table, rows=tuple(rows)))
+    assert [each.holds for each in found] == [True, False, True, False, True, True]
+
+
+def with_errors(table, method, factors):
+    """The table with the errors of a method times a factor, row by row."""
+    rows = []
+    for row, factor in zip(table.rows, factors, strict=True):
+        moved = replace(row.cells[method], errors=factor * row.cells[method].errors)
+        rows.append(replace(row, cells={**row.cells, method: moved}))
+    return replace(table, rows=tuple(rows))
+
+
+def test_the_best_in_a_row_is_chosen_for_that_row_alone():
+    table = with_errors(made_table(1.6), OURS[0].name, [0.5, 1, 1, 1, 1, 1])
+    table = with_errors(table, OURS[2].name, [1, 0.5, 1, 1, 1, 1])
+    best = [verdicts.best_in_row(row) for row in table.rows]
+    assert best[:2] == [OURS[0].name, OURS[2].name]
+    found = verdicts.best_verdicts(table)
+    assert [each.holds for each in found] == [True, True, False, False, False, False]
+    assert OURS[0].name in found[0].claim
+
+
 def test_pooling_mirrored_rows_sharpens_the_comparison_of_errors():
     table = made_table(1.32)
     assert all(each.holds for each in verdicts.paper_mse_verdicts(table))
@@ -237,6 +284,14 @@ def test_the_penalty_of_one_draw_is_least_at_the_tau_of_its_joint_fit(positive):
     assert_allclose(curve.penalty.min(), joint.value / 100, atol=2e-3)
 
 
+def test_the_penalty_of_more_draws_is_least_where_a_whole_curve_of_them_is():
+    rough = penalty_curve(80, 1)
+    (fine,) = precise_minima([rough], 3)
+    assert fine.taus.size == 5
+    assert abs(fine.minimum - penalty_curve(80, 3).minimum) < 0.003
+    assert fine.minimum != rough.minimum
+
+
 # --- Table 2 ----------------------------------------------------------------------------------------
 
 
@@ -264,6 +319,19 @@ def test_a_data_set_is_read_from_a_folder_without_the_inputs_the_paper_left_out(
     assert_allclose(error.others["slump"], np.var([-1.0, 0.0, 1.0]))
 
 
+def test_the_environment_names_the_folder_unless_one_is_given(tmp_path, monkeypatch):
+    for number, folder in enumerate((tmp_path / "a", tmp_path / "b")):
+        folder.mkdir()
+        (folder / "boston.csv").write_text(f"x,medv\n1,{number}\n2,5\n", encoding="utf-8")
+    monkeypatch.setattr("qhreg.paper.datasets._DROPPED", {})
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "a"))
+    assert load("boston").endog[0] == 0
+    assert load("boston", tmp_path / "b").endog[0] == 1
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "c"))
+    with pytest.raises(DataError, match="no file"):
+        load("boston")
+
+
 def test_a_folder_without_the_file_and_an_unknown_name_are_reported(tmp_path):
     with pytest.raises(DataError, match="no file"):
         load("boston", tmp_path)
@@ -271,12 +339,12 @@ def test_a_folder_without_the_file_and_an_unknown_name_are_reported(tmp_path):
         load("iris", tmp_path)
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the data sets are not beside the repository")
+@needs_data
 def test_without_noise_table_2_prints_errors_above_those_of_a_constant():
-    errors = [constant_error(load(name, SHARED)) for name in NAMES]
+    errors = [constant_error(load(name, FOLDER)) for name in NAMES]
     assert not any(each.holds for each in verdicts.constant_verdicts(errors))
     assert_allclose([e.constant for e in errors], [0.0136, 0.1668, 0.1424, 0.1731], atol=5e-5)
-    shapes = [load(name, SHARED).exog.shape for name in NAMES]
+    shapes = [load(name, FOLDER).exog.shape for name in NAMES]
     assert shapes == [(517, 10), (506, 12), (103, 7), (1030, 8)]
 
 
@@ -413,6 +481,25 @@ def test_the_page_on_table_1_shows_every_number_with_its_error(small_run, small_
         for cell in row.cells.values():
             assert f"{cell.mse:.3f} ± {cell.mse_se:.3f}" in page.text
     assert "BoundaryWarning (tau), 2 in 2 fits" in page.text
+
+
+def test_the_pages_judge_by_the_longer_run_where_there_is_one(small_run, small_table):
+    longer = with_errors(small_table, OURS[0].name, [0.0] * 6)
+    longer = replace(longer, repetitions=50)
+    for row in longer.rows:
+        del row.cells[OURS[2].name]
+    whole = replace(small_run, precise=longer, precise_penalty=small_run.penalty)
+    text = {page.name: page.text for page in pages(whole)}
+    assert "| bar | 2 repetitions | 50 repetitions |" in text["table_1"]
+    assert "best of ours below the paper's figure as printed" in text["table_1"]
+    last = next(line for line in text["table_1"].splitlines() if "as printed |" in line)
+    assert last.endswith("| 6 of 6 |")
+    assert "Errors from 50 repetitions" in text["table_1"]
+    assert "With 50 draws" in text["penalty"]
+    assert "once more with 50" in text["index"]
+    assert [method.name for method in FIXED_WIDTH] == [
+        name for name in longer.rows[0].cells if name != LEAST_SQUARES
+    ]
 
 
 def test_the_pictures_show_the_numbers(small_run):

@@ -10,6 +10,7 @@ number at the right of its equation and the target of every (QH-n) in the text a
 from __future__ import annotations
 
 import importlib.util
+import logging as stdlib_logging
 import re
 from pathlib import Path
 
@@ -134,6 +135,8 @@ def cut_font(app: Sphinx) -> None:
     made.parent.mkdir(parents=True, exist_ok=True)
     package = importlib.util.find_spec("ziamath")
     source = Path(package.origin).parent / "fonts" / "STIXTwoMath-Regular.ttf"
+    # fontTools tells every glyph it keeps
+    stdlib_logging.getLogger("fontTools").setLevel(stdlib_logging.WARNING)
     options = subset.Options(flavor="woff", layout_features=["ssty"], notdef_outline=True)
     font = subset.load_font(str(source), options)
     cutter = subset.Subsetter(options)

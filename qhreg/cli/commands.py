@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from qhreg._version import __version__
-from qhreg.cli.files import read_table
+from qhreg.cli.files import check_folder, check_target, read_table
 from qhreg.exceptions import DataError, DomainError
 
 __all__ = ["COMMANDS", "as_json", "demo", "fit_formula", "predictions"]
@@ -67,6 +67,7 @@ def _draw_profile(profile: Any, path: str) -> str:
 def _run_demo(options: argparse.Namespace) -> None:
     if not options.picture.lower().endswith((".png", ".svg", ".pdf")):
         raise DomainError(f"a picture ends in .png, .svg or .pdf, got {options.picture!r}")
+    check_target(options.picture)
     _say(demo(options.picture))
 
 
@@ -79,10 +80,15 @@ def _check_target(formula: str, data: pd.DataFrame) -> None:
     target = left.strip()
     if not (tilde and target and right.strip()):
         raise DataError(f'a formula has the form "y ~ x", got {formula!r}')
-    if target in data.columns and not pd.api.types.is_numeric_dtype(data[target]):
+    if target in data.columns and not _holds_numbers(data[target]):
         sample = data[target].dropna().head(1).tolist()
         shown = f", it holds {sample[0]!r}" if sample else ""
         raise DataError(f"the target {target!r} is not numeric{shown}")
+
+
+def _holds_numbers(column: pd.Series) -> bool:
+    kind = pd.api.types
+    return kind.is_numeric_dtype(column) and not kind.is_bool_dtype(column)
 
 
 def _missing_name(error: BaseException | None) -> str | None:
@@ -128,6 +134,11 @@ def fit_formula(data: pd.DataFrame, options: argparse.Namespace) -> Any:
             eval_env={"np": np},
             **{name: value for name, value in given.items() if value is not None},
         )
+    except SyntaxError as error:
+        raise DataError(
+            f"cannot read the formula {options.formula!r}; a column whose name is not a word is "
+            "written Q('its name')"
+        ) from error
     except Exception as error:
         missing = _missing_name(error)
         if missing is None:
@@ -192,6 +203,9 @@ def as_json(results: Any, formula: str, alpha: float = 0.05) -> dict[str, Any]:
 def _run_fit(options: argparse.Namespace) -> None:
     if not 0.0 < options.alpha < 1.0:
         raise DomainError(f"--alpha must lie between 0 and 1, got {options.alpha:g}")
+    for target in (options.save, options.report):
+        if target is not None:
+            check_target(target)
     results = fit_formula(read_table(options.data), options)
     proof = results.certify_global() if options.certify else None
     if options.save is not None:
@@ -256,9 +270,15 @@ def predictions(results: Any, data: pd.DataFrame, options: argparse.Namespace) -
         made = results.get_prediction(data, which=options.which, **single)
     except Exception as error:
         missing = _missing_name(error)
-        if missing is None:
+        if missing is not None:
+            raise DataError(_no_column(missing, data)) from error
+        text = [str(name) for name in data.columns if not _holds_numbers(data[name])]
+        # patsy fails on its own message when it meets text where the model had numbers
+        if not isinstance(error, AttributeError) or not text:
             raise
-        raise DataError(_no_column(missing, data)) from error
+        raise DataError(
+            f"the model had numbers where the new data hold text; columns with text: {', '.join(text)}"
+        ) from error
     table = made.summary_frame(options.alpha)
     return pd.DataFrame(table)
 
@@ -266,6 +286,8 @@ def predictions(results: Any, data: pd.DataFrame, options: argparse.Namespace) -
 def _run_predict(options: argparse.Namespace) -> None:
     if not 0.0 < options.alpha < 1.0:
         raise DomainError(f"--alpha must lie between 0 and 1, got {options.alpha:g}")
+    if options.out is not None:
+        check_target(options.out)
     results = _load(options.model)
     table = predictions(results, read_table(options.data), options)
     text = table.to_csv(index=False)
@@ -281,11 +303,13 @@ def _run_predict(options: argparse.Namespace) -> None:
 def _run_paper(options: argparse.Namespace) -> None:
     if importlib.util.find_spec("matplotlib") is None:
         raise DataError("the figures need matplotlib: pip install 'qhreg[paper]'")
-    from qhreg.paper.report import QUICK, REPETITIONS, pages, reproduce, write
+    check_folder(options.out)
+    from qhreg.paper.report import PRECISE, QUICK, REPETITIONS, pages, reproduce, write
 
     repetitions = options.repetitions or (QUICK if options.quick else REPETITIONS)
     made = reproduce(
         repetitions,
+        precise=options.precise or (0 if options.quick else PRECISE),
         seed=options.seed,
         data=options.data,
         progress=lambda text: sys.stderr.write(f"{text}\n"),

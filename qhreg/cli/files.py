@@ -1,15 +1,16 @@
-"""Tables from files: CSV with pandas alone, Parquet and Feather with pyarrow."""
+"""Tables from files: CSV with pandas alone, Parquet and Feather with pyarrow; places to write to."""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
 
 import pandas as pd
 
 from qhreg.exceptions import DataError
 
-__all__ = ["FORMATS", "read_table"]
+__all__ = ["FORMATS", "check_folder", "check_target", "read_table"]
 
 FORMATS = (".csv", ".csv.gz", ".tsv", ".parquet", ".feather")
 """Endings of the file names that are understood."""
@@ -20,14 +21,14 @@ def _ending(path: Path) -> str:
     for ending in FORMATS:
         if name.endswith(ending):
             return ending
-    raise DataError(f"{path.name}: the ending of a data file must be one of {', '.join(FORMATS)}")
+    raise DataError(f"{path}: the ending of a data file must be one of {', '.join(FORMATS)}")
 
 
 def _require_pyarrow(ending: str) -> None:
     if importlib.util.find_spec("pyarrow") is None:
         raise DataError(
-            f"reading {ending} needs pyarrow, which is not installed: pip install pyarrow, or save "
-            "the data as CSV"
+            f"reading {ending} needs pyarrow, which is not installed: pip install 'qhreg[parquet]', or "
+            "save the data as CSV"
         )
 
 
@@ -54,6 +55,8 @@ def read_table(file: str | Path) -> pd.DataFrame:
         that is not installed.
     """
     path = Path(file)
+    if path.is_dir():
+        raise DataError(f"{path} is a folder, not a data file")
     ending = _ending(path)
     if not path.is_file():
         raise DataError(f"there is no file {path}")
@@ -68,3 +71,39 @@ def read_table(file: str | Path) -> pd.DataFrame:
     if frame.empty:
         raise DataError(f"the file {path} has no rows")
     return frame
+
+
+def _check_permission(folder: Path, target: Path) -> None:
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise DataError(f"cannot write {target}: no permission in the folder {folder}")
+
+
+def check_target(file: str | Path) -> None:
+    """Raise a DataError when a file cannot be written, before the work that it is for.
+
+    Parameters
+    ----------
+    file : path
+        The file to be written.
+    """
+    path = Path(file)
+    if path.is_dir():
+        raise DataError(f"cannot write {path}: it is a folder")
+    if not path.parent.is_dir():
+        raise DataError(f"cannot write {path}: there is no folder {path.parent}")
+    _check_permission(path.parent, path)
+
+
+def check_folder(folder: str | Path) -> None:
+    """Raise a DataError when a folder is not there and cannot be made.
+
+    Parameters
+    ----------
+    folder : path
+        The folder to be written to.
+    """
+    path = Path(folder).absolute()
+    there = next(each for each in (path, *path.parents) if each.exists())
+    if not there.is_dir():
+        raise DataError(f"cannot write to the folder {folder}: {there} is a file")
+    _check_permission(there, path)

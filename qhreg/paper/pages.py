@@ -22,6 +22,7 @@ __all__ = [
     "figure_1_page",
     "index_page",
     "penalty_page",
+    "score_of",
     "summary_of",
     "table_of",
     "tau_page",
@@ -62,8 +63,7 @@ class Page:
     @property
     def score(self) -> str:
         """How many of its comparisons agree."""
-        agree = sum(comparison.holds for comparison in self.comparisons)
-        return f"{agree} of {len(self.comparisons)}"
+        return score_of(self.comparisons)
 
 
 def table_of(comparisons: Sequence[Comparison], what: str = "") -> str:
@@ -83,6 +83,19 @@ def table_of(comparisons: Sequence[Comparison], what: str = "") -> str:
         verdict = "yes" if each.holds else "**no**"
         lines.append(f"| {each.claim} | {each.paper} | {each.here} | {verdict} |")
     return "\n".join(lines)
+
+
+def score_of(comparisons: Sequence[Comparison]) -> str:
+    """Return how many comparisons agree.
+
+    Examples
+    --------
+    >>> from qhreg.paper.pages import score_of
+    >>> from qhreg.paper.verdicts import Comparison
+    >>> score_of([Comparison("a", "1", "1", True), Comparison("b", "1", "2", False)])
+    '1 of 2'
+    """
+    return f"{sum(each.holds for each in comparisons)} of {len(comparisons)}"
 
 
 def summary_of(comparisons: Sequence[Comparison]) -> str:
@@ -168,9 +181,31 @@ and its "agrees" means that the certificate holds exactly at the widths below $\
     return Page("curvature", "Least curvature against kappa", body, found)
 
 
-def penalty_page(curves: Sequence[PenaltyCurve], table: RecoveryTable) -> Page:
-    """Return the page on the penalty at fixed tau."""
+def penalty_page(
+    curves: Sequence[PenaltyCurve],
+    table: RecoveryTable,
+    precise: Sequence[PenaltyCurve] | None = None,
+    precise_table: RecoveryTable | None = None,
+) -> Page:
+    """Return the page on the penalty at fixed tau.
+
+    Parameters
+    ----------
+    curves, table
+        The curves and the joint fits, on as many draws as in the paper.
+    precise, precise_table : optional
+        The curves near their minima and the joint fits on more draws.
+    """
     found = penalty_verdicts(curves, table)
+    verdict = f"**Verdict.** {summary_of(found)}"
+    if precise is not None and precise_table is not None:
+        found = penalty_verdicts(precise, precise_table)
+        verdict += f""" The minimum carries the Monte Carlo error of the draws, and the paper's,
+from as many, carries one as large. With {precise_table.repetitions:,} draws:
+
+{table_of(found, "least at tau =")}
+
+{summary_of(found)}"""
     body = f"""
 {NO_PICTURE}
 
@@ -181,13 +216,15 @@ the normalised penalty, averaged over rows and
 
 ![Mean normalised penalty against tau for six percentages of positive noise](penalty.png)
 
-{table_of(found, "least at tau =")}
+{table_of(penalty_verdicts(curves, table), "least at tau =")}
 
 "Agrees" asks that the minimum lies within 0.015 of the paper's and of the mean tau of the joint
-fits.
+fits; after ± stands the standard error of that mean.
 
-**Verdict.** {summary_of(found)} The paper's caption lists the minima in the order opposite to its
-percentages ("0 %, ..., 100 %" beside "0.79, ..., 0.21"); Table 1 shows which order is meant.
+{verdict}
+
+The paper's caption lists the minima in the order opposite to its percentages ("0 %, ..., 100 %"
+beside "0.79, ..., 0.21"); Table 1 shows which order is meant.
 """
     return Page("penalty", "Penalty at fixed tau, and its minima", body, found)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from qhreg.paper.printed import POSITIVE
 from qhreg.paper.recovery import N_ROWS, recovery_sample
 from qhreg.solver import solve
 
-__all__ = ["PenaltyCurve", "penalty_curve", "penalty_curves"]
+__all__ = ["PenaltyCurve", "penalty_curve", "penalty_curves", "precise_minima"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -51,7 +51,12 @@ def _lowest(x: FloatArray, y: FloatArray) -> float:
 
 
 def penalty_curve(
-    positive: int, repetitions: int = 100, *, kappa: float = 1.0, seed: int = 0
+    positive: int,
+    repetitions: int = 100,
+    *,
+    kappa: float = 1.0,
+    seed: int = 0,
+    taus: FloatArray = TAUS,
 ) -> PenaltyCurve:
     """Return the curve at one percentage of positive noise, on the draws of Table 1.
 
@@ -63,6 +68,8 @@ def penalty_curve(
         Number of draws, seed: as in :func:`qhreg.paper.recovery.recovery_row`.
     kappa : float
         Huber width.
+    taus : ndarray, shape (m,)
+        Where, equally spaced.
 
     Examples
     --------
@@ -70,13 +77,35 @@ def penalty_curve(
     >>> 0.7 < penalty_curve(100, repetitions=2).minimum < 0.9
     True
     """
-    total = np.zeros(TAUS.size)
+    total = np.zeros(taus.size)
     for repetition in range(repetitions):
         exog, endog = recovery_sample(positive, repetition, seed)
-        for i, tau in enumerate(TAUS):
+        for i, tau in enumerate(taus):
             total[i] += solve(exog, endog, kappa=kappa, sigma=1.0, tau=float(tau)).value
     penalty = total / (repetitions * N_ROWS)
-    return PenaltyCurve(positive, kappa, TAUS, penalty, _lowest(TAUS, penalty))
+    return PenaltyCurve(positive, kappa, taus, penalty, _lowest(taus, penalty))
+
+
+def precise_minima(
+    curves: Sequence[PenaltyCurve], repetitions: int, *, seed: int = 0
+) -> tuple[PenaltyCurve, ...]:
+    """Return the curves near their minima from more draws.
+
+    Parameters
+    ----------
+    curves : sequence of PenaltyCurve
+        Where the minima were found with fewer.
+    repetitions, seed : int
+        As in :func:`penalty_curve`; the first draws are those of the curves.
+    """
+    made = []
+    for curve in curves:
+        step = curve.taus[1] - curve.taus[0]
+        taus = curve.minimum + step * np.arange(-2, 3)
+        made.append(
+            penalty_curve(curve.positive, repetitions, kappa=curve.kappa, seed=seed, taus=taus)
+        )
+    return tuple(made)
 
 
 def penalty_curves(

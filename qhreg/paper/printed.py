@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 __all__ = [
+    "DRAWS",
     "PENALTY_MINIMA",
     "POSITIVE",
     "TABLE_1",
@@ -43,6 +44,9 @@ TABLE_1 = (
     RecoveryEntry(20, 0.248, 0.103, 0.289),
     RecoveryEntry(0, 0.263, 0.039, 0.212),
 )
+
+DRAWS = 100
+"""Draws behind each figure of Table 1."""
 
 POSITIVE = tuple(entry.positive for entry in TABLE_1)
 """Percentages of positive noise, in the order of Table 1."""

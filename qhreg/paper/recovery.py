@@ -18,6 +18,7 @@ from qhreg.solver import solve
 
 __all__ = [
     "COEFFICIENTS",
+    "FIXED_WIDTH",
     "LEAST_SQUARES",
     "METHODS",
     "OURS",
@@ -66,6 +67,9 @@ OURS = (
 """The scale is estimated."""
 
 METHODS = (*PAPERS, *OURS)
+
+FIXED_WIDTH = (*PAPERS, *OURS[:2])
+"""The methods of the longer run: estimating kappa takes ten times as long as fixing it."""
 
 LEAST_SQUARES = "least squares"
 

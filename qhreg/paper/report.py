@@ -29,17 +29,27 @@ from qhreg.paper.pages import (
     penalty_page,
     tau_page,
 )
-from qhreg.paper.penalty import PenaltyCurve, penalty_curves
-from qhreg.paper.recovery import RecoveryTable, recovery_table
-from qhreg.paper.table_pages import table_1_page, what_is_true_page
+from qhreg.paper.penalty import PenaltyCurve, penalty_curves, precise_minima
+from qhreg.paper.recovery import FIXED_WIDTH, RecoveryTable, recovery_table
+from qhreg.paper.recovery_page import table_1_page
+from qhreg.paper.slips_page import what_is_true_page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["QUICK", "Reproduction", "pages", "pictures", "reproduce", "write"]
+__all__ = [
+    "PRECISE",
+    "QUICK",
+    "REPETITIONS",
+    "Reproduction",
+    "pages",
+    "pictures",
+    "reproduce",
+    "write",
+]
 
-REPETITIONS, QUICK = 100, 5
-"""Repetitions of Table 1, in the paper and in a quick run."""
+REPETITIONS, QUICK, PRECISE = 100, 5, 1000
+"""Repetitions of Table 1: as in the paper, in a quick run, in the longer run beside it."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +76,10 @@ class Reproduction:
         Table 2; None without data, or without scikit-learn and LightGBM.
     paths : tuple of TauPath or None
         Paths of tau, likewise.
+    precise : RecoveryTable or None
+        Table 1 from more draws, without the methods that estimate kappa.
+    precise_penalty : tuple of PenaltyCurve or None
+        The penalty near its minima from as many draws.
     """
 
     losses: LossCurves
@@ -77,11 +91,14 @@ class Reproduction:
     constants: tuple[ConstantError, ...] | None
     table_2: tuple[BoostingRow, ...] | None = None
     paths: tuple[TauPath, ...] | None = None
+    precise: RecoveryTable | None = None
+    precise_penalty: tuple[PenaltyCurve, ...] | None = None
 
 
 def reproduce(
     repetitions: int = REPETITIONS,
     *,
+    precise: int = 0,
     seed: int = 0,
     data: str | Path | None = None,
     progress: Callable[[str], object] | None = None,
@@ -92,8 +109,11 @@ def reproduce(
     ----------
     repetitions, seed : int
         Number of draws of Table 1, seed. Table 2 is made with a tenth of it, as in the paper.
+    precise : int
+        Number of draws of the longer run of Table 1; 0 for none. The first of them are those of
+        the other run.
     data : path, optional
-        Folder with the CSV files of Table 2; by default the packages of the extra ``paper``.
+        Folder with the CSV files of Table 2; by default as in :func:`qhreg.paper.datasets.load`.
     progress : callable, optional
         Told what is being computed.
     """
@@ -101,17 +121,30 @@ def reproduce(
     sets = _data_sets(data, tell)
     tell("figures without regression")
     table_2, paths = _boosting(sets, max(1, repetitions // 10), seed, tell)
+    penalty = penalty_curves(repetitions, seed=seed, progress=tell)
     return Reproduction(
         loss_curves(),
         tau_curve(10),
         tau_curves(),
         curvature_curve(),
         recovery_table(repetitions, seed=seed, progress=tell),
-        penalty_curves(repetitions, seed=seed, progress=tell),
+        penalty,
         None if sets is None else tuple(constant_error(each) for each in sets),
         table_2,
         paths,
+        *_precise(penalty, precise, seed, tell),
     )
+
+
+def _precise(
+    penalty: Sequence[PenaltyCurve], repetitions: int, seed: int, tell: Callable[[str], object]
+) -> tuple[RecoveryTable, tuple[PenaltyCurve, ...]] | tuple[None, None]:
+    """Return Table 1 and the minima of the penalty from more draws, if any are asked for."""
+    if not repetitions:
+        return None, None
+    tell(f"Table 1 and the penalty once more, {repetitions} repetitions")
+    table = recovery_table(repetitions, seed=seed, methods=FIXED_WIDTH, progress=tell)
+    return table, precise_minima(penalty, repetitions, seed=seed)
 
 
 def _data_sets(
@@ -169,13 +202,15 @@ def pages(made: Reproduction, slips_link: str = "`docs/paper_slips.md`") -> tupl
         figure_1_page(made.losses),
         tau_page(made.parts, made.taus),
         curvature_page(made.curvature),
-        table_1_page(table),
-        penalty_page(made.penalty, table),
-        what_is_true_page(table, made.constants, slips_link),
+        table_1_page(table, made.precise),
+        penalty_page(made.penalty, table, made.precise_penalty, made.precise),
+        what_is_true_page(made.precise or table, made.constants, slips_link),
     ]
     if made.table_2 is not None and made.paths is not None:
         own.insert(-1, table_2_page(made.table_2, made.paths))
     settings = f"This run: {table.repetitions} repetitions, seed {table.seed}."
+    if made.precise is not None:
+        settings += f" Table 1 and the penalty once more with {made.precise.repetitions:,}."
     if table.repetitions < REPETITIONS:
         settings += f" The paper made {REPETITIONS}; this is a quick run, and its errors are wide."
     return (index_page(own, settings), *own)
