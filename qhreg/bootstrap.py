@@ -1,4 +1,4 @@
-r"""Bootstrap of the fit: resampled cases, clusters or noise.
+"""Bootstrap of the fit: resampled cases, clusters or noise, or reweighted scores.
 
 A sample of n rows with replacement is the same as multinomial case weights, so that resampling moves
 no rows: each replicate is a fit with other weights, and offsets and sampling weights stay with their
@@ -15,123 +15,30 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
-from qhreg.curvature import smoothed_bread
+from qhreg.bootstrap_result import BootstrapResult
 from qhreg.dependence import group_codes
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, DomainError, QhregError
 from qhreg.information import check_free
+from qhreg.joint_covariance import Influence, influence_of
 from qhreg.kappafit import solve_kappa
-from qhreg.scores import score_obs
+from qhreg.multiplier import influence_skewness, multiplier_steps, take_steps
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
 
 __all__ = ["KINDS", "BootstrapResult", "bootstrap"]
 
 FloatArray = npt.NDArray[np.float64]
 
-KINDS = ("pairs", "cluster", "parametric")
-"""What is resampled: rows, clusters of rows, or the noise."""
+KINDS = ("pairs", "cluster", "parametric", "multiplier")
+"""What is resampled: rows, clusters of rows, the noise, or the weights of the scores."""
 
 THREADS_FROM = 200_000
 """Elements of exog from which threads share the data instead of processes copying it."""
-
-
-@dataclass(frozen=True)
-class BootstrapResult:
-    """Replicates of the estimates.
-
-    Attributes
-    ----------
-    params : ndarray, shape (B, q)
-        The replicates that succeeded, in the order beta, sigma, tau, kappa.
-    estimate : ndarray, shape (q,)
-        The estimates from the data.
-    acceleration : ndarray, shape (q,)
-        The skewness of the influence values divided by six, for BCa intervals.
-    free : tuple of str
-        The estimated parameters.
-    kind : str
-        One of KINDS.
-    n_boot : int
-        Replicates asked for.
-    failures : dict of str to int
-        Reasons of the failed replicates, with their numbers.
-    n_at_bound : int
-        Replicates in which tau ended on a bound; they are kept.
-    """
-
-    params: FloatArray
-    estimate: FloatArray
-    acceleration: FloatArray
-    free: tuple[str, ...]
-    kind: str
-    n_boot: int
-    failures: dict[str, int]
-    n_at_bound: int
-
-    @property
-    def n_failed(self) -> int:
-        """Number of failed replicates."""
-        return sum(self.failures.values())
-
-    @property
-    def cov(self) -> FloatArray:
-        """The covariance of the replicates, shape (q, q)."""
-        return np.atleast_2d(np.cov(self.params, rowvar=False))
-
-    @property
-    def bse(self) -> FloatArray:
-        """The standard deviations of the replicates."""
-        deviation: FloatArray = self.params.std(axis=0, ddof=1)
-        return deviation
-
-    def conf_int(self, alpha: float = 0.05, method: str = "percentile") -> FloatArray:
-        r"""Return intervals at level 1 - alpha, shape (q, 2).
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the level.
-        method : {"percentile", "bca"}
-            Quantiles of the replicates at alpha/2 and 1 - alpha/2, or at levels corrected for bias
-            and skewness.
-
-        Notes
-        -----
-        BCa: with :math:`z_0 = \Phi^{-1}(\#\{\theta^* < \hat\theta\}/B)` and the acceleration a, the
-        levels are :math:`\Phi(z_0 + (z_0 + z)/(1 - a(z_0 + z)))` for
-        :math:`z = \Phi^{-1}(\alpha/2), \Phi^{-1}(1-\alpha/2)`.
-        """
-        if not 0.0 < alpha < 1.0:
-            raise DomainError(f"alpha must satisfy 0 < alpha < 1, got {alpha!r}")
-        if method not in ("percentile", "bca"):
-            raise DomainError(f"method must be 'percentile' or 'bca', got {method!r}")
-        levels = np.tile([alpha / 2.0, 1.0 - alpha / 2.0], (self.estimate.size, 1))
-        if method == "bca":
-            levels = self._bca_levels(levels)
-        columns = zip(self.params.T, levels, strict=True)
-        return np.array([np.quantile(column, level) for column, level in columns])
-
-    def _bca_levels(self, levels: FloatArray) -> FloatArray:
-        below = (self.params < self.estimate).mean(axis=0)
-        # Ties count half: an estimate on a bound equals many of its replicates.
-        below = below + 0.5 * (self.params == self.estimate).mean(axis=0)
-        edge = 0.5 / len(self.params)
-        z0 = special.ndtri(np.clip(below, edge, 1.0 - edge))[:, None]
-        z = z0 + special.ndtri(levels)
-        corrected: FloatArray = special.ndtr(z0 + z / (1.0 - self.acceleration[:, None] * z))
-        return corrected
-
-    def __repr__(self) -> str:
-        failed = f", {self.n_failed} failed" if self.n_failed else ""
-        bound = f", {self.n_at_bound} with tau on a bound" if self.n_at_bound else ""
-        return f"<BootstrapResult: {len(self.params)} replicates, {self.kind}{failed}{bound}>"
 
 
 class _Task(NamedTuple):
@@ -255,25 +162,30 @@ def _with_progress(outcomes: Iterable[Any], total: int, progress: bool) -> Itera
     return bar
 
 
+def _influence(task: _Task, free: tuple[str, ...]) -> Influence:
+    return influence_of(
+        task.exog,
+        task.endog,
+        task.fit,
+        free=free,
+        freq_weights=task.cases,
+        weights=task.weights,
+        offset=task.offset,
+    )
+
+
 def _acceleration(task: _Task) -> FloatArray:
-    r"""Return the skewness of the influence values over six: sum I^3 / (6 (sum I^2)^1.5)."""
+    """Return the accelerations of BCa intervals; 0 for kappa, whose profile is outside the fit."""
     smooth = tuple(name for name in task.free if name != "kappa")
-    weights = _product(task, None)
-    scores = score_obs(
-        task.exog, task.endog, task.fit, free=smooth, weights=weights, offset=task.offset
-    )
-    bread = smoothed_bread(
-        task.exog, task.endog, task.fit, free=smooth, weights=weights, offset=task.offset
-    )
-    if task.codes is not None:
-        sums = np.zeros((int(task.codes.max()) + 1, scores.shape[1]))
-        np.add.at(sums, task.codes, scores)
-        scores = sums
-    influence = scores @ np.linalg.pinv(bread, hermitian=True)
-    spread = (influence**2).sum(axis=0)
-    cubes = (influence**3).sum(axis=0)
-    skewness = np.divide(cubes, 6.0 * spread**1.5, out=np.zeros_like(cubes), where=spread > 0.0)
+    skewness = influence_skewness(_influence(task, smooth), task.cases, task.codes)
     return np.append(skewness, 0.0) if "kappa" in task.free else skewness
+
+
+def _one_step(task: _Task, seeds: list[np.random.SeedSequence]) -> FloatArray:
+    """Return the replicates of the multiplier bootstrap."""
+    steps = multiplier_steps(_influence(task, task.free), seeds, task.cases, task.codes)
+    names = tuple(name for name in task.free if name != "beta")
+    return take_steps(_parameters(task.fit, task.fit.kappa, task.free), steps, names)
 
 
 def _jobs(n_jobs: int) -> int:
@@ -297,7 +209,8 @@ def _task(kind: str, groups: Any, exog: Any, endog: Any, **parts: Any) -> _Task:
         raise DomainError(f"kind must be one of {KINDS}, got {kind!r}")
     x, y = np.asarray(exog), np.asarray(endog)
     n = y.size
-    if (groups is None) == (kind == "cluster"):
+    wanted = {"cluster": groups is not None, "multiplier": True}.get(kind, groups is None)
+    if not wanted:
         need = "needs groups" if kind == "cluster" else "does not use groups"
         raise DomainError(f"kind={kind!r} {need}")
     codes = None
@@ -309,7 +222,8 @@ def _task(kind: str, groups: Any, exog: Any, endog: Any, **parts: Any) -> _Task:
     for name in ("cases", "weights", "offset"):
         shown = "freq_weights" if name == "cases" else name
         parts[name] = _array(shown, parts[name], n)
-    if kind == "pairs" and parts["cases"] is not None:
+    one_by_one = kind == "pairs" or (kind == "multiplier" and codes is None)
+    if one_by_one and parts["cases"] is not None:
         whole = parts["cases"] == np.round(parts["cases"])
         if not whole.all():
             raise DataError("freq_weights must be whole numbers to resample cases")
@@ -344,14 +258,15 @@ def bootstrap(
         Response.
     fit : Solution
         The fit to the data. Its parameters that are not in `free` stay fixed.
-    kind : {"pairs", "cluster", "parametric"}
-        Resample rows, whole clusters, or noise from the fitted law.
+    kind : {"pairs", "cluster", "parametric", "multiplier"}
+        Resample rows, whole clusters, or noise from the fitted law, and refit; or weigh the scores at
+        random and take one step, which costs no fit.
     n_boot : int
         Number of replicates.
     seed : int, Generator, SeedSequence or None
         Source of randomness. The same seed gives the same replicates for any `n_jobs`.
     groups : array_like, shape (n,), or None
-        Cluster labels, for "cluster".
+        Cluster labels, for "cluster"; rows of a cluster then share a multiplier with "multiplier".
     free : sequence of str
         Which of "beta", "sigma", "tau", "kappa" were estimated.
     tau_bounds : (float, float)
@@ -374,8 +289,13 @@ def bootstrap(
 
     Notes
     -----
-    Replicates start at the fit and do not search the whole range of tau again. Failed ones (too few
-    distinct rows for the columns, no convergence) are left out and counted.
+    The covariance of the multiplier bootstrap approaches the sandwich "HC0" (or the clustered one) as
+    the number of replicates grows: it says no more about the spread than that, but gives replicates to
+    work with at the price of a product with the data. sigma and kappa step on the log scale, tau on the
+    logit scale.
+
+    Other replicates start at the fit and do not search the whole range of tau again. Failed ones (too
+    few distinct rows for the columns, no convergence) are left out and counted.
 
     Examples
     --------
@@ -408,22 +328,37 @@ def bootstrap(
     # Replicates may end on bounds or lose columns: that is counted, not warned about.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        outcomes = _outcomes(task, seeds, _jobs(n_jobs))
-        results = list(_with_progress(outcomes, int(n_boot), progress))
+        jobs = _jobs(n_jobs)
         acceleration = _acceleration(task)
+        if kind == "multiplier":
+            return _result(task, acceleration, int(n_boot), _one_step(task, seeds), {}, 0)
+        outcomes = _outcomes(task, seeds, jobs)
+        results = list(_with_progress(outcomes, int(n_boot), progress))
     good = [params for params, _ in results if params is not None]
     failures = Counter(reason for params, reason in results if params is None)
     if len(good) < 2:
         raise DataError(f"{n_boot - len(good)} of {n_boot} replicates failed: {dict(failures)}")
+    at_bound = sum(reason == "bound" for params, reason in results if params is not None)
+    return _result(task, acceleration, int(n_boot), np.array(good), dict(failures), at_bound)
+
+
+def _result(
+    task: _Task,
+    acceleration: FloatArray,
+    n_boot: int,
+    params: FloatArray,
+    failures: dict[str, int],
+    n_at_bound: int,
+) -> BootstrapResult:
     return BootstrapResult(
-        np.array(good),
-        _parameters(fit, fit.kappa, task.free),
+        params,
+        _parameters(task.fit, task.fit.kappa, task.free),
         acceleration,
         task.free,
-        kind,
-        int(n_boot),
-        dict(failures),
-        sum(reason == "bound" for params, reason in results if params is not None),
+        task.kind,
+        n_boot,
+        failures,
+        n_at_bound,
     )
 
 

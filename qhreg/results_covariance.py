@@ -105,9 +105,9 @@ class CovarianceResults:
 
         Parameters
         ----------
-        kind : {"pairs", "cluster", "parametric"}, optional
-            What is resampled: rows, whole groups, or noise from the fitted law. By default rows, or
-            groups when there are groups.
+        kind : {"pairs", "cluster", "parametric", "multiplier"}, optional
+            What is resampled: rows, whole groups, noise from the fitted law, or weights of the
+            scores, without refits. By default rows, or groups when there are groups.
         n_boot : int
             Number of replicates.
         seed : int, Generator or SeedSequence, optional

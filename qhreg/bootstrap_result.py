@@ -1,0 +1,107 @@
+"""Bootstrap replicates: their covariance and intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from qhreg.exceptions import DomainError
+
+__all__ = ["BootstrapResult"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class BootstrapResult:
+    """Replicates of the estimates.
+
+    Attributes
+    ----------
+    params : ndarray, shape (B, q)
+        The replicates that succeeded, in the order beta, sigma, tau, kappa.
+    estimate : ndarray, shape (q,)
+        The estimates from the data.
+    acceleration : ndarray, shape (q,)
+        The skewness of the influence values divided by six, for BCa intervals.
+    free : tuple of str
+        The estimated parameters.
+    kind : str
+        What was resampled: "pairs", "cluster", "parametric" or "multiplier".
+    n_boot : int
+        Replicates asked for.
+    failures : dict of str to int
+        Reasons of the failed replicates, with their numbers.
+    n_at_bound : int
+        Replicates in which tau ended on a bound; they are kept.
+    """
+
+    params: FloatArray
+    estimate: FloatArray
+    acceleration: FloatArray
+    free: tuple[str, ...]
+    kind: str
+    n_boot: int
+    failures: dict[str, int]
+    n_at_bound: int
+
+    @property
+    def n_failed(self) -> int:
+        """Number of failed replicates."""
+        return sum(self.failures.values())
+
+    @property
+    def cov(self) -> FloatArray:
+        """The covariance of the replicates, shape (q, q)."""
+        return np.atleast_2d(np.cov(self.params, rowvar=False))
+
+    @property
+    def bse(self) -> FloatArray:
+        """The standard deviations of the replicates."""
+        deviation: FloatArray = self.params.std(axis=0, ddof=1)
+        return deviation
+
+    def conf_int(self, alpha: float = 0.05, method: str = "percentile") -> FloatArray:
+        r"""Return intervals at level 1 - alpha, shape (q, 2).
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level.
+        method : {"percentile", "bca"}
+            Quantiles of the replicates at alpha/2 and 1 - alpha/2, or at levels corrected for bias
+            and skewness.
+
+        Notes
+        -----
+        BCa: with :math:`z_0 = \Phi^{-1}(\#\{\theta^* < \hat\theta\}/B)` and the acceleration a, the
+        levels are :math:`\Phi(z_0 + (z_0 + z)/(1 - a(z_0 + z)))` for
+        :math:`z = \Phi^{-1}(\alpha/2), \Phi^{-1}(1-\alpha/2)`.
+        """
+        if not 0.0 < alpha < 1.0:
+            raise DomainError(f"alpha must satisfy 0 < alpha < 1, got {alpha!r}")
+        if method not in ("percentile", "bca"):
+            raise DomainError(f"method must be 'percentile' or 'bca', got {method!r}")
+        levels = np.tile([alpha / 2.0, 1.0 - alpha / 2.0], (self.estimate.size, 1))
+        if method == "bca":
+            levels = self._bca_levels(levels)
+        columns = zip(self.params.T, levels, strict=True)
+        return np.array([np.quantile(column, level) for column, level in columns])
+
+    def _bca_levels(self, levels: FloatArray) -> FloatArray:
+        below = (self.params < self.estimate).mean(axis=0)
+        # Ties count half: an estimate on a bound equals many of its replicates.
+        below = below + 0.5 * (self.params == self.estimate).mean(axis=0)
+        edge = 0.5 / len(self.params)
+        z0 = special.ndtri(np.clip(below, edge, 1.0 - edge))[:, None]
+        z = z0 + special.ndtri(levels)
+        corrected: FloatArray = special.ndtr(z0 + z / (1.0 - self.acceleration[:, None] * z))
+        return corrected
+
+    def __repr__(self) -> str:
+        failed = f", {self.n_failed} failed" if self.n_failed else ""
+        bound = f", {self.n_at_bound} with tau on a bound" if self.n_at_bound else ""
+        return f"<BootstrapResult: {len(self.params)} replicates, {self.kind}{failed}{bound}>"
