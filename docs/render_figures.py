@@ -7,6 +7,7 @@ looks at each picture: overlapping labels, empty axes and unreadable legends are
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,9 @@ import numpy as np
 import pandas as pd
 import statsmodels.api as sm
 
-from qhreg import QuantileHuberMLE
+from qhreg import QuantileHuberMLE, quantile_huber
 from qhreg.diagnostics import tau_loss_figure
+from qhreg.exceptions import BoundaryWarning
 from qhreg.plotting import plot_tau_loss
 
 FOLDER = Path(__file__).resolve().parent / "_static" / "generated"
@@ -45,6 +47,16 @@ def two_maxima_fit() -> Any:
     tails = -np.log1p(-(np.arange(30) + 0.5) / 30)
     y = np.concatenate([-1.0 - 0.35 * tails, 1.0 + 0.4 * tails])
     return QuantileHuberMLE(y, np.ones((60, 1)), kappa=0.3).fit()
+
+
+def bound_fit() -> Any:
+    """Fifty rows whose highest likelihood is the one-sided law, with tau on its bound."""
+    rng = np.random.default_rng(17)
+    x = rng.normal(size=50)
+    y = 1.0 + 2.0 * x + quantile_huber.rvs(0.25, 1.0, size=50, random_state=rng)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BoundaryWarning)
+        return QuantileHuberMLE(y, sm.add_constant(x)).fit()
 
 
 def large_fit() -> Any:
@@ -85,7 +97,14 @@ def figures() -> dict[str, Callable[[], Any]]:
         "profile_income": lambda: engel.plot_profile("income"),
         "profile_tau_small": lambda: small.plot_profile("tau"),
         "profile_sigma_small": lambda: small.plot_profile("sigma"),
-        "profile_two_maxima": lambda: two_maxima_fit().plot_profile("tau", whole=True),
+        "profile_two_maxima": lambda: two_maxima_fit().plot_profile("tau"),
+        "profile_bound": lambda: bound_fit().plot_profile("tau"),
+        "profile_kappa_estimated": lambda: engel_fit(kappa=None).plot_profile(
+            "tau", progress=False
+        ),
+        "profile_constrained": lambda: engel.model.fit_constrained("income = 0.6").plot_profile(
+            "tau"
+        ),
         "surface_tau_kappa": lambda: engel.profile_surface(("tau", "kappa")).plot(),
         "surface_tau_sigma": lambda: engel.profile_surface(("tau", "sigma")).plot(),
         "tau_loss": lambda: engel.plot_tau_loss(),

@@ -38,7 +38,7 @@ __all__ = ["KappaSolution", "gaussian_loglike", "solve_kappa"]
 
 FloatArray = npt.NDArray[np.float64]
 
-GRID = (0.0, 0.05, 0.15, 0.4, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+GRID = (0.0, 0.05, 0.15, 0.4, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0)
 """Widths at which the profile is evaluated first; more follow while it still rises."""
 
 GROWTH = 4.0

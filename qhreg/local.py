@@ -136,6 +136,8 @@ def _descend_profile(problem: Problem, start: TauFit, bounds: tuple[float, float
 def local_fit(problem: Problem, z: FloatArray, tau: float, task: Task, **options: Any) -> LocalFit:
     """Return a local optimum with its proof: Newton first, exact fits along tau when it fails."""
     curvature, iterations, passes = None, 0, 0
+    if task.tau is None:
+        tau = float(np.clip(tau, *task.tau_bounds))
     if problem.kappa > TINY_KAPPA:
         point, fit = _joint_newton(problem, z, tau, task, **options)
         curvature, iterations, passes = point.curvature, point.iterations, point.passes

@@ -195,6 +195,8 @@ def newton(
         Passes over the data after which to give up.
     """
     n = problem.n
+    if tau_bounds is not None:
+        tau = min(max(tau, tau_bounds[0]), tau_bounds[1])
     if tol is None:
         tol = min(1e-12, 1e-9 * tau * (1.0 - tau) * math.sqrt(problem.kappa / n))
     k = z.size if problem.theta is None else z.size - 1

@@ -109,7 +109,17 @@ def plot_profile(figure: ProfileFigure, ax: Axes | None = None) -> Axes:
     ax.axvspan(lower, upper, color=SKY, alpha=0.22, lw=0, label=label, zorder=0)
     ax.plot(figure.points_x, figure.points_lr, ".", color=BLUE, ms=5, label="fits", zorder=5)
     name = f"estimate {figure.estimate:.4g}"
-    ax.plot([figure.estimate], [0.0], "D", color=ORANGE, mec=DARK, ms=7, label=name, zorder=6)
+    ax.plot(
+        [figure.estimate],
+        [0.0],
+        "D",
+        color=ORANGE,
+        mec=DARK,
+        ms=7,
+        label=name,
+        zorder=6,
+        clip_on=False,
+    )
     if figure.fixed is not None:
         ax.axvline(figure.fixed, color=GREEN, lw=1.4, ls="-.", label=f"fixed at {figure.fixed:g}")
     if figure.certified is not None:
@@ -344,15 +354,13 @@ def _band_style(level: float, levels: Sequence[float]) -> str:
     return BAND_STYLES[min(depth, len(BAND_STYLES) - 1)]
 
 
-def _band_label(level: float, levels: Sequence[float]) -> str | None:
+def _band_label(level: float, levels: Sequence[float], word: str = "quantile") -> str | None:
     """Return the label of a pair of quantiles, once."""
     i = list(levels).index(level)
     mirror = len(levels) - 1 - i
     if i > mirror:
         return None
-    if i == mirror:
-        return f"quantile {level:g}"
-    return f"quantiles {level:g} and {levels[mirror]:g}"
+    return f"{word} {level:g}" + ("" if i == mirror else f", {levels[mirror]:g}")
 
 
 def plot_residuals(figure: ResidualFigure, ax: Axes | None = None) -> Axes:
@@ -375,13 +383,12 @@ def plot_residuals(figure: ResidualFigure, ax: Axes | None = None) -> Axes:
     ax.plot(figure.fitted, figure.resid, ".", color=GREY, ms=3, alpha=0.6, label=rows, zorder=1)
     for i, level in enumerate(figure.levels):
         style = _band_style(level, figure.levels)
-        label = _band_label(level, figure.levels)
-        label = None if label is None else f"fitted {label}"
+        label = _band_label(level, figure.levels, "fitted")
         ax.axhline(figure.bands[i], color=BLUE, lw=1.4, ls=style, label=label, zorder=3)
-        name = "same, in groups of rows" if i == 0 else None
+        name = "in groups of rows" if i == 0 else None
         ax.plot(figure.centres, figure.empirical[:, i], "o-", color=RED, ms=3, lw=0.9, label=name)
-    ax.set(xlabel="fitted value", ylabel="residual")
-    _headroom(ax, 0.3)
+    ax.set(xlabel="fitted value", ylabel="residual, quantiles")
+    _headroom(ax, 0.36)
     _legend(ax, loc="upper center", ncols=2)
     return ax
 

@@ -38,7 +38,12 @@ SEVERAL_BASINS = 500
 """Rows up to which the likelihood is expected to have several basins in tau."""
 
 WIDEST = 1e6
-"""Width at which a profile over kappa ends; beyond it every sample of this size is normal."""
+"""Width beyond which the best one is not followed."""
+
+KAPPA_END = 1e4
+"""Width at which a profile over kappa ends: zones of 50 standard deviations on each side, or of 100 on
+one side, beyond which the normal law and the law that is normal on one side do not change. Much wider
+zones would need a tau nearer to 0 or 1 than its bounds."""
 
 SAME_WIDTH = 0.5
 """Difference in log(kappa + 0.01) below which neighbours are taken for the same solution."""
@@ -582,4 +587,5 @@ def curve_of(
         return _RefitCurve(data, "tau", *data.tau_bounds, search, known)
     if param == "sigma":
         return _RefitCurve(data, "sigma", _least_sigma(data), math.inf, search, known)
-    return _RefitCurve(data, "kappa", 0.0, WIDEST, search, known)
+    end = max(KAPPA_END, 10.0 * solution.kappa)
+    return _RefitCurve(data, "kappa", 0.0, end, search, known)

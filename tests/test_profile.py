@@ -552,6 +552,65 @@ def test_where_the_normal_law_is_not_rejected_sigma_is_open_below():
     assert "open below: nothing down to 0 is rejected" in str(profile)
 
 
+# --- unusual models --------------------------------------------------------------------------------
+
+
+UNUSUAL = {
+    "quantile loss": {"kappa": 0.0},
+    "sigma fixed": {"sigma": 1.0},
+    "tau fixed": {"tau": 0.35},
+    "both fixed": {"tau": 0.35, "sigma": 1.0},
+    "wide zone": {"kappa": 50.0},
+    "tau near its bound": {"tau_bounds": (0.4, 0.6)},
+    "single precision": {},
+    "offset": {},
+    "no constant": {},
+    "one column": {},
+}
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+@pytest.mark.parametrize("param", ["tau", "sigma", "kappa", 0])
+def test_profiles_of_unusual_models_hold_against_fits_from_nothing(name, param):
+    X, y = regression(150, 2, 11)
+    columns = {"no constant": [1], "one column": [0]}.get(name, [0, 1])
+    X, options = X[:, columns], dict(UNUSUAL[name])
+    if name == "single precision":
+        X, y = X.astype(np.float32), y.astype(np.float32)
+    if name == "offset":
+        options["offset"] = np.sin(np.arange(150.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BoundaryWarning)
+        fit = QuantileHuberMLE(y, X, **options).fit()
+        profile = fit.profile_likelihood(param, grid=[])
+    made = profile.interval
+    fixed = options.get(str(param), 1.0 if param == "kappa" else None)
+    assert profile.fixed == fixed
+    assert made.lower <= profile.estimate <= made.upper
+    free = {key: value for key, value in options.items() if key != param}
+    offset = free.pop("offset", np.zeros(150))
+    x, z = X.astype(np.float64), y.astype(np.float64) - offset
+    for limit, is_open in ((made.lower, made.lower_open), (made.upper, made.upper_open)):
+        if not is_open:
+            ratio = 2 * (profile.loglike - held(x, z, param, limit, **free))
+            assert ratio == pytest.approx(made.cut, abs=1e-5)
+
+
+def test_sampling_weights_leave_no_profile_and_the_error_says_what_to_use():
+    X, y = regression(100, 2, 0)
+    fit = QuantileHuberMLE(y, X, weights=np.linspace(0.5, 2.0, 100)).fit()
+    with pytest.raises(DomainError, match="sampling weights replace: use t_test or wald_test"):
+        fit.profile_likelihood("tau")
+
+
+def test_the_profile_of_kappa_ends_where_the_normal_law_does_not_change():
+    """Farther out the law that is normal on one side would need a tau beyond its bounds."""
+    X, y = regression(150, 2, 1)
+    made = profile_likelihood(profile_data(X, y), solve(X, y), "kappa", grid=[], alpha=0.001)
+    assert made.interval.upper_open
+    assert made.interval.upper == math.inf
+
+
 # --- constraints -----------------------------------------------------------------------------------
 
 

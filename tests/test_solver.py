@@ -310,3 +310,16 @@ def test_the_best_tau_of_given_residuals_is_the_minimum_on_a_fine_grid(kappa):
 def test_the_best_tau_can_be_a_bound():
     assert best_tau(np.full(10, 1e6), 1.0, tau_bounds=(0.1, 0.9)) == 0.9
     assert best_tau(np.full(10, -1e6), 1.0, tau_bounds=(0.1, 0.9)) == 0.1
+
+
+def test_an_interval_for_tau_that_excludes_the_first_guess_is_kept():
+    X, y = regression(150, 2, 0)
+    free = solve(X, y)
+    for low, high in ((free.tau + 0.1, free.tau + 0.3), (free.tau - 0.2, free.tau - 0.1)):
+        for kappa in (0.0, 1.0):
+            with pytest.warns(BoundaryWarning):
+                fit = solve(X, y, kappa=kappa, tau_bounds=(low, high))
+            assert fit.tau_at_bound
+            assert fit.converged
+            held = solve(X, y, kappa=kappa, tau=fit.tau)
+            assert fit.loglike == pytest.approx(held.loglike, abs=1e-8)
