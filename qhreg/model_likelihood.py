@@ -12,6 +12,7 @@ from qhreg.fitstatistics import loglike_obs, starting_values
 from qhreg.information import unit_information
 from qhreg.loss import loss_curvature, loss_slope
 from qhreg.parameters import Parameters, ParameterSpace
+from qhreg.scores import score_sum
 
 __all__ = ["LikelihoodMethods"]
 
@@ -54,8 +55,15 @@ class LikelihoodMethods:
 
     def score(self, params: Any) -> FloatArray:
         """Return the derivative of the log-likelihood."""
-        total: FloatArray = self.score_obs(params).sum(axis=0)
-        return total
+        p, obs = self.space.unpack(params), self.observations
+        return score_sum(
+            obs.exog,
+            obs.endog,
+            Point(*p),
+            offset=obs.offset,
+            weights=obs.case_weights,
+            free=self.space.free,
+        )
 
     def hessian(self, params: Any) -> FloatArray:
         """Return the second derivative of the log-likelihood.

@@ -60,7 +60,7 @@ class QuantileHuberResults(
     df_model, df_resid : float
         Regressors without the constant; observations minus estimated parameters.
     mle_retvals : dict
-        What the solver said: converged, iterations, passes, duality_gap and more.
+        What the solver said: converged, iterations, passes, duality_gap, gradient_norm and more.
     """
 
     def __init__(
@@ -92,13 +92,17 @@ class QuantileHuberResults(
         self.scale = 1.0
         self.use_t = use_t
         self.mle_settings = settings or {"optimizer": "newton"}
-        self.mle_retvals = _retvals(solution)
         self._choice = choice
         self._cache: dict[str, Any] = {}
         self._data_attr: list[str] = []
         self._data_in_cache: list[str] = []
 
     # ------------------------------------------------------------------ the fit
+
+    @cached_property
+    def mle_retvals(self) -> dict[str, Any]:
+        """What the solver said, and how small the score is."""
+        return {**_retvals(self.solution), "gradient_norm": self.gradient_norm}
 
     @property
     def parameters(self) -> Parameters:
@@ -334,7 +338,7 @@ class QuantileHuberResults(
         What the summary needs is computed before; new rows can be predicted afterwards.
         """
         if self.model.exog is not None:
-            for name in ("_covariance", "share_below", "prsquared", "certificate"):
+            for name in ("_covariance", "share_below", "prsquared", "certificate", "mle_retvals"):
                 getattr(self, name)
         self.__dict__.pop("_residuals", None)
         kept = {k: v for k, v in self._choice.options.items() if np.ndim(v) == 0}

@@ -12,23 +12,23 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.constraints import Constraint
-from qhreg.covariance import score_obs, smoothed_bread
+from qhreg.covariance import information_ratio
 from qhreg.exceptions import BoundaryWarning, DataError, DomainError
 from qhreg.fitstatistics import information_criterion, null_fit, null_loss, total_loss
-from qhreg.hypothesis_tests import (
-    HypothesisTest,
-    SymmetryTest,
-    lr_test,
-    score_test,
-    symmetry_test,
-)
+from qhreg.hypothesis_tests import HypothesisTest, lr_test
 from qhreg.kappafit import solve_kappa
 from qhreg.parameters import ParameterSpace
+from qhreg.score_tests import score_test
 from qhreg.solver import Solution
+from qhreg.symmetry import SymmetryTest, symmetry_test
 
 __all__ = ["ComparisonResults"]
 
 FloatArray = npt.NDArray[np.float64]
+
+
+CRITERIA = ("aic", "aicc", "bic", "hqic", "tic", "gbic", "gbicp")
+"""The information criteria; the last three are for models that may be wrong."""
 
 
 class ComparisonResults:
@@ -51,6 +51,8 @@ class ComparisonResults:
     n_params: Any
     parameters: Any
     _observations: Any
+    _fit_data: Any
+    _fit_solution: Any
 
     @property
     def aic(self) -> float:
@@ -72,39 +74,54 @@ class ComparisonResults:
         """Takeuchi's criterion: Akaike's for a wrong model."""
         return self.info_criteria("tic")
 
+    @property
+    def gbic(self) -> float:
+        """Schwarz's criterion for a wrong model."""
+        return self.info_criteria("gbic")
+
     def info_criteria(self, crit: str = "aic") -> float:
-        """Return an information criterion.
+        r"""Return an information criterion.
 
         Parameters
         ----------
-        crit : {"aic", "aicc", "bic", "hqic", "tic"}
-            Which. "tic" has twice the trace of meat times inverse bread, at the smoothed bread of
-            the robust covariance, in place of twice the number of parameters.
+        crit : {"aic", "aicc", "bic", "hqic", "tic", "gbic", "gbicp"}
+            Which. The last three allow for a wrong model.
+
+        Notes
+        -----
+        With H the inverse smoothed bread times the meat of the robust covariance, which is near the
+        identity when the model holds, "tic" is :math:`-2\ell + 2\operatorname{tr} H`, "gbic"
+        :math:`-2\ell + k\log n - \log\det H` and "gbicp" that plus :math:`\operatorname{tr} H` [1]_.
+
+        References
+        ----------
+        .. [1] J. Lv and J. S. Liu (2014), Model selection principles in misspecified models, Journal
+           of the Royal Statistical Society B 76, 141-167, equations (20) and (23).
         """
+        if crit not in CRITERIA:
+            raise DomainError(f"crit must be one of {', '.join(CRITERIA)}; got {crit!r}")
+        if crit not in ("tic", "gbic", "gbicp"):
+            return information_criterion(self.solution.loglike, self.n_params, self.nobs, crit)
+        trace, log_det = self._information_ratio
         if crit == "tic":
-            return -2.0 * self.solution.loglike + 2.0 * self._effective_parameters
-        return information_criterion(self.solution.loglike, self.n_params, self.nobs, crit)
+            return -2.0 * self.solution.loglike + 2.0 * trace
+        return self.info_criteria("bic") - log_det + (trace if crit == "gbicp" else 0.0)
 
     @cached_property
-    def _effective_parameters(self) -> float:
-        obs = self._observations
-        scores = score_obs(
-            obs.exog, obs.endog, self.solution, free=self.space.free, offset=obs.offset
-        )
-        if obs.weights is not None:
-            scores *= obs.weights[:, None]
-        if obs.freq_weights is not None:
-            scores *= np.sqrt(obs.freq_weights)[:, None]
-        bread = smoothed_bread(
+    def _information_ratio(self) -> tuple[float, float]:
+        """Trace and logarithm of the determinant of inverse bread times meat."""
+        data = self._fit_data
+        obs = data.observations
+        ratio = information_ratio(
             obs.exog,
             obs.endog,
-            self.solution,
-            free=self.space.free,
-            weights=obs.case_weights,
+            self._fit_solution,
+            free=data.space.free,
+            freq_weights=obs.freq_weights,
+            weights=obs.weights,
             offset=obs.offset,
-            nobs=self.nobs,
         )
-        return float(np.trace(np.linalg.pinv(bread, hermitian=True) @ (scores.T @ scores)))
+        return float(np.trace(ratio)), float(np.linalg.slogdet(ratio)[1])
 
     @cached_property
     def llnull(self) -> float:

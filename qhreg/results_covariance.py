@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +20,7 @@ from qhreg.exceptions import DomainError
 from qhreg.intervals import wald_intervals
 from qhreg.parameters import ParameterSpace
 from qhreg.score_intervals import SANDWICHES, score_intervals
+from qhreg.scores import score_sum
 from qhreg.solver import Solution
 
 __all__ = ["CovarianceResults"]
@@ -142,6 +145,32 @@ class CovarianceResults:
             offset=obs.offset,
             **options,
         )
+
+    @cached_property
+    def gradient_norm(self) -> float:
+        r"""Length of the score in units of standard errors: 0 at an exact maximum.
+
+        :math:`\sqrt{g' I^{-1} g}` with g the score and I the expected information, both of the
+        parameters that are not held: about how many standard errors a Newton step would move. NaN at
+        kappa = 0, where the log-likelihood has a corner at its maximum; see `duality_gap`.
+        """
+        if self.solution.kappa == 0.0:
+            return float("nan")
+        obs, space = self._observations, self.space
+        score = score_sum(
+            obs.exog,
+            obs.endog,
+            self.solution,
+            free=space.free,
+            weights=obs.case_weights,
+            offset=obs.offset,
+        )
+        cases = replace(obs, freq_weights=obs.case_weights, weights=None)
+        plain = CovarianceChoice("nonrobust")
+        made = estimate_covariance(
+            plain, cases, self.solution, space, self.constraint, known=self._known
+        )
+        return math.sqrt(max(float(score @ made.cov @ score), 0.0))
 
     @property
     def cov_params_default(self) -> FloatArray:

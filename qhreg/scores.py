@@ -19,7 +19,15 @@ from qhreg.exceptions import DataError
 from qhreg.information import UnitInformation, check_free, row_blocks, score_scale, unit_information
 from qhreg.loss import zone_part
 
-__all__ = ["Fitted", "Point", "Sample", "checked_sample", "evaluated_blocks", "score_obs"]
+__all__ = [
+    "Fitted",
+    "Point",
+    "Sample",
+    "checked_sample",
+    "evaluated_blocks",
+    "score_obs",
+    "score_sum",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -266,3 +274,41 @@ def score_obs(
         part = score_block(block, names, sample.point, unit) * scale
         scores[block.rows] = part if w is None else part * w[block.rows, None]
     return scores
+
+
+def score_sum(
+    exog: Any,
+    endog: Any,
+    fit: Fitted,
+    *,
+    free: Sequence[str] = ("beta", "sigma", "tau"),
+    weights: Any = None,
+    offset: Any = None,
+) -> FloatArray:
+    """Return the sum of the scores, the derivative of the log-likelihood, shape (q,).
+
+    Parameters
+    ----------
+    exog, endog, fit, free, weights, offset
+        As in :func:`score_obs`; nothing of the size of `exog` is made.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.scores import Point, score_sum
+    >>> point = Point(np.array([0.0]), 1.0, 0.5, 0.0)
+    >>> score_sum(np.ones((2, 1)), np.array([-1.0, 3.0]), point, free=("beta", "sigma"))
+    array([0., 0.])
+    """
+    names = check_free(free)
+    sample = checked_sample(exog, endog, fit, offset)
+    w = weight_vector("weights", weights, sample.endog.size)
+    unit = unit_information(sample.point.tau, sample.point.kappa)
+    scale = score_scale(names, sample.exog.shape[1], sample.point.sigma)
+    total = np.zeros(scale.size)
+    for block in evaluated_blocks(sample):
+        part = np.ones(block.u.size) if w is None else w[block.rows]
+        beta = [(part * block.psi) @ block.design] if "beta" in names else []
+        extra = [float(part @ one) for one in extra_scores(block, names, sample.point, unit)]
+        total += np.concatenate([*beta, extra])
+    return total * scale
