@@ -13,10 +13,12 @@ from qhreg.distribution import quantile_huber
 if TYPE_CHECKING:
     from qhreg.boosting import QuantileHuberBoostingRegressor
     from qhreg.comparison import compare_models
+    from qhreg.distributional import QuantileHuberDistributional
     from qhreg.model import QuantileHuberMLE
 
 __all__ = [
     "QuantileHuberBoostingRegressor",
+    "QuantileHuberDistributional",
     "QuantileHuberMLE",
     "__version__",
     "biconvexity_certificate",
@@ -29,6 +31,7 @@ if not TYPE_CHECKING and importlib.util.find_spec("sklearn") is None:
 
 # Loaded at first use: the model brings statsmodels, the boosting scikit-learn and LightGBM.
 _LATER = {
+    "QuantileHuberDistributional": "qhreg.distributional",
     "QuantileHuberMLE": "qhreg.model",
     "QuantileHuberBoostingRegressor": "qhreg.boosting",
     "compare_models": "qhreg.comparison",

@@ -15,12 +15,19 @@ from typing import TYPE_CHECKING, Any
 from qhreg.certificate import biconvexity_certificate
 from qhreg.comparison import compare_models
 from qhreg.distribution import quantile_huber
+from qhreg.distributional import QuantileHuberDistributional
 from qhreg.model import QuantileHuberMLE
 
 if TYPE_CHECKING:
     from qhreg.boosting import QuantileHuberBoostingRegressor as QuantileHuberBoostingRegressor
 
-__all__ = ["QuantileHuberMLE", "biconvexity_certificate", "compare_models", "quantile_huber"]
+__all__ = [
+    "QuantileHuberDistributional",
+    "QuantileHuberMLE",
+    "biconvexity_certificate",
+    "compare_models",
+    "quantile_huber",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -74,10 +74,12 @@ def dual_value(
     return value
 
 
-def _overshoot(v: FloatArray, tau: float) -> float:
+def _overshoot(v: FloatArray, tau: float | FloatArray) -> float:
     """Return the factor by which v leaves the box [-tau, 1 - tau], at least one."""
     if v.size == 0:
         return 1.0
+    if isinstance(tau, np.ndarray):
+        return max(1.0, float((v / (1.0 - tau)).max()), float((v / -tau).max()))
     return max(1.0, float(v.max()) / (1.0 - tau), float(v.min()) / -tau)
 
 
@@ -151,7 +153,7 @@ def dual_from_newton(
 def dual_from_rows(
     design: FloatArray,
     v: FloatArray,
-    tau: float,
+    tau: float | FloatArray,
     kappa: float,
     n: float,
     *,
@@ -168,6 +170,8 @@ def dual_from_rows(
         W of the rows whose dual variable is free to move.
     v : ndarray, shape (m,)
         Nearly feasible dual variables of these rows.
+    tau : float or ndarray, shape (m,)
+        Asymmetry, the same for all rows or one for each.
     linear : ndarray, shape (k,), or None
         sum w v W over the decided rows, whose v sits on a bound.
     square_decided : float

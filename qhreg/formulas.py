@@ -30,6 +30,7 @@ __all__ = [
     "formula_namespace",
     "linear_constraints",
     "load_spec",
+    "new_design",
 ]
 
 SPEC_NAME = "design_info" if FormulaManager is None else "model_spec"
@@ -102,6 +103,35 @@ def design_matrix(spec: Any, data: Any, namespace: Any) -> pd.DataFrame:
         spec, data, eval_env=env, pandas=True, na_action=keep_rows, prediction=True
     )
     return pd.DataFrame(made)
+
+
+def new_design(formula: str, data: pd.DataFrame, namespace: Any) -> tuple[pd.DataFrame, Any]:
+    """Return the right-hand side of a formula, rows with a missing value left out, and its spec.
+
+    Parameters
+    ----------
+    formula : str
+        Such as ``"~ z"``; of ``"y ~ z"`` a missing response leaves a row out too.
+    data : DataFrame
+        The variables.
+    namespace : dict or engine environment
+        Other names in the formula.
+    """
+    env = eval_env_argument(namespace)
+    if FormulaManager is None:
+        from patsy import dmatrices, dmatrix
+
+        two_sided = "~" in formula and not formula.lstrip().startswith("~")
+        made = (dmatrices if two_sided else dmatrix)(
+            formula, data, eval_env=env, NA_action="drop", return_type="dataframe"
+        )
+    else:
+        manager = FormulaManager()
+        made = manager.get_matrices(
+            formula, data, eval_env=env, pandas=True, na_action=manager.get_na_action("drop")
+        )
+    right = made[1] if isinstance(made, tuple) else made
+    return pd.DataFrame(right), right.design_info if FormulaManager is None else manager.spec
 
 
 def linear_constraints(constraints: Any, names: list[str]) -> tuple[Any, Any]:

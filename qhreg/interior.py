@@ -91,7 +91,7 @@ def _largest_step(values: FloatArray, changes: FloatArray) -> float:
 
 
 def _initial_split(
-    u: FloatArray, tau: float, kappa: float
+    u: FloatArray, tau: float | FloatArray, kappa: float
 ) -> tuple[float, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return the mean |u| and a split of u well inside the bounds: v + tau, 1 - tau - v, s, t."""
     size = max(float(np.abs(u).mean()), 1e-8)
@@ -158,7 +158,7 @@ def _longest_step(point: _Point, move: _Move) -> float:
 @np.errstate(all="ignore")
 def interior_point(
     design: FloatArray,
-    tau: float,
+    tau: float | FloatArray,
     kappa: float,
     *,
     n: float,
@@ -175,8 +175,10 @@ def interior_point(
     ----------
     design : ndarray, shape (m, k)
         W = [X, y] in well-conditioned coordinates, the rows still undecided.
-    tau, kappa : float
-        0 < tau < 1, kappa >= 0.
+    tau : float or ndarray, shape (m,)
+        0 < tau < 1, the same for all rows or one for each.
+    kappa : float
+        kappa >= 0.
     n : float
         Sum of the weights of all rows, decided ones included.
     start : ndarray, shape (k,)

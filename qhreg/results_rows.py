@@ -20,7 +20,7 @@ from qhreg.parameters import ParameterSpace
 from qhreg.prediction import Prediction, predict, prediction_gradient
 from qhreg.solver import Solution
 
-__all__ = ["RowResults"]
+__all__ = ["RowResults", "new_offset", "new_variables"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -125,10 +125,10 @@ class RowResults:
             self.model.require_data()
             return None, offset, self.model.data.row_labels
         if offset is None and self.model._offset_name is not None:
-            offset = _new_offset(exog, self.model._offset_name)
+            offset = new_offset(exog, self.model._offset_name)
         spec = getattr(self.model.data, SPEC_NAME, None)
         if transform and spec is not None:
-            made = design_matrix(spec, _variables(exog), self.model._namespace)
+            made = design_matrix(spec, new_variables(exog), self.model._namespace)
             # drop_cols may have removed single columns of a term, which the spec does not know
             exog = made[self.model.exog_names[: self.space.k]]
         labels = exog.index if isinstance(exog, (pd.DataFrame, pd.Series)) else None
@@ -213,7 +213,7 @@ class RowResults:
         return QuantileHuberInfluence(self)
 
 
-def _variables(exog: Any) -> Any:
+def new_variables(exog: Any) -> Any:
     """Return new variables as a frame; a Series is one row when its labels are names."""
     if isinstance(exog, dict):
         scalar = all(np.ndim(value) == 0 for value in exog.values())
@@ -231,7 +231,7 @@ def _variables(exog: Any) -> Any:
     return exog
 
 
-def _new_offset(exog: Any, name: str) -> Any:
+def new_offset(exog: Any, name: str) -> Any:
     """Return the offset of new rows from the column it had in the fit."""
     try:
         return np.asarray(exog[name], dtype=np.float64)

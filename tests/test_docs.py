@@ -68,7 +68,17 @@ def test_the_python_blocks_are_sessions_and_so_cannot_be_skipped_by_accident():
 
 @pytest.mark.parametrize(
     "page",
-    ["kappa", "tau", "clusters", "prediction", "weights", "large_data", "boosting", "migrate"],
+    [
+        "kappa",
+        "tau",
+        "clusters",
+        "prediction",
+        "weights",
+        "heteroskedastic",
+        "large_data",
+        "boosting",
+        "migrate",
+    ],
 )
 def test_each_promised_how_to_page_is_there_listed_and_has_an_example(page):
     assert python_blocks(f"howto/{page}.md")

@@ -37,6 +37,7 @@ LAYERS = [
     "results",
     "model_fits",
     "model",
+    "distributional",
     "boosting",
     "dask",
     "formula",

@@ -9,9 +9,11 @@ Examples
 ['Intercept', 'income', 'sigma', 'tau']
 """
 
+from qhreg.distributional import QuantileHuberDistributional
 from qhreg.model import QuantileHuberMLE
 
-__all__ = ["quantile_huber"]
+__all__ = ["quantile_huber", "quantile_huber_distributional"]
 
 # a function of its own would add a frame between the caller and the names in the formula
 quantile_huber = QuantileHuberMLE.from_formula
+quantile_huber_distributional = QuantileHuberDistributional.from_formula

@@ -1,0 +1,239 @@
+r"""Newton steps on the likelihood inside a trust region, measured by the expected information.
+
+The observed Hessian need not be definite, and for a small kappa its location block counts few rows.
+The expected information M always is definite. In coordinates in which M is the identity a step of
+length one moves the parameters by one standard error, the gradient's length
+:math:`\sqrt{g'M^{-1}g}` says how many standard errors a Fisher-scoring step would move (QH-55), and
+the trust region is a ball.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.distributional.likelihood import (
+    BLOCKS,
+    Regression,
+    RowState,
+    assemble,
+    evaluate,
+    gradient,
+    hessian_factors,
+    information_factors,
+    loglike_rows,
+)
+
+__all__ = ["STATIONARY", "Ascent", "Limits", "ascend", "negative_loglike"]
+
+FloatArray = npt.NDArray[np.float64]
+
+STATIONARY = 1e-6
+"""Length of the gradient, in standard errors, up to which a point counts as stationary."""
+
+TARGET = 1e-10
+"""Length of the gradient at which there is nothing left to gain."""
+
+NO_INFORMATION = 1e-10
+"""Share of a direction's information below which the data say nothing about it."""
+
+SMALLEST_RADIUS = 1e-9
+"""Radius, in standard errors, at which the ascent gives up."""
+
+SADDLE = -1e-4
+"""Curvature, relative to the expected one, below which a stationary point is left again."""
+
+NOISE = 1e-14
+"""Relative rounding error of the sum that the likelihood is."""
+
+
+class Limits(NamedTuple):
+    """Between which values the predictors of the rows may move."""
+
+    log_sigma: tuple[float, float]
+    logit_tau: tuple[float, float]
+
+    def crossed(self, data: Regression, params: FloatArray) -> str | None:
+        """Return the block whose predictor leaves its limits in some row, or None."""
+        _, log_sigma, logit_tau = data.predictors(params)
+        for name, values, (low, high) in (
+            ("scale", log_sigma, self.log_sigma),
+            ("tau", logit_tau, self.logit_tau),
+        ):
+            if data.block(name).stop > data.block(name).start and not bool(
+                ((values >= low) & (values <= high)).all()
+            ):
+                return name
+        return None
+
+
+@dataclass(frozen=True)
+class Ascent:
+    """Where the ascent ended.
+
+    Attributes
+    ----------
+    params : ndarray
+        Parameters.
+    value : float
+        Negative log-likelihood.
+    score_norm : float
+        Length of the gradient in standard errors, in the directions that were free.
+    curvature : float
+        Smallest eigenvalue of the observed information relative to the expected one: positive at a
+        strict local maximum.
+    blocked : str or None
+        The block whose predictor wanted to leave its limits.
+    iterations : int
+        Steps tried.
+    """
+
+    params: FloatArray
+    value: float
+    score_norm: float
+    curvature: float
+    blocked: str | None
+    iterations: int
+
+
+def negative_loglike(data: Regression, state: RowState) -> float:
+    """Return the negative log-likelihood, weights included; infinite where it is not a number."""
+    rows = loglike_rows(state)
+    value = -float(rows.sum() if data.weights is None else rows @ data.weights)
+    return value if math.isfinite(value) else math.inf
+
+
+class _Local(NamedTuple):
+    """The quadratic model at a point, in coordinates in which it is diagonal."""
+
+    directions: FloatArray
+    slope: FloatArray
+    curvature: FloatArray
+    flat_slope: float
+
+    @property
+    def score_norm(self) -> float:
+        """Length of the gradient, directions without information included as they are."""
+        return math.hypot(float(np.linalg.norm(self.slope)), self.flat_slope)
+
+    @property
+    def least(self) -> float:
+        return float(self.curvature.min(initial=math.inf))
+
+    def gain(self, step: FloatArray) -> float:
+        """Return by how much the model falls along a step."""
+        return -float(self.slope @ step + 0.5 * (self.curvature * step) @ step)
+
+
+def _free(data: Regression, blocks: Sequence[str]) -> npt.NDArray[np.intp]:
+    parts = [np.arange(data.size)[data.block(name)] for name in BLOCKS if name in blocks]
+    return np.concatenate([np.empty(0, dtype=np.intp), *parts])
+
+
+def _model(data: Regression, state: RowState, free: npt.NDArray[np.intp]) -> _Local:
+    """Return the quadratic model of the negative log-likelihood in the free directions."""
+    pick = np.ix_(free, free)
+    metric = assemble(data, information_factors(state))[pick]
+    observed = assemble(data, hessian_factors(state))[pick]
+    length = np.sqrt(np.maximum(metric.diagonal(), 1e-300))
+    shares, axes = np.linalg.eigh(metric / np.outer(length, length))
+    kept = shares > NO_INFORMATION
+    whitened = axes[:, kept] / np.sqrt(shares[kept]) / length[:, None]
+    curvature, turn = np.linalg.eigh(whitened.T @ observed @ whitened)
+    directions = np.zeros((data.size, curvature.size))
+    directions[free] = whitened @ turn
+    downhill = gradient(data, state)
+    flat = (downhill[free] / length) @ axes[:, ~kept]
+    return _Local(directions, -(downhill @ directions), curvature, float(np.linalg.norm(flat)))
+
+
+def _trust_step(local: _Local, radius: float) -> FloatArray:
+    """Return the minimiser of the model in a ball (in the model's own coordinates)."""
+    slope, curvature = local.slope, local.curvature
+    if local.score_norm <= STATIONARY and local.least < SADDLE:
+        step = np.zeros(slope.size)
+        step[0] = -math.copysign(min(radius, 1.0), float(slope[0]))
+        return step
+    shift = 0.0 if local.least > 1e-8 else 1e-3 - local.least
+    step = -slope / (curvature + shift)
+    if np.linalg.norm(step) <= radius:
+        return step
+    low, high = shift, shift + local.score_norm / radius + abs(local.least)
+    while np.linalg.norm(slope / (curvature + high)) > radius:
+        high *= 2.0
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        if np.linalg.norm(slope / (curvature + middle)) > radius:
+            low = middle
+        else:
+            high = middle
+    return -slope / (curvature + high)
+
+
+def ascend(
+    data: Regression,
+    params: FloatArray,
+    limits: Limits,
+    *,
+    blocks: Sequence[str] = BLOCKS,
+    max_steps: int = 200,
+) -> Ascent:
+    """Return where Newton steps in a trust region lead from the given parameters.
+
+    Parameters
+    ----------
+    data : Regression
+        Columns of similar size: the square of a column's mean should be about one.
+    params : ndarray
+        Where to start.
+    limits : Limits
+        Steps that take a row out of these are refused.
+    blocks : sequence of str
+        The blocks that may move.
+    max_steps : int
+        Steps to try.
+    """
+    free = _free(data, blocks)
+    root = math.sqrt(data.endog.size)
+    radius, blocked, refused = 0.5 * root, None, None
+    state = evaluate(data, params)
+    value = negative_loglike(data, state)
+    local = _model(data, state, free)
+    tried = 0
+    for tried in range(1, max_steps + 1):  # noqa: B007
+        settled = local.score_norm <= TARGET and not local.least < SADDLE
+        if settled or not local.slope.size or radius < SMALLEST_RADIUS:
+            break
+        step = _trust_step(local, radius)
+        trial = params + local.directions @ step
+        length = float(np.linalg.norm(step))
+        refused = limits.crossed(data, trial)
+        if refused is not None:
+            blocked, radius = refused, 0.25 * length
+            continue
+        new_state = evaluate(data, trial)
+        new_value = negative_loglike(data, new_state)
+        gain, promised = value - new_value, local.gain(step)
+        noise = NOISE * max(abs(value), float(data.endog.size))
+        if gain < 1e-4 * promised and not (promised <= 100.0 * noise and gain >= -noise):
+            radius = 0.25 * length
+            continue
+        new_local = _model(data, new_state, free)
+        if gain <= noise and new_local.score_norm >= 0.5 * local.score_norm:
+            # no more than rounding is left; keep the better of the two points
+            if new_local.score_norm < local.score_norm:
+                params, value, local = trial, new_value, new_local
+            break
+        if gain < 0.25 * promised:
+            radius = 0.5 * length
+        elif gain > 0.75 * promised and length > 0.9 * radius:
+            radius = min(2.0 * radius, 2.0 * root)
+        params, value, local, blocked = trial, new_value, new_local, None
+    if local.score_norm <= STATIONARY:
+        blocked = None
+    return Ascent(params, value, local.score_norm, local.least, blocked, tried)

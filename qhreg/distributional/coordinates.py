@@ -1,0 +1,176 @@
+r"""Coordinates in which the three designs have orthonormal columns and residuals are near one.
+
+The solver works with :math:`(y - o - X\beta_0)/\sigma_0` in place of the response, where
+:math:`\beta_0, \sigma_0` are those of the fit with one scale and one asymmetry, and with orthonormal
+columns in place of the regressors: neither units nor near collinearity cost digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.basis import basis_of, minimum_norm
+from qhreg.distributional.likelihood import BLOCKS, Coefficients, Regression
+
+__all__ = ["BlockBasis", "Coordinates", "block_basis", "coordinates"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class BlockBasis:
+    """An orthonormal basis of the columns of one block.
+
+    Attributes
+    ----------
+    design : ndarray, shape (n, r)
+        Its columns are orthonormal times the square root of n, rows divided by their scale.
+    back : ndarray, shape (p, r)
+        Maps coefficients of `design` to the shortest ones of the given columns.
+    dependent : tuple of int
+        Columns that are combinations of earlier ones.
+    """
+
+    design: FloatArray
+    back: FloatArray
+    dependent: tuple[int, ...]
+
+    def project(self, fitted: FloatArray) -> FloatArray:
+        """Return the coefficients whose fitted values are nearest to the given ones."""
+        coefficients = np.linalg.lstsq(self.design, fitted, rcond=None)[0]
+        return np.asarray(coefficients, dtype=np.float64)
+
+
+def block_basis(design: FloatArray, sigma: FloatArray | None = None) -> BlockBasis:
+    """Return a basis of the columns of a design, orthonormal when rows are divided by their sigma.
+
+    Parameters
+    ----------
+    design : ndarray, shape (n, p)
+        The columns.
+    sigma : ndarray, shape (n,), optional
+        Scale of each row; one by default.
+    """
+    p = design.shape[1]
+    rows = np.asarray(design, dtype=np.float64)
+    rows = rows if sigma is None else rows / sigma[:, None]
+    basis = basis_of(rows, np.zeros(design.shape[0]))
+    r = basis.columns.size
+    transform = basis.matrix[:p, :r]
+    columns = [minimum_norm(basis, column) for column in transform.T]
+    back = np.column_stack(columns) if columns else np.zeros((p, 0))
+    columns_made = basis.design[:, :r]
+    if sigma is not None:
+        columns_made = columns_made * sigma[:, None]
+    return BlockBasis(columns_made, back, tuple(int(j) for j in basis.dependent))
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """A regression in well-conditioned coordinates, and the way back.
+
+    Attributes
+    ----------
+    data : Regression
+        The regression in these coordinates.
+    bases : tuple of BlockBasis
+        One for each block.
+    centre : ndarray, shape (p,)
+        The coefficients of the location that are zero here.
+    unit : float
+        The scale that is one here.
+    given : Regression
+        The regression as given.
+    """
+
+    data: Regression
+    bases: tuple[BlockBasis, ...]
+    centre: FloatArray
+    unit: float
+    given: Regression
+
+    def outer(self, inner: FloatArray) -> FloatArray:
+        """Return the parameters of the given regression."""
+        parts = self.data.split(inner)
+        beta, gamma, delta = (b.back @ part for b, part in zip(self.bases, parts, strict=True))
+        return np.concatenate([self.centre + self.unit * beta, gamma, delta])
+
+    def inner(self, outer: Coefficients) -> FloatArray:
+        """Return the parameters here of coefficients of the given regression."""
+        location, scale, tau = self.given.designs
+        moved = location @ (outer.beta - self.centre) / self.unit
+        fitted = (moved, scale @ outer.gamma, tau @ outer.delta)
+        return np.concatenate([b.project(f) for b, f in zip(self.bases, fitted, strict=True)])
+
+    def constant(self, sigma: float, tau: float) -> FloatArray:
+        """Return the parameters nearest to one scale and one asymmetry at the centre."""
+        ones = np.ones(self.data.endog.size)
+        goal = (
+            0.0 * ones,
+            (math.log(sigma) - self.given.log_sigma) * ones,
+            (math.log(tau) - math.log1p(-tau) - self.given.logit_tau) * ones,
+        )
+        return np.concatenate([b.project(f) for b, f in zip(self.bases, goal, strict=True)])
+
+    def recentred(self, inner: FloatArray) -> tuple[Coordinates, FloatArray] | None:
+        """Return coordinates for the scales of the given parameters, and the parameters in them.
+
+        Where the scales differ by orders of magnitude, columns that are orthonormal in rows of one
+        scale are nearly collinear in rows divided by theirs. None when the rank would change.
+        """
+        sigma = np.exp(self.data.predictors(inner)[1])
+        basis = block_basis(self.given.location, sigma)
+        if basis.dependent != self.bases[0].dependent:
+            return None
+        outer = self.given.split(self.outer(inner))
+        made = coordinates(self.given, outer.beta, self.unit, (basis, *self.bases[1:]))
+        moved = inner.copy()
+        moved[self.data.block("location")] = 0.0
+        return made, moved
+
+    def jacobian(self) -> FloatArray:
+        """Return the derivative of the given parameters in those here."""
+        made = np.zeros((self.given.size, self.data.size))
+        for name, basis in zip(BLOCKS, self.bases, strict=True):
+            scale = self.unit if name == "location" else 1.0
+            made[self.given.block(name), self.data.block(name)] = scale * basis.back
+        return made
+
+
+def coordinates(
+    given: Regression, centre: FloatArray, unit: float, bases: Sequence[BlockBasis] | None = None
+) -> Coordinates:
+    """Return a regression in orthonormal columns, its response centred and in units of a scale.
+
+    Parameters
+    ----------
+    given : Regression
+        The regression.
+    centre : ndarray, shape (p,)
+        Coefficients whose residuals are the new response.
+    unit : float
+        Scale of the new response.
+    bases : sequence of BlockBasis, optional
+        The bases of the three blocks, when they are known already.
+    """
+    made = tuple(block_basis(design) for design in given.designs) if bases is None else tuple(bases)
+    endog = given.endog - given.location @ centre
+    if given.offset is not None:
+        endog = endog - given.offset
+    weights = given.weights
+    data = replace(
+        given,
+        endog=endog / unit,
+        location=made[0].design,
+        scale=made[1].design,
+        tau=made[2].design,
+        offset=None,
+        weights=None if weights is None else weights / float(weights.mean()),
+        log_sigma=given.log_sigma - math.log(unit),
+    )
+    return Coordinates(data, made, centre, unit, given)

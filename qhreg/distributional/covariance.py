@@ -1,0 +1,227 @@
+r"""Covariance of the coefficients of location, scale and asymmetry.
+
+The nonrobust one is the inverse of the expected information (QH-53), the robust ones are sandwiches
+with the products of the scores (QH-51) as meat and the Hessian (QH-52) as bread, whose entry of the
+location with itself counts rows in a zone of the width that :mod:`qhreg.bandwidth` chooses, at the
+mean of the asymmetries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.bandwidth import chosen_width
+from qhreg.covariance import CovarianceEstimate
+from qhreg.covariance_choice import CovarianceChoice
+from qhreg.dependence import clustered, group_codes, lags, serial
+from qhreg.distributional.coordinates import Coordinates, block_basis, coordinates
+from qhreg.distributional.likelihood import (
+    BLOCKS,
+    Regression,
+    RowState,
+    assemble,
+    evaluate,
+    hessian_factors,
+    information_factors,
+    score_factors,
+)
+from qhreg.exceptions import DataError, DomainError
+from qhreg.orthonormal import inverse_of
+from qhreg.scores import Point, Sample
+
+__all__ = ["distributional_covariance", "score_rows"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def score_rows(data: Regression, state: RowState) -> FloatArray:
+    """Return the score of each row without its weight, shape (n, p + q + r)."""
+    factors = score_factors(state)
+    parts = [design * f[:, None] for design, f in zip(data.designs, factors, strict=True)]
+    return np.hstack(parts)
+
+
+def distributional_covariance(
+    data: Regression,
+    params: FloatArray,
+    choice: CovarianceChoice,
+    *,
+    freq_weights: FloatArray | None = None,
+    weights: FloatArray | None = None,
+    held: tuple[str, ...] = (),
+) -> CovarianceEstimate:
+    """Return the covariance matrix of the estimates.
+
+    Parameters
+    ----------
+    data : Regression
+        The data; its weights are the product of the two kinds.
+    params : ndarray
+        The estimates.
+    choice : CovarianceChoice
+        Type and options: "nonrobust", "HC0", "HC1", "cluster" or "HAC".
+    freq_weights, weights : ndarray, shape (n,), or None
+        Counts; sampling weights.
+    held : tuple of str
+        Blocks to treat as known: their rows and columns are zero.
+
+    Returns
+    -------
+    CovarianceEstimate
+        `free` and `held_fixed` name blocks.
+    """
+    sigma = np.exp(data.predictors(params)[1])
+    bases = (block_basis(data.location, sigma), block_basis(data.scale), block_basis(data.tau))
+    place = coordinates(data, params[data.block("location")], 1.0, bases)
+    inner = place.inner(data.split(params))
+    # the location was moved to zero and weights were divided by their mean; neither matters here
+    within = replace(place.data, weights=data.weights)
+    state = evaluate(within, inner)
+    info = assemble(within, information_factors(state))
+    kept, held = _informed(within, info, held)
+    if choice.cov_type == "nonrobust":
+        if weights is not None:
+            raise DomainError(
+                "cov_type='nonrobust' counts cases, but the scale of sampling weights is arbitrary: "
+                "choose 'HC1' or another sandwich, or give the weights as freq_weights"
+            )
+        cov = inverse_of(info[np.ix_(kept, kept)])
+        text = "inverse expected information; valid when the noise follows the model."
+        if cov is None:
+            cov = np.full((kept.size, kept.size), np.nan)
+            text = "the expected information is singular, and no standard errors exist."
+        return _estimate(place, cov, kept, choice, text, held, None, None, {})
+    return _sandwich(place, within, state, info, kept, held, choice, freq_weights, weights)
+
+
+def _informed(
+    data: Regression, info: FloatArray, held: tuple[str, ...]
+) -> tuple[npt.NDArray[np.intp], tuple[str, ...]]:
+    """Return the parameters that are neither held nor without information, and the blocks that are.
+
+    About tau the data say nothing when every row lies in the zone.
+    """
+    names = [name for name in BLOCKS if name not in held]
+    if "tau" in names:
+        rest = [np.arange(data.size)[data.block(name)] for name in names if name != "tau"]
+        others = np.concatenate([np.empty(0, dtype=np.intp), *rest])
+        place = data.block("tau")
+        inverse = inverse_of(info[np.ix_(others, others)])
+        block = info[place, place]
+        if inverse is not None and block.size:
+            cross = info[place, others]
+            left = block - cross @ inverse @ cross.T
+            share = float(np.trace(left)) / max(float(np.trace(block)), 1e-300)
+            if not share > 1e-10:
+                names, held = [name for name in names if name != "tau"], (*held, "tau")
+    kept = [np.arange(data.size)[data.block(name)] for name in names]
+    return np.concatenate([np.empty(0, dtype=np.intp), *kept]), held
+
+
+def _sandwich(
+    place: Coordinates,
+    data: Regression,
+    state: RowState,
+    info: FloatArray,
+    kept: npt.NDArray[np.intp],
+    held: tuple[str, ...],
+    choice: CovarianceChoice,
+    freq: FloatArray | None,
+    prob: FloatArray | None,
+) -> CovarianceEstimate:
+    """Return a robust covariance."""
+    n, size, options = data.endog.size, kept.size, choice.options
+    counted = np.ones(n) if freq is None else freq
+    nobs = float(counted.sum() if prob is None else counted[prob > 0.0].sum())
+    if nobs <= size:
+        raise DataError(
+            f"{choice.cov_type} needs more observations than parameters, got {nobs:g} and {size}"
+        )
+    width = _width(data, state, nobs, options.get("width"))
+    bread = assemble(data, hessian_factors(state, width))[np.ix_(kept, kept)]
+    inverse, helped = inverse_of(bread), ""
+    if inverse is None:
+        inverse, helped = _helped(data, bread, info, kept), ", bread with expected blocks"
+    rows = score_rows(data, state)[:, kept]
+    weighted = rows if data.weights is None else rows * data.weights[:, None]
+    used: dict[str, Any] = {"width": width}
+    df = None
+    if choice.cov_type in ("HC0", "HC1"):
+        root = rows if prob is None else rows * prob[:, None]
+        root = root if freq is None else root * np.sqrt(freq)[:, None]
+        inner = inverse @ (root.T @ root) @ inverse
+        inner = inner * (nobs / (nobs - size)) if choice.cov_type == "HC1" else inner
+        text = f"heteroskedasticity-robust sandwich ({choice.cov_type})"
+    elif choice.cov_type == "cluster":
+        codes = group_codes(options["groups"], n)
+        correct = options.get("use_correction") is not False
+        inner, _ = clustered(weighted, inverse, codes, nobs, correct)
+        df = int(min(code.max() for code in codes))
+        used["n_groups"] = tuple(int(code.max()) + 1 for code in codes)
+        text = f"clustered sandwich, {' x '.join(map(str, used['n_groups']))} clusters"
+    elif choice.cov_type == "HAC":
+        if freq is not None:
+            raise DomainError("cov_type='HAC' needs one row per period: freq_weights make no sense")
+        used["maxlags"] = lags(options.get("maxlags"), n)
+        kernel = options.get("kernel") or "bartlett"
+        correct = bool(options.get("use_correction"))
+        inner = serial(weighted, inverse, used["maxlags"], kernel, correct)
+        text = f"heteroskedasticity- and autocorrelation-robust sandwich, {used['maxlags']} lags"
+    else:
+        raise DomainError(
+            "cov_type must be one of nonrobust, HC0, HC1, cluster, HAC for this model; got "
+            f"{choice.cov_type!r}"
+        )
+    text += f"{helped}; zone of width {width:.3g} in the bread."
+    return _estimate(place, inner, kept, choice, text, held, df, width, used)
+
+
+def _width(data: Regression, state: RowState, nobs: float, width: float | None) -> float:
+    """Return the width of the zone in the bread, at the mean asymmetry."""
+    if width is not None and not float(width) > 0.0:
+        raise DomainError(f"width must be positive, got {width!r}")
+    tau = float(np.average(state.tau, weights=data.weights))
+    rows = Sample(
+        np.empty((state.u.size, 0)), state.u, None, Point(np.empty(0), 1.0, tau, data.kappa)
+    )
+    return chosen_width(rows, data.weights, nobs, width)
+
+
+def _helped(
+    data: Regression, bread: FloatArray, info: FloatArray, kept: npt.NDArray[np.intp]
+) -> FloatArray:
+    """Return the inverse of a bread that was not definite, its expected blocks in place of others."""
+    helped = info[np.ix_(kept, kept)].copy()
+    r = data.sizes[0]
+    helped[:r, :r] = bread[:r, :r]
+    inverse = inverse_of(helped)
+    return np.asarray(np.linalg.pinv(helped, hermitian=True) if inverse is None else inverse)
+
+
+def _estimate(
+    place: Coordinates,
+    inner: FloatArray,
+    kept: npt.NDArray[np.intp],
+    choice: CovarianceChoice,
+    text: str,
+    held: tuple[str, ...],
+    df: int | None,
+    width: float | None,
+    options: dict[str, Any],
+) -> CovarianceEstimate:
+    jacobian = place.jacobian()[:, kept]
+    notes = "".join(f" The coefficients of {name} are treated as known." for name in held)
+    return CovarianceEstimate(
+        jacobian @ inner @ jacobian.T,
+        choice.cov_type,
+        f"Covariance: {text}{notes}",
+        BLOCKS,
+        held,
+        df,
+        width,
+        options,
+    )

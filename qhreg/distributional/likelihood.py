@@ -1,0 +1,303 @@
+r"""The likelihood when location, scale and asymmetry each have a linear predictor.
+
+.. math::
+
+    \mu_i = o_i + x_i'\beta, \qquad \log\sigma_i = z_i'\gamma, \qquad
+    \operatorname{logit}\tau_i = w_i'\delta, \qquad u_i = (y_i - \mu_i)/\sigma_i
+
+    \ell_i = -\log c(\tau_i) - \log\sigma_i - \rho_{\tau_i}(u_i) \qquad\text{(QH-50)}
+
+Every derivative is a number for each row times its regressors: one factor for each of the three
+predictors in the score, six for each pair of them in a second derivative or an expected product.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from qhreg.loss import zone_part
+from qhreg.normalizer import LogNormalizer, log_normalizer_derivatives
+from qhreg.scores import INTERPOLATED
+
+__all__ = [
+    "BLOCKS",
+    "Coefficients",
+    "Pairs",
+    "Regression",
+    "RowState",
+    "assemble",
+    "evaluate",
+    "gradient",
+    "hessian_factors",
+    "information_factors",
+    "loglike_rows",
+    "score_factors",
+]
+
+FloatArray = npt.NDArray[np.float64]
+
+BLOCKS = ("location", "scale", "tau")
+"""The three linear predictors, in the order of the parameter vector."""
+
+
+class Coefficients(NamedTuple):
+    """The parameter vector cut into its three blocks."""
+
+    beta: FloatArray
+    gamma: FloatArray
+    delta: FloatArray
+
+
+@dataclass(frozen=True)
+class Regression:
+    """The data of one fit.
+
+    Attributes
+    ----------
+    endog : ndarray, shape (n,)
+        Response.
+    location, scale, tau : ndarray, shape (n, p), (n, q), (n, r)
+        Regressors of the location, of log sigma and of logit tau. A block without columns is fixed.
+    kappa : float
+        Huber width in units of sigma.
+    offset : ndarray, shape (n,), or None
+        Known part of the location.
+    weights : ndarray, shape (n,), or None
+        Case weights.
+    log_sigma, logit_tau : float
+        Known parts of the two other predictors: all of them where the block has no columns.
+    """
+
+    endog: FloatArray
+    location: FloatArray
+    scale: FloatArray
+    tau: FloatArray
+    kappa: float
+    offset: FloatArray | None = None
+    weights: FloatArray | None = None
+    log_sigma: float = 0.0
+    logit_tau: float = 0.0
+
+    @property
+    def designs(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The three matrices."""
+        return self.location, self.scale, self.tau
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Number of columns of each block."""
+        return self.location.shape[1], self.scale.shape[1], self.tau.shape[1]
+
+    @property
+    def size(self) -> int:
+        """Length of the parameter vector."""
+        return sum(self.sizes)
+
+    def block(self, name: str) -> slice:
+        """Return where a block stands in the parameter vector."""
+        position = BLOCKS.index(name)
+        start = sum(self.sizes[:position])
+        return slice(start, start + self.sizes[position])
+
+    def split(self, params: FloatArray) -> Coefficients:
+        """Return the three blocks of a parameter vector."""
+        return Coefficients(*(params[self.block(name)] for name in BLOCKS))
+
+    def predictors(self, params: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return location, log sigma and logit tau of each row."""
+        beta, gamma, delta = self.split(params)
+        location = self.location @ beta
+        if self.offset is not None:
+            location = location + self.offset
+        return location, self.log_sigma + self.scale @ gamma, self.logit_tau + self.tau @ delta
+
+    def take(self, rows: npt.NDArray[np.bool_]) -> Regression:
+        """Return the chosen rows."""
+        return replace(
+            self,
+            endog=self.endog[rows],
+            location=self.location[rows],
+            scale=self.scale[rows],
+            tau=self.tau[rows],
+            offset=None if self.offset is None else self.offset[rows],
+            weights=None if self.weights is None else self.weights[rows],
+        )
+
+
+class RowState(NamedTuple):
+    """What every derivative is made of, for each row.
+
+    ``u`` standardised residual, ``psi`` slope of the loss, ``excess`` distance from the zone,
+    ``inside`` whether in the zone, ``slope`` d tau / d logit tau = tau (1 - tau), ``log_c`` the
+    normaliser at tau with its derivatives.
+    """
+
+    u: FloatArray
+    sigma: FloatArray
+    tau: FloatArray
+    psi: FloatArray
+    excess: FloatArray
+    inside: npt.NDArray[np.bool_]
+    slope: FloatArray
+    log_c: LogNormalizer
+    log_sigma: FloatArray
+    kappa: float
+
+
+class Pairs(NamedTuple):
+    """A number for each row and each pair of the predictors location, log sigma and logit tau."""
+
+    location_location: FloatArray
+    location_scale: FloatArray
+    location_tau: FloatArray
+    scale_scale: FloatArray
+    scale_tau: FloatArray
+    tau_tau: FloatArray
+
+
+def evaluate(data: Regression, params: FloatArray) -> RowState:
+    """Return what the likelihood and its derivatives are made of at given parameters."""
+    location, log_sigma, logit_tau = data.predictors(params)
+    kappa = data.kappa
+    with np.errstate(over="ignore", under="ignore"):
+        sigma = np.exp(log_sigma)
+        u = (data.endog - location) / sigma
+        tau, other = special.expit(logit_tau), special.expit(-logit_tau)
+        if kappa == 0.0:
+            u[np.abs(u) < INTERPOLATED] = 0.0
+            psi = np.where(u > 0.0, other, np.where(u < 0.0, -tau, 0.0))
+        else:
+            psi = np.clip(u / kappa, -tau, other)
+        zone = zone_part(u, tau, kappa)
+    inside = (u > -kappa * tau) & (u < kappa * other)
+    log_c = log_normalizer_derivatives(tau, np.float64(kappa))
+    return RowState(u, sigma, tau, psi, u - zone, inside, tau * other, log_c, log_sigma, kappa)
+
+
+def loglike_rows(state: RowState) -> FloatArray:
+    """Return the log-likelihood of each row (QH-50), without its weight."""
+    loss = state.psi * (state.u - 0.5 * state.kappa * state.psi)
+    value: FloatArray = -state.log_c.value - state.log_sigma - loss
+    return value
+
+
+def score_factors(state: RowState) -> tuple[FloatArray, FloatArray, FloatArray]:
+    r"""Return the derivatives of each row's log-likelihood in its three predictors (QH-51).
+
+    .. math::
+
+        \frac{\psi}{\sigma}, \qquad u\psi - 1, \qquad
+        \tau(1-\tau)\big(e - (\log c)'(\tau)\big)
+    """
+    return (
+        state.psi / state.sigma,
+        state.u * state.psi - 1.0,
+        state.slope * (state.excess - state.log_c.d_tau),
+    )
+
+
+def hessian_factors(state: RowState, width: float | None = None) -> Pairs:
+    r"""Return minus the second derivatives of each row's log-likelihood (QH-52).
+
+    Parameters
+    ----------
+    state : RowState
+        The rows.
+    width : float, optional
+        Width of the zone for the entry of the location with itself, which counts rows in the zone;
+        that of the fit by default. The zone grows by the same amount on both sides.
+
+    Notes
+    -----
+    With h = 1/kappa inside the zone and 0 outside, a = 1 outside and 0 inside, and
+    :math:`v = \tau(1-\tau)`
+
+    .. math::
+
+        \frac{h}{\sigma^2}, \quad \frac{\psi + uh}{\sigma}, \quad \frac{v a}{\sigma}, \quad
+        u\psi + u^2 h, \quad v a u, \quad
+        v^2\big((\log c)'' - \kappa a\big) - v(1-2\tau)\big(e - (\log c)'\big) .
+    """
+    u, psi, kappa, v = state.u, state.psi, state.kappa, state.slope
+    outside = np.where(state.inside, 0.0, 1.0)
+    # psi is u / kappa inside: written with psi nothing is divided by a small kappa
+    bent = np.where(state.inside, psi, 0.0)
+    width = kappa if width is None else width
+    if width > 0.0:
+        margin = 0.5 * (width - kappa)
+        near = (u > -kappa * state.tau - margin) & (u < kappa * (1.0 - state.tau) + margin)
+        counted = np.where(near, 1.0 / width, 0.0)
+    else:
+        counted = np.zeros_like(u)
+    with np.errstate(over="ignore", under="ignore"):
+        return Pairs(
+            counted / state.sigma / state.sigma,
+            (psi + bent) / state.sigma,
+            v * outside / state.sigma,
+            u * (psi + bent),
+            v * outside * u,
+            v * v * (state.log_c.d2_tau - kappa * outside)
+            - v * (1.0 - 2.0 * state.tau) * (state.excess - state.log_c.d_tau),
+        )
+
+
+def information_factors(state: RowState) -> Pairs:
+    r"""Return the expected products of each row's scores (QH-53), in closed form.
+
+    They are the entries of (QH-21) at sigma = 1, with 1/sigma for each location and
+    :math:`\tau(1-\tau)` for each logit tau. Continuous down to kappa = 0.
+    """
+    t, kappa, v = state.tau, state.kappa, state.slope
+    s = 1.0 - t
+    value, m, _, d_kappa = state.log_c
+    with np.errstate(over="ignore", under="ignore"):
+        left = np.exp(-0.5 * kappa * t * t - np.log(t) - value)
+        right = np.exp(-0.5 * kappa * s * s - np.log(s) - value)
+        lean = 1.0 - 2.0 * t
+        # t left - s right: the ratio of the two terms is exp(-kappa lean / 2)
+        tilt = np.where(
+            lean >= 0.0,
+            -t * left * np.expm1(-0.5 * kappa * np.abs(lean)),
+            s * right * np.expm1(-0.5 * kappa * np.abs(lean)),
+        )
+        zone = 2.0 * kappa * d_kappa
+        tau_tau = left * (1.0 / t**2 + (1.0 / t + m) ** 2)
+        tau_tau += right * (1.0 / s**2 + (1.0 / s - m) ** 2) + zone * m * m
+        return Pairs(
+            2.0 * d_kappa / state.sigma / state.sigma,
+            tilt / state.sigma,
+            v * (left + right) / state.sigma,
+            1.0 + zone - kappa * (t * t * left + s * s * right),
+            v * ((kappa * s + 1.0 / s) * right - (kappa * t + 1.0 / t) * left),
+            v * v * tau_tau,
+        )
+
+
+def gradient(data: Regression, state: RowState) -> FloatArray:
+    """Return the derivative of the log-likelihood, weights included."""
+    parts = []
+    for design, factor in zip(data.designs, score_factors(state), strict=True):
+        weighted = factor if data.weights is None else factor * data.weights
+        parts.append(weighted @ design)
+    return np.concatenate(parts)
+
+
+def assemble(data: Regression, pairs: Pairs) -> FloatArray:
+    """Return the sum over the rows of weight times factor times the products of the regressors."""
+    made = np.empty((data.size, data.size))
+    factors = iter(pairs)
+    for i, first in enumerate(BLOCKS):
+        for second in BLOCKS[i:]:
+            factor = next(factors)
+            weighted = factor if data.weights is None else factor * data.weights
+            rows, columns = data.block(first), data.block(second)
+            left, right = (data.designs[BLOCKS.index(name)] for name in (first, second))
+            part = left.T @ (right * weighted[:, None])
+            made[rows, columns] = part
+            made[columns, rows] = part.T
+    return made

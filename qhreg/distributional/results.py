@@ -1,0 +1,301 @@
+"""A fitted regression of location, scale and asymmetry."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from statsmodels.base.model import GenericLikelihoodModelResults, LikelihoodResultsWrapper
+from statsmodels.base.wrapper import populate_wrapper
+
+from qhreg.covariance_choice import CovarianceChoice
+from qhreg.distributional.fit import DistributionalSolution
+from qhreg.distributional.inference import DistributionalInference
+from qhreg.distributional.results_rows import DistributionalRows
+from qhreg.distributional.summary import summary2_tables, summary_tables
+from qhreg.fitstatistics import information_criterion
+
+__all__ = ["DistributionalResults", "DistributionalResultsWrapper"]
+
+FloatArray = npt.NDArray[np.float64]
+
+# statsmodels carries no types, and mypy forbids a base class without one.
+_Base: Any = GenericLikelihoodModelResults
+_WrapperBase: Any = LikelihoodResultsWrapper
+
+
+class DistributionalResults(DistributionalRows, DistributionalInference, _Base):  # type: ignore[misc]
+    """A fitted regression of location, scale and asymmetry.
+
+    Attributes
+    ----------
+    params : ndarray
+        Coefficients of the location, of log sigma and of logit tau.
+    kappa : float
+        Huber width.
+    solution : DistributionalSolution
+        What the solver returned.
+    nobs : float
+        Number of observations (sum of the frequency weights).
+    df_model, df_resid : float
+        Regressors of the location without the constant; observations minus estimated parameters.
+    mle_retvals : dict
+        What the solver said: converged, iterations, score_norm, location_gap and more.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        solution: DistributionalSolution,
+        choice: CovarianceChoice,
+        *,
+        use_t: bool = False,
+        settings: dict[str, Any] | None = None,
+    ) -> None:
+        self.model = model
+        self.solution = solution
+        self.params = solution.params
+        self.kappa = model.kappa
+        self.nobs = model.observations.nobs
+        self.n_rows = len(model.endog)
+        self.k_constant = model.k_constant
+        lost = solution.dependent
+        self.df_model = model.df_model - len(lost["location"])
+        self.n_params = self.params.size - sum(len(columns) for columns in lost.values())
+        self.df_resid = self.nobs - self.n_params
+        self.scale = 1.0
+        self.use_t = use_t
+        self.mle_settings = settings or {"optimizer": "newton"}
+        self.mle_retvals = _retvals(solution)
+        self._choice = choice
+        self._cache: dict[str, Any] = {}
+        self._data_attr: list[str] = []
+        self._data_in_cache: list[str] = []
+
+    # ------------------------------------------------------------------ the fit
+
+    @property
+    def llf(self) -> float:
+        """Log-likelihood."""
+        return self.solution.loglike
+
+    @property
+    def llf_homoskedastic(self) -> float:
+        """Log-likelihood with one scale and one asymmetry for all rows."""
+        return self.solution.start.loglike
+
+    @property
+    def converged(self) -> bool:
+        """Whether the solver proved that the fit is stationary."""
+        return self.solution.converged
+
+    @property
+    def local_maximum(self) -> bool:
+        """Whether the fit is a strict local maximum: stationary, with a definite Hessian there.
+
+        At kappa = 0, where the location sits in a corner, the Hessian is that of scale and asymmetry.
+        """
+        return self.converged and self.solution.curvature > 0.0
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion."""
+        return self.info_criteria("aic")
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's criterion."""
+        return self.info_criteria("bic")
+
+    @property
+    def hqic(self) -> float:
+        """Criterion of Hannan and Quinn."""
+        return self.info_criteria("hqic")
+
+    def info_criteria(self, crit: str = "aic") -> float:
+        """Return an information criterion.
+
+        Parameters
+        ----------
+        crit : {"aic", "aicc", "bic", "hqic"}
+            Which.
+        """
+        return information_criterion(self.llf, self.n_params, self.nobs, crit)
+
+    # ------------------------------------------------------------------ inference
+
+    def get_robustcov_results(
+        self, cov_type: str = "HC1", use_t: bool | None = None, **cov_kwds: Any
+    ) -> DistributionalResultsWrapper:
+        """Return the same fit with another covariance; this one stays as it is.
+
+        Parameters
+        ----------
+        cov_type : {"nonrobust", "HC0", "HC1", "cluster", "HAC"}
+            Type.
+        use_t : bool, optional
+            Whether to use the t distribution; unchanged by default.
+        **cov_kwds
+            Options of the type, such as ``groups``.
+        """
+        choice = self.model.covariance_request(cov_type, cov_kwds)
+        made = copy.copy(self)
+        made.__dict__.pop("_covariance", None)
+        made._cache = {}
+        made._choice = choice
+        made.use_t = self.use_t if use_t is None else use_t
+        return DistributionalResultsWrapper(made)
+
+    def bootstrap(self, *args: Any, **kwargs: Any) -> Any:
+        """Raise an error: the one of statsmodels would not resample the further regressors."""
+        raise NotImplementedError("there is no bootstrap for this model: use cov_type='HC1'")
+
+    def wald_test(
+        self,
+        r_matrix: Any,
+        cov_p: Any = None,
+        invcov: Any = None,
+        use_f: Any = None,
+        df_constraints: Any = None,
+        scalar: bool = True,
+    ) -> Any:
+        """Return a Wald test of linear restrictions; see statsmodels.
+
+        Parameters
+        ----------
+        r_matrix : array_like, str or tuple
+            Restrictions, such as ``"log_sigma_x = 0, logit_tau_x = 0"``.
+        cov_p, invcov, use_f, df_constraints
+            As in statsmodels.
+        scalar : bool
+            Whether the statistic is a number.
+        """
+        return super().wald_test(
+            r_matrix,
+            cov_p=cov_p,
+            invcov=invcov,
+            use_f=use_f,
+            df_constraints=df_constraints,
+            scalar=scalar,
+        )
+
+    # ------------------------------------------------------------------ tables
+
+    def summary(
+        self,
+        yname: str | None = None,
+        xname: list[str] | None = None,
+        title: str | None = None,
+        alpha: float = 0.05,
+    ) -> Any:
+        """Return tables of the fit: location, log sigma, logit tau.
+
+        Parameters
+        ----------
+        yname : str, optional
+            Name of the response.
+        xname : list of str, optional
+            Names of all parameters.
+        title : str, optional
+            Title.
+        alpha : float
+            One minus the coverage of the intervals.
+        """
+        return summary_tables(self, yname=yname, xname=xname, title=title, alpha=alpha)
+
+    def summary2(
+        self,
+        yname: str | None = None,
+        xname: list[str] | None = None,
+        title: str | None = None,
+        alpha: float = 0.05,
+        float_format: str = "%.4f",
+    ) -> Any:
+        """Return the tables of the fit in the layout of summary2.
+
+        Parameters
+        ----------
+        yname, xname, title, alpha
+            As in `summary`.
+        float_format : str
+            Format of numbers.
+        """
+        return summary2_tables(
+            self, yname=yname, xname=xname, title=title, alpha=alpha, float_format=float_format
+        )
+
+    def _repr_html_(self) -> str:
+        html: str = self.summary().as_html()
+        return html
+
+    # ------------------------------------------------------------------ data
+
+    def remove_data(self) -> None:
+        """Remove all arrays of the length of the data, here and in the model.
+
+        What the summary needs is computed before; new rows can be predicted afterwards.
+        """
+        if self.model.exog is not None:
+            for name in ("_covariance", "ranges"):
+                getattr(self, name)
+        kept = {k: v for k, v in self._choice.options.items() if np.ndim(v) == 0}
+        self._choice = CovarianceChoice(self.cov_type, kept, self._choice.reason)
+        names = ("exog", "endog", "weights", "offset", "freq_weights", "exog_scale", "exog_tau")
+        for name in (*names, "_kept"):
+            if hasattr(self.model, name):
+                setattr(self.model, name, None)
+        data = self.model.data
+        for name in ("exog", "endog", "orig_exog", "orig_endog", "frame"):
+            if hasattr(data, name):
+                setattr(data, name, None)
+        data._cache.pop("row_labels", None)
+
+
+def _retvals(solution: DistributionalSolution) -> dict[str, Any]:
+    """Return what the solver said, under the names statsmodels uses where it has one."""
+    return {
+        "converged": solution.converged,
+        "warnflag": 0 if solution.converged else 1,
+        "iterations": solution.iterations,
+        "fopt": solution.value,
+        "score_norm": solution.score_norm,
+        "location_gap": solution.location_gap,
+        "curvature": solution.curvature,
+        "held": solution.held,
+        "starts": solution.starts,
+        "rows_in_zone": solution.rows_in_zone,
+        "message": solution.reason,
+    }
+
+
+class DistributionalResultsWrapper(_WrapperBase):  # type: ignore[misc]
+    """Results with the names of the parameters and the labels of the rows."""
+
+    _attrs = {  # noqa: RUF012
+        "params": "columns",
+        "bse": "columns",
+        "tvalues": "columns",
+        "pvalues": "columns",
+        "resid": "rows",
+        "fittedvalues": "rows",
+        "sigma": "rows",
+        "tau": "rows",
+        "quantile_level": "rows",
+        "resid_standardized": "rows",
+        "resid_pearson": "rows",
+        "resid_pit": "rows",
+        "resid_quantile": "rows",
+        "normalized_cov_params": "cov",
+        "cov_params_default": "cov",
+    }
+    _wrap_attrs = _attrs
+    _wrap_methods = {"cov_params": "cov", "conf_int": "columns"}  # noqa: RUF012
+
+    def _repr_html_(self) -> str:
+        html: str = self._results._repr_html_()
+        return html
+
+
+populate_wrapper(DistributionalResultsWrapper, DistributionalResults)
