@@ -131,7 +131,12 @@ def new_design(formula: str, data: pd.DataFrame, namespace: Any) -> tuple[pd.Dat
             formula, data, eval_env=env, pandas=True, na_action=manager.get_na_action("drop")
         )
     right = made[1] if isinstance(made, tuple) else made
-    return pd.DataFrame(right), right.design_info if FormulaManager is None else manager.spec
+    spec = right.design_info if FormulaManager is None else manager.spec
+    design = pd.DataFrame(right)
+    if _engine_of(spec) == "formulaic" and not isinstance(made, tuple):
+        # with one side the manager leaves the rows numbered and forgets their labels
+        design = design.set_axis(data.index[design.index], axis=0)
+    return design, spec
 
 
 def linear_constraints(constraints: Any, names: list[str]) -> tuple[Any, Any]:

@@ -29,7 +29,14 @@ from qhreg.distributional.likelihood import (
     loglike_rows,
 )
 
-__all__ = ["STATIONARY", "Ascent", "Limits", "ascend", "negative_loglike"]
+__all__ = [
+    "STATIONARY",
+    "Ascent",
+    "Limits",
+    "ascend",
+    "negative_loglike",
+    "standard_directions",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -150,6 +157,12 @@ def _model(data: Regression, state: RowState, free: npt.NDArray[np.intp]) -> _Lo
     downhill = gradient(data, state)
     flat = (downhill[free] / length) @ axes[:, ~kept]
     return _Local(directions, -(downhill @ directions), curvature, float(np.linalg.norm(flat)))
+
+
+def standard_directions(data: Regression, params: FloatArray) -> FloatArray:
+    """Return directions, one in each column, along which a unit is one standard error."""
+    free = np.arange(data.size)
+    return _model(data, evaluate(data, params), free).directions
 
 
 def _trust_step(local: _Local, radius: float) -> FloatArray:

@@ -21,7 +21,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.distributional.ascent import STATIONARY, Ascent, Limits, ascend, negative_loglike
+from qhreg.distributional.ascent import (
+    STATIONARY,
+    Ascent,
+    Limits,
+    ascend,
+    negative_loglike,
+    standard_directions,
+)
 from qhreg.distributional.coordinates import Coordinates, coordinates
 from qhreg.distributional.likelihood import BLOCKS, Coefficients, Regression, evaluate
 from qhreg.distributional.location import exact_location, location_gap
@@ -188,8 +195,14 @@ def solve_distributional(
         first = _common_fit(used, tau_bounds, search)
         place = coordinates(used, first.beta, first.sigma)
         limits = _limits(place, tau_bounds)
-        points = _starting_points(place, first, start, limits, n_starts, seed)
-        ends = [_recentred(place, _climb(place.data, point, limits), limits) for point in points]
+        point = _first_point(place, first, limits)
+        ends = [_recentred(place, _climb(place.data, point, limits), limits)]
+        if start is not None:
+            given = _given_point(place, start, limits)
+            ends.append(_recentred(place, _climb(place.data, given, limits), limits))
+        rng = np.random.default_rng(seed)
+        while len(ends) < n_starts:
+            ends.append(_another(place, ends, limits, rng))
     for name, basis in zip(BLOCKS, place.bases, strict=True):
         if basis.dependent:
             _warn_dependent(name, basis.dependent, None if names is None else names[name])
@@ -225,34 +238,47 @@ def _limits(place: Coordinates, tau_bounds: tuple[float, float]) -> Limits:
     return Limits((-far, far), (low - slack, high + slack))
 
 
-def _starting_points(
+def _first_point(place: Coordinates, first: Solution, limits: Limits) -> FloatArray:
+    """Return the common fit, or the middle of the limits where no columns span a constant."""
+    point = place.constant(first.sigma, first.tau)
+    return point if limits.crossed(place.data, point) is None else np.zeros(place.data.size)
+
+
+def _given_point(place: Coordinates, start: Coefficients, limits: Limits) -> FloatArray:
+    point = place.inner(start)
+    crossed = limits.crossed(place.data, point)
+    if crossed is not None:
+        raise DomainError(f"start_params put the {crossed} of some rows outside its limits")
+    return point
+
+
+def _another(
     place: Coordinates,
-    first: Solution,
-    start: Coefficients | None,
+    ends: list[tuple[Coordinates, _End]],
     limits: Limits,
-    n_starts: int,
-    seed: int,
-) -> list[FloatArray]:
-    """Return the parameters to start from, the common fit first."""
-    points = [place.constant(first.sigma, first.tau)]
-    if limits.crossed(place.data, points[0]) is not None:  # no constant among the columns
-        points = [np.zeros(place.data.size)]
-    if start is not None:
-        given = place.inner(start)
-        crossed = limits.crossed(place.data, given)
-        if crossed is not None:
-            raise DomainError(f"start_params put the {crossed} of some rows outside its limits")
-        points.append(given)
-    rng = np.random.default_rng(seed)
-    while len(points) < n_starts:
-        point = points[0] + _spread(place.data) * rng.standard_normal(place.data.size)
-        if limits.crossed(place.data, point) is None:
-            points.append(point)
-    return points
+    rng: np.random.Generator,
+) -> tuple[Coordinates, _End]:
+    """Return the end of a climb from a random point near the best one so far.
+
+    In turn a few standard errors away, where a small kappa makes maxima that lie close together, and
+    half a unit away in the predictors of each row.
+    """
+    where, best = min(ends, key=lambda pair: pair[1].value)
+    data = where.data
+    near = standard_directions(data, best.params) if len(ends) % 2 else None
+    for shrink in 2.0 ** -np.arange(20.0):
+        if near is None:
+            step = _spread(data) * rng.standard_normal(data.size)
+        else:
+            step = 2.0 * (near @ rng.standard_normal(near.shape[1]))
+        point = best.params + shrink * step
+        if limits.crossed(data, point) is None:
+            return _recentred(where, _settle(data, point, limits), limits)
+    return where, best
 
 
 def _spread(data: Regression) -> FloatArray:
-    """Return how far random starting points lie from the first: about half a unit in each row."""
+    """Return the standard deviations that move the predictors of the rows by about half a unit."""
     spread = np.empty(data.size)
     for name in BLOCKS:
         place = data.block(name)
@@ -268,10 +294,10 @@ def _climb(data: Regression, start: FloatArray, limits: Limits) -> _End:
     while width > max(NARROWING * data.kappa, 1e-4):
         point = ascend(replace(data, kappa=width), point, limits, max_steps=30).params
         width /= NARROWING
-    narrowed = _settle(data, point, limits)
-    if narrowed.value <= negative_loglike(data, evaluate(data, start)):
-        return narrowed
-    return _settle(data, start, limits)
+    # either way can end in the lower one of two maxima
+    ends = [_settle(data, point, limits), _settle(data, start, limits)]
+    best = min(ends, key=lambda end: end.value)
+    return replace(best, iterations=sum(end.iterations for end in ends))
 
 
 def _settle(data: Regression, start: FloatArray, limits: Limits) -> _End:

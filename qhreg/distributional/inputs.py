@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -235,12 +236,13 @@ def formula_rows(
             raise DataError(
                 f'{name} must be a formula without response, such as "~ z"; got {text!r}'
             )
-    numbered = data.set_axis(pd.RangeIndex(len(data)), axis=0)
-    complete = np.ones(len(data), dtype=bool)
-    for text in (str(formula), *others.values()):
-        made, _ = new_design(text, numbered, namespace)
-        if len(made) < len(data):  # a formula without variables has no labels to go by
-            complete &= np.isin(np.arange(len(data)), made.index)
+    texts = (str(formula), *others.values())
+    complete = _usable(texts, data, namespace)
+    gaps = _gaps(texts, data)
+    if (~complete & ~gaps).any():
+        # one gap makes the mean of a column, and with it all of center(z), missing
+        complete = ~gaps
+        complete[~gaps] = _usable(texts, data[~gaps], namespace)
     for values in extras.values():
         complete &= ~np.isnan(values)
     kept = None
@@ -257,3 +259,22 @@ def formula_rows(
     for name, text in others.items():
         designs[name], specs[name] = new_design(text, data, namespace)
     return FormulaRows(data, extras, designs, specs, kept)
+
+
+def _usable(texts: tuple[str, ...], data: pd.DataFrame, namespace: Any) -> npt.NDArray[np.bool_]:
+    """Return which rows every formula gives numbers for."""
+    usable = np.ones(len(data), dtype=bool)
+    numbered = data.set_axis(pd.RangeIndex(len(data)), axis=0)
+    for text in texts:
+        made, _ = new_design(text, numbered, namespace)
+        if len(made) < len(data):  # a formula without variables has no labels to go by
+            usable &= np.isin(np.arange(len(data)), made.index)
+    return usable
+
+
+def _gaps(texts: tuple[str, ...], data: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return which rows have a missing value in a column that a formula mentions."""
+    words = set(re.findall(r"[^\W\d]\w*", " ".join(texts)))
+    mentioned = [column for column in data.columns if column in words]
+    gaps: npt.NDArray[np.bool_] = data[mentioned].isna().any(axis=1).to_numpy(dtype=bool)
+    return gaps

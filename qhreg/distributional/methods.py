@@ -186,7 +186,8 @@ class DistributionalMethods:
         """Return the regressors of new rows, checked, or those of the model when none are given."""
         if exog is None and exog_scale is None and exog_tau is None:
             if offset is None:
-                return self.regression
+                own: Regression = self.regression
+                return own
             exog, exog_scale, exog_tau = self.exog, self.exog_scale, self.exog_tau
             self.require_data()
         if exog is None:

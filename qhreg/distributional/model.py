@@ -106,7 +106,7 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
     >>> list(fit.params.index)
     ['Intercept', 'x', 'log_sigma_Intercept', 'log_sigma_x', 'logit_tau_Intercept']
     >>> print(f"{fit.params['log_sigma_x']:.2f} +- {fit.bse['log_sigma_x']:.2f}")
-    1.02 +- 0.05
+    1.04 +- 0.06
     """
 
     _formula_max_endog = 1

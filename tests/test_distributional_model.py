@@ -1,0 +1,499 @@
+"""The distributional model as users meet it: formulas, names, inference, prediction, storage."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula
+from distributional_data import drawn_frame
+from numpy.testing import assert_allclose
+from scipy import stats
+
+import qhreg.api as qh
+import qhreg.formula.api as qhf
+from qhreg import QuantileHuberDistributional, QuantileHuberMLE, quantile_huber
+from qhreg.covariance_choice import CovarianceChoice
+from qhreg.distributional.covariance import distributional_covariance
+from qhreg.distributional.likelihood import Regression
+from qhreg.exceptions import BoundaryWarning, DataError, DomainError
+
+FRAME = drawn_frame()
+NAMES = [
+    "Intercept",
+    "x",
+    "log_sigma_Intercept",
+    "log_sigma_z",
+    "logit_tau_Intercept",
+    "logit_tau_w",
+]
+
+
+def square(values):
+    return values**2
+
+
+@pytest.fixture(params=["patsy", "formulaic"])
+def engine(request):
+    """Run a test with each formula engine."""
+    options = getattr(statsmodels.formula, "options", None)
+    if options is None:
+        if request.param == "formulaic":
+            pytest.skip("this statsmodels knows patsy only")
+        yield request.param
+        return
+    before = options.formula_engine
+    options.formula_engine = request.param
+    yield request.param
+    options.formula_engine = before
+
+
+def fitted(frame=FRAME, **options):
+    return qhf.quantile_huber_distributional(
+        "y ~ x", frame, scale="~ z", tau="~ w", **options
+    ).fit()
+
+
+def designs(frame):
+    one = np.ones(len(frame))
+    return tuple(np.column_stack([one, frame[name]]) for name in "xzw")
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return fitted()
+
+
+# --- formulas --------------------------------------------------------------------------------------
+
+
+def test_three_formulas_give_the_fit_of_their_designs(engine):
+    fit = fitted()
+    assert list(fit.params.index) == NAMES
+    x, z, w = designs(FRAME)
+    by_hand = QuantileHuberDistributional(FRAME.y.to_numpy(), x, exog_scale=z, exog_tau=w).fit()
+    assert_allclose(fit.params, by_hand.params, rtol=1e-10)
+    assert by_hand.model.data.param_names[2:4] == ["log_sigma_const", "log_sigma_x1"]
+    assert list(fit.sigma.index) == list(FRAME.index)
+
+
+def test_new_rows_go_through_all_formulas(engine):
+    shift = 0.5
+
+    def local(values):
+        return values + shift
+
+    fit = qhf.quantile_huber_distributional(
+        "y ~ x + C(g)", FRAME, scale="~ bs(z, df=4) + local(x)", tau="~ center(w) + square(z)"
+    ).fit()
+    some = FRAME.iloc[[3, 50, 7]]
+    for which in ("location", "sigma", "tau", "mean", "median"):
+        expected = fit.predict(which=which).loc[some.index]
+        assert_allclose(fit.predict(some, which=which), expected, rtol=1e-9)
+    row = dict(some.iloc[0])
+    assert_allclose(fit.predict(row, which="sigma"), fit.sigma.loc[some.index[0]], rtol=1e-9)
+
+
+def test_rows_missing_in_any_formula_are_left_out_of_all(engine):
+    gaps = FRAME.copy()
+    for rows, name in (([5, 6], "x"), ([6, 20], "z"), ([30], "w"), ([40], "count"), ([50], "y")):
+        gaps.loc[gaps.index[rows], name] = np.nan
+    clean = gaps.dropna()
+    assert len(clean) == 300 - 6
+    fit, expected = (fitted(f, freq_weights="count", offset="o") for f in (gaps, clean))
+    assert_allclose(fit.params, expected.params, rtol=1e-12)
+    assert fit.nobs == clean["count"].sum()
+    assert list(fit.resid.index) == list(clean.index)
+    for groups in ("firm", gaps.firm, gaps.firm.to_numpy(), clean.firm):
+        errors = fit.get_robustcov_results("cluster", groups=groups).bse
+        assert_allclose(errors, expected.get_robustcov_results("cluster", groups="firm").bse)
+    with pytest.raises(DataError, match="6 row"):
+        fitted(gaps, freq_weights="count", missing="raise")
+    centred = qhf.quantile_huber_distributional("y ~ x", gaps, scale="~ center(z)").fit()
+    both = gaps.dropna(subset=["x", "y", "z"])
+    again = qhf.quantile_huber_distributional("y ~ x", both, scale="~ center(z)").fit()
+    assert_allclose(centred.params, again.params, rtol=1e-12)
+
+
+def test_a_factor_with_gaps_in_the_scale_leaves_rows_out(engine):
+    gaps = FRAME.assign(g=FRAME.g.where(FRAME.index != "row3"))
+    fit = qhf.quantile_huber_distributional("y ~ x", gaps, scale="~ C(g)").fit()
+    assert fit.nobs == 299
+    assert "log_sigma_C(g)[T.b]" in fit.params.index
+    assert np.isfinite(fit.t_test("log_sigma_C(g)[T.b] = 0").pvalue)
+
+
+def test_a_subset_takes_its_weights_along(engine):
+    chosen = FRAME.x > 0
+    direct = fitted(FRAME[chosen], weights="count")
+    for weights in ("count", FRAME["count"].sample(frac=1.0, random_state=0)):
+        fit = fitted(FRAME, subset=chosen, weights=weights)
+        assert_allclose(fit.params, direct.params, rtol=1e-12)
+    assert direct.cov_type == "HC1"
+
+
+def test_formulas_are_evaluated_where_they_are_written(engine):
+    def local(values):
+        return values + 1.0
+
+    options = {"scale": "~ local(z)"}
+    here = qhf.quantile_huber_distributional("y ~ x", FRAME, **options).fit()
+    given = QuantileHuberDistributional.from_formula(
+        "y ~ x", FRAME, scale="~ f(z)", eval_env={"f": local}
+    ).fit()
+    assert_allclose(given.params, here.params, rtol=1e-12)
+    with pytest.raises(Exception, match="local"):
+        qhf.quantile_huber_distributional("y ~ x", FRAME, eval_env=-1, **options)
+
+
+def test_columns_of_the_location_can_be_dropped(engine):
+    fit = qhf.quantile_huber_distributional("y ~ x + z", FRAME, drop_cols=["z"], scale="~ z").fit()
+    direct = qhf.quantile_huber_distributional("y ~ x", FRAME, scale="~ z").fit()
+    assert_allclose(fit.params, direct.params, rtol=1e-12)
+    assert fit.predict(FRAME.iloc[:2]).shape == (2,)
+
+
+# --- parameters fixed and constant -----------------------------------------------------------------
+
+
+def test_constants_alone_give_the_simpler_model_and_its_covariances():
+    simple = QuantileHuberMLE.from_formula("y ~ x", FRAME).fit()
+    fit = qhf.quantile_huber_distributional("y ~ x", FRAME).fit()
+    slope = np.array([1.0, 1.0, 1.0 / simple.sigma, 1.0 / (simple.tau * (1.0 - simple.tau))])
+    assert_allclose(fit.llf, simple.llf, atol=1e-8)
+    assert_allclose(fit.aic, simple.aic, atol=1e-7)
+    assert_allclose(fit.bse, simple.bse * slope, rtol=1e-6)
+    for cov_type, options in (
+        ("HC0", {}),
+        ("HC1", {}),
+        ("cluster", {"groups": "firm"}),
+        ("HAC", {"maxlags": 3}),
+    ):
+        expected = simple.get_robustcov_results(cov_type, **options).bse * slope
+        assert_allclose(fit.get_robustcov_results(cov_type, **options).bse, expected, rtol=1e-6)
+    with pytest.raises(DataError, match="nothing to test"):
+        fit.test_homoskedastic()
+
+
+def test_counts_give_the_errors_of_the_repeated_rows():
+    long = FRAME.loc[FRAME.index.repeat(FRAME["count"].astype(int))].reset_index(drop=True)
+    short, repeated = fitted(freq_weights="count"), fitted(long)
+    for cov_type in ("nonrobust", "HC0", "HC1"):
+        assert_allclose(
+            short.get_robustcov_results(cov_type).bse,
+            repeated.get_robustcov_results(cov_type).bse,
+            rtol=1e-5,
+        )
+    assert short.nobs == repeated.nobs
+    assert_allclose(short.bic, repeated.bic, rtol=1e-10)
+
+
+def test_only_ratios_of_sampling_weights_matter():
+    once, twice = (fitted(FRAME, weights=f * FRAME["count"]) for f in (1.0, 7.0))
+    assert_allclose(once.params, twice.params, atol=1e-8)
+    assert_allclose(once.bse, twice.bse, rtol=1e-6)
+    with pytest.raises(DomainError, match="sampling weights"):
+        once.test_homoskedastic()
+    with pytest.raises(DomainError, match="nonrobust"):
+        once.get_robustcov_results("nonrobust").bse  # noqa: B018
+
+
+def test_a_number_fixes_tau_or_sigma():
+    fixed = qhf.quantile_huber_distributional("y ~ x", FRAME, scale="~ z", tau=0.4).fit()
+    assert list(fixed.params.index) == NAMES[:4]
+    assert fixed.cov_type == "HC1"
+    assert_allclose(fixed.tau, 0.4)
+    model = QuantileHuberMLE.from_formula("y ~ x", FRAME, sigma=1.5)
+    constant = qhf.quantile_huber_distributional("y ~ x", FRAME, sigma=1.5).fit()
+    assert_allclose(constant.llf, model.fit().llf, atol=1e-8)
+    both = qhf.quantile_huber_distributional("y ~ x", FRAME, sigma=1.5, tau="~ w").fit()
+    assert list(both.params.index) == [*NAMES[:2], *NAMES[4:]]
+    assert both.llf > constant.llf
+    assert "sigma is fixed at 1.5" in str(both.summary())
+
+
+def test_a_zone_that_holds_every_row_leaves_tau_undetermined():
+    x, z, w = designs(FRAME)
+    data = Regression(FRAME.y.to_numpy(), x, z, w, 1e5)
+    params = np.array([1.0, 2.0, 1.0 - 0.5 * np.log(1e5), 0.5, 0.0, 0.0])
+    for cov_type in ("nonrobust", "HC1"):
+        made = distributional_covariance(data, params, CovarianceChoice(cov_type))
+        assert made.held_fixed == ("tau",)
+        assert "coefficients of tau are treated as known" in made.description
+        assert np.all(made.cov[4:] == 0.0)
+        assert np.all(made.cov.diagonal()[:4] > 0.0)
+
+
+# --- inference -------------------------------------------------------------------------------------
+
+
+def test_the_likelihood_methods_belong_together(fit):
+    model, params = fit.model, fit.params.to_numpy() + 0.05
+    assert_allclose(model.loglikeobs(params).sum(), model.loglike(params))
+    law = fit.get_distribution()
+    assert_allclose(law.logpdf(model.endog), model.loglikeobs(fit.params), rtol=1e-9)
+    assert_allclose(fit.llf, model.loglike(fit.params), rtol=1e-12)
+    h = 1e-6
+    steps = h * np.eye(6)
+    numeric = [(model.loglike(params + s) - model.loglike(params - s)) / (2 * h) for s in steps]
+    assert_allclose(model.score(params), numeric, rtol=1e-5, atol=1e-4)
+    assert_allclose(model.score_obs(params).sum(axis=0), model.score(params))
+    numeric = [(model.score(params + s) - model.score(params - s)) / (2 * h) for s in steps]
+    assert_allclose(model.hessian(params), numeric, rtol=1e-5, atol=1e-4)
+    covariance = np.linalg.inv(model.information(fit.params))
+    assert_allclose(fit.cov_params(), covariance, rtol=1e-8, atol=1e-12)
+    start = model.start_params
+    assert_allclose(model.loglike(start), fit.llf_homoskedastic, atol=1e-8)
+    with pytest.raises(DataError, match="2 of log sigma"):
+        model.loglike(params[:-1])
+
+
+def test_tests_use_the_names_of_the_parameters(fit):
+    one = fit.t_test("logit_tau_w = 0.6")
+    assert_allclose(
+        one.tvalue.squeeze(), (fit.params["logit_tau_w"] - 0.6) / fit.bse["logit_tau_w"]
+    )
+    wald = fit.wald_test("log_sigma_z = 0, logit_tau_w = 0")
+    lr = fit.test_homoskedastic()
+    assert lr.df == 2
+    assert lr.statistic == pytest.approx(2.0 * (fit.llf - fit.llf_homoskedastic))
+    assert 0.5 < wald.statistic / lr.statistic < 2.0
+    limits = fit.conf_int(alpha=0.1)
+    assert_allclose(limits[1] - fit.params, 1.6448536 * fit.bse, rtol=1e-6)
+
+
+def test_the_likelihood_ratio_is_that_of_the_restricted_fits(fit):
+    no_scale = qhf.quantile_huber_distributional("y ~ x", FRAME, tau="~ w").fit()
+    no_tau = qhf.quantile_huber_distributional("y ~ x", FRAME, scale="~ z").fit()
+    neither = QuantileHuberMLE.from_formula("y ~ x", FRAME).fit()
+    for which, restricted in (("sigma", no_scale), ("tau", no_tau), ("both", neither)):
+        test, direct = fit.test_homoskedastic(which), fit.lr_test(restricted)
+        assert test.df == direct.df
+        assert test.statistic == pytest.approx(direct.statistic, abs=1e-6)
+        assert test.pvalue == pytest.approx(stats.chi2.sf(test.statistic, test.df))
+    with pytest.raises(DataError, match="not nested"):
+        no_scale.lr_test(fit)
+    through_zero = qhf.quantile_huber_distributional("y ~ x", FRAME, scale="~ z - 1").fit()
+    with pytest.raises(DataError, match="no constant"):
+        through_zero.test_homoskedastic("sigma")
+
+
+def test_criteria_count_every_coefficient(fit):
+    assert fit.aic == pytest.approx(-2.0 * fit.llf + 12.0)
+    assert fit.bic == pytest.approx(-2.0 * fit.llf + 6.0 * np.log(300))
+    assert fit.df_resid == 294
+    assert fit.df_model == 1
+
+
+def test_the_summary_has_a_table_for_each_predictor(fit):
+    text = str(fit.summary())
+    for part in ("location", "log(sigma)", "logit(tau)", *NAMES, "Range of tau", "Stationary"):
+        assert part in text
+    assert "log_sigma_z" in fit.summary().as_html()
+    assert "log_sigma_z" in str(fit.summary2())
+    assert fit.summary().as_latex()
+    assert fit.local_maximum
+
+
+# --- prediction ------------------------------------------------------------------------------------
+
+
+def test_predictions_are_those_of_the_fitted_distribution(fit):
+    law = fit.get_distribution(FRAME.iloc[:5])
+    some = FRAME.iloc[:5]
+    assert_allclose(fit.predict(some, which="mean"), law.mean(), rtol=1e-10)
+    assert_allclose(fit.predict(some, which="var"), law.var(), rtol=1e-10)
+    assert_allclose(fit.predict(some, which="median"), law.median(), rtol=1e-10)
+    quantiles = fit.predict(some, which="quantile", q=[0.1, 0.9])
+    assert list(quantiles.columns) == [0.1, 0.9]
+    assert_allclose(quantiles[0.9], law.ppf(0.9), rtol=1e-10)
+    assert_allclose(fit.predict(some, which="prob", y_values=1.0), law.cdf(1.0), rtol=1e-10)
+    assert fit.predict(some, which="prob", y_values=[0.0, 1.0]).shape == (5, 2)
+
+
+@pytest.mark.parametrize(
+    "which", ["location", "mean", "median", "sigma", "tau", "var", "quantile", "prob"]
+)
+def test_standard_errors_of_predictions_follow_from_the_derivative(which, fit):
+    options = {"quantile": {"q": 0.8}, "prob": {"y_values": 1.5}}.get(which, {})
+    some = FRAME.iloc[:4]
+    x, z, w = designs(some)
+
+    def value(params):
+        return fit.model.predict(params, x, which, exog_scale=z, exog_tau=w, **options)
+
+    params, h = fit.params.to_numpy(), 1e-5
+    jacobian = np.column_stack(
+        [(value(params + h * e) - value(params - h * e)) / (2 * h) for e in np.eye(6)]
+    )
+    expected = np.sqrt(np.einsum("ij,jk,ik->i", jacobian, fit.cov_params().to_numpy(), jacobian))
+    made = fit.get_prediction(some, which, **options)
+    assert_allclose(made.se, expected, rtol=1e-5)
+    frame = made.summary_frame(alpha=0.1)
+    assert (frame.iloc[:, 2] < frame.iloc[:, 0]).all()
+    assert (frame.iloc[:, 3] > frame.iloc[:, 0]).all()
+    assert list(frame.index) == list(some.index)
+    if which in ("tau", "prob"):
+        assert made.conf_int(1e-12).min() >= 0.0
+        assert made.conf_int(1e-12).max() <= 1.0
+
+
+def test_residuals_are_standardised_row_by_row(fit):
+    assert_allclose(fit.resid_standardized, fit.resid / fit.sigma)
+    assert stats.kstest(fit.resid_pit, "uniform").pvalue > 0.01
+    assert_allclose(stats.norm.cdf(fit.resid_quantile), fit.resid_pit, rtol=1e-8)
+    assert abs(fit.resid_pearson.mean()) < 0.2
+    assert_allclose(fit.quantile_level, quantile_huber.cdf(0.0, fit.tau, 1.0))
+    level = QuantileHuberDistributional.from_formula("y ~ x", FRAME, tau="~ w", kappa=0.0).fit()
+    assert_allclose(level.quantile_level, 1.0 - level.tau, rtol=1e-12)
+
+
+def test_new_rows_need_their_offset_and_their_regressors(fit):
+    x, z, _ = designs(FRAME)
+    model = QuantileHuberDistributional(FRAME.y, x, exog_scale=z, offset=FRAME.o)
+    made = model.fit()
+    assert made.predict(x[:2], exog_scale=z[:2], offset=0.0).shape == (2,)
+    with pytest.raises(DataError, match="offset"):
+        made.predict(x[:2], exog_scale=z[:2])
+    with pytest.raises(DataError, match="exog_scale is needed"):
+        made.predict(x[:2], offset=0.0)
+    with pytest.raises(DataError, match="exog_scale has 1 rows"):
+        made.predict(x[:2], exog_scale=z[:1], offset=0.0)
+    with pytest.raises(DataError, match="exog has 1 columns"):
+        made.predict(x[:2, :1], exog_scale=z[:2], offset=0.0)
+    named = fitted(offset="o")
+    assert_allclose(named.predict(FRAME.iloc[:4]), named.fittedvalues.iloc[:4], rtol=1e-10)
+    with pytest.raises(DomainError, match="which"):
+        fit.predict(which="scale")
+    with pytest.raises(DomainError, match="needs q"):
+        fit.predict(which="quantile")
+
+
+# --- storage ---------------------------------------------------------------------------------------
+
+
+def test_fits_survive_pickle_and_the_removal_of_their_data(engine, tmp_path):
+    fit = qhf.quantile_huber_distributional(
+        "y ~ np.abs(x)", FRAME, scale="~ bs(z, df=4)", tau="~ center(w) + square(z)"
+    ).fit()
+    some = FRAME.iloc[:3]
+    expected = fit.predict(some, which="quantile", q=0.3)
+    table = str(fit.summary().tables[2])
+    stored = pickle.dumps(fit)
+    fit.save(tmp_path / "fit.pickle")
+    fit.remove_data()
+    small = pickle.dumps(fit)
+    assert len(small) < 0.3 * len(stored)
+    loaded = type(fit).load(tmp_path / "fit.pickle")
+    for other in (pickle.loads(stored), pickle.loads(small), fit, loaded):
+        assert_allclose(other.predict(some, which="quantile", q=0.3), expected, rtol=1e-12)
+        assert str(other.summary().tables[2]) == table
+    with pytest.raises(DataError, match="removed"):
+        fit.predict()
+    with pytest.raises(DataError, match="removed"):
+        fit.resid  # noqa: B018
+
+
+def test_clones_are_the_same_model():
+    model = qhf.quantile_huber_distributional(
+        "y ~ x", FRAME, scale="~ z", tau=0.4, freq_weights="count", kappa=0.5
+    )
+    kwds = model._get_init_kwds()
+    assert set(kwds) == {"kappa", "tau", "sigma", "tau_bounds", "freq_weights", "exog_scale"}
+    clone = type(model)(model.endog, model.exog, **kwds)
+    assert_allclose(clone.fit().params, model.fit().params, rtol=1e-12)
+
+
+def test_the_same_class_is_everywhere():
+    assert qh.QuantileHuberDistributional is QuantileHuberDistributional
+    assert qhf.quantile_huber_distributional == QuantileHuberDistributional.from_formula
+
+
+# --- bad input -------------------------------------------------------------------------------------
+
+X, Z, W = designs(FRAME)
+Y = FRAME.y.to_numpy()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"exog_scal": Z}, TypeError, "exog_scal.*'exog_scale'"),
+        ({"exog_scale": Z[:-1]}, DataError, "exog_scale has length 299"),
+        ({"exog_tau": Z[:-1]}, DataError, "exog_tau has length 299"),
+        ({"exog_scale": np.where(Z > 2.0, np.nan, Z)}, DataError, "exog_scale contains NaN"),
+        ({"exog_tau": np.full(300, np.inf), "missing": "drop"}, DataError, "exog_tau contains inf"),
+        ({"exog_scale": [["a"]] * 300}, DataError, "exog_scale must be numeric"),
+        ({"exog_scale": np.empty((300, 0))}, DataError, "at least one column"),
+        ({"exog_tau": W, "tau": 0.5}, DomainError, "tau is fixed"),
+        ({"exog_scale": Z, "sigma": 1.0}, DomainError, "sigma is fixed"),
+        ({"tau": 1.5}, DomainError, "tau"),
+        ({"kappa": -1.0}, DomainError, "kappa"),
+        ({"kappa": None}, DomainError, "kappa"),
+        ({"weights": -np.ones(300)}, DataError, "weights must not be negative"),
+        ({"weights": np.ones(5)}, DataError, "weights has length 5"),
+        ({"offset": np.full(300, np.nan)}, DataError, "offset contains NaN"),
+        ({"missing": "dorp"}, DataError, "dorp"),
+        ({"tau_bounds": (0.5, 0.1)}, DomainError, "tau_bounds"),
+    ],
+)
+def test_wrong_input_is_named(options, error, match):
+    with pytest.raises(error, match=match):
+        QuantileHuberDistributional(Y, X, **options)
+
+
+def test_wrong_response_and_regressors_are_named():
+    bad = Y.copy()
+    bad[3] = np.nan
+    with pytest.raises(DataError, match="endog contains NaN"):
+        QuantileHuberDistributional(bad, X, exog_scale=Z)
+    dropped = QuantileHuberDistributional(bad, X, exog_scale=Z, missing="drop").fit()
+    assert dropped.nobs == 299
+    with pytest.raises(DataError, match="exog is None"):
+        QuantileHuberDistributional(Y, None)
+    frame = pd.DataFrame({"const": 1.0, "log_sigma_z": FRAME.x})
+    with pytest.raises(DataError, match="log_sigma_z"):
+        QuantileHuberDistributional(FRAME.y, frame, exog_scale=FRAME[["z"]])
+    shuffled = FRAME[["z"]].sample(frac=1.0, random_state=0)
+    matched = QuantileHuberDistributional(FRAME.y, FRAME[["x"]], exog_scale=shuffled).fit()
+    direct = QuantileHuberDistributional(FRAME.y, FRAME[["x"]], exog_scale=FRAME[["z"]]).fit()
+    assert_allclose(matched.params, direct.params, rtol=1e-12)
+
+
+def test_wrong_formulas_and_options_are_named():
+    make = qhf.quantile_huber_distributional
+    with pytest.raises(TypeError, match=r"scael.*'scale'"):
+        make("y ~ x", FRAME, scael="~ z")
+    with pytest.raises(TypeError, match="exog_scale"):
+        make("y ~ x", FRAME, exog_scale=Z)
+    with pytest.raises(DataError, match="without response"):
+        make("y ~ x", FRAME, scale="y ~ z")
+    with pytest.raises(DataError, match="scale must be a formula"):
+        make("y ~ x", FRAME, scale=1.0)
+    with pytest.raises(DomainError, match="sigma is fixed"):
+        make("y ~ x", FRAME, scale="~ z", sigma=1.0)
+    with pytest.raises(Exception, match="nosuch"):
+        make("y ~ x", FRAME, tau="~ nosuch")
+    model = make("y ~ x", FRAME)
+    with pytest.raises(DomainError, match="bootstrap"):
+        model.fit(cov_type="bootstrap")
+    with pytest.raises(DomainError, match="HC3"):
+        model.fit(cov_type="HC3")
+    with pytest.raises(DomainError, match="method"):
+        model.fit(method="bfgs")
+    with pytest.raises(NotImplementedError, match="bootstrap"):
+        model.fit().bootstrap()
+
+
+def test_separated_rows_end_with_a_warning_and_finite_numbers():
+    rng = np.random.default_rng(0)
+    frame = FRAME.assign(side=(FRAME.x > 0).astype(float))
+    frame["y"] = frame.x + np.where(frame.side > 0, 1.0, -1.0) * rng.exponential(size=300)
+    model = qhf.quantile_huber_distributional("y ~ x", frame, tau="~ side")
+    with pytest.warns(BoundaryWarning, match="tau reached its bound"):
+        fit = model.fit()
+    assert not fit.converged
+    assert np.isfinite(fit.params).all()
+    assert np.isnan(fit.bse.filter(like="logit_tau")).all()
+    assert np.isfinite(fit.bse.iloc[:3]).all()
+    assert "NOT CONVERGED" in str(fit.summary())
