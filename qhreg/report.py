@@ -23,16 +23,26 @@ caption { text-align: left; font-weight: 600; padding: 0.3rem 0; }
 th, td { padding: 0.15rem 0.7rem; text-align: right; border-top: 1px solid #e4e4e4; }
 th:first-child { text-align: left; }
 img { max-width: 100%; height: auto; }
+pre { overflow-x: auto; }
+@media (max-width: 40rem) { img.wide { max-width: none; width: 52rem; } }
+@media print {
+  main { max-width: none; padding: 0; }
+  section { overflow: visible; }
+  h2 { break-after: avoid; }
+  img, table, pre { break-inside: avoid; }
+  pre { white-space: pre-wrap; }
+}
 footer { color: #666; font-size: 0.85rem; margin-top: 2rem; }
 """
 
 
-def _png(figure: Any, description: str) -> str:
-    """Return a figure as an image element that carries its own data."""
+def _png(figure: Any, description: str, kind: str = "") -> str:
+    """Return a figure as an image element that carries its own data; a wide one scrolls on a phone."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=120)
     data = base64.b64encode(buffer.getvalue()).decode("ascii")
-    return f'<img alt="{html.escape(description)}" src="data:image/png;base64,{data}">'
+    name = f' class="{kind}"' if kind else ""
+    return f'<img{name} alt="{html.escape(description)}" src="data:image/png;base64,{data}">'
 
 
 def _figure(width: float, height: float) -> Any:
@@ -86,7 +96,7 @@ def _profile(results: Any, proof: Any, alpha: float) -> str:
 def _diagnostics(results: Any) -> str:
     figure = _figure(13.5, 8.0)
     results.plot_diagnostics(fig=figure)
-    return _section("Diagnostics", _png(figure, "Diagnostics of the residuals"))
+    return _section("Diagnostics", _png(figure, "Diagnostics of the residuals", "wide"))
 
 
 def html_report(results: Any, *, title: str = "", alpha: float = 0.05) -> str:

@@ -4,11 +4,16 @@ import ast
 import doctest
 import importlib
 import importlib.util
+import json
 import os
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+
+from qhreg.__main__ import main
+from qhreg.cli.parser import make_parser
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -85,9 +90,63 @@ def test_each_promised_how_to_page_is_there_listed_and_has_an_example(page):
     assert re.search(rf"^{page}$", text_of("howto/index.md"), flags=re.MULTILINE)
 
 
+def test_the_list_of_how_to_pages_names_each_of_them_by_its_title():
+    listed = dict(
+        re.findall(r"^- \[(.*?)\]\((\w+\.md)\): ", text_of("howto/index.md"), re.MULTILINE)
+    )
+    titles = {
+        text_of(name).splitlines()[0].removeprefix("# "): name.removeprefix("howto/")
+        for name in NAMES
+        if name.startswith("howto/") and name != "howto/index.md"
+    }
+    assert listed == titles
+
+
+def test_the_modules_that_the_contributing_page_names_are_there():
+    section = text_of("contributing.md").split("## How the code is laid out")[1].split("## ")[0]
+    layers = re.findall(r"^\d\. (.*)$", section, flags=re.MULTILINE)
+    assert len(layers) >= 5
+    named = {name for line in layers for name in re.findall(r"`(\w+)`", line)} - {"tau"}
+    found = {path.stem for path in (ROOT / "qhreg").iterdir()}
+    assert named <= found
+    assert len(named) > 20
+
+
 def test_a_wrong_output_on_a_page_is_noticed(capsys):
     assert run_page("wrong", [">>> 1 + 1\n3\n"]).failures == 1
     assert "Expected" in capsys.readouterr().out
+
+
+# --- the command line ------------------------------------------------------------------------------
+
+
+def shell_commands(name):
+    blocks = re.findall(r"^```bash\n(.*?)^```$", text_of(name), flags=re.MULTILINE | re.DOTALL)
+    return [line for block in blocks for line in block.splitlines() if line.startswith("qhreg ")]
+
+
+def test_the_commands_on_the_page_of_the_command_line_are_understood():
+    shown = shell_commands("cli.md")
+    assert len(shown) >= 10
+    for line in shown:
+        assert make_parser().parse_args(shlex.split(line)[1:]).command
+
+
+def test_the_keys_of_the_json_are_those_on_its_page(capsys, tmp_path):
+    pytest.importorskip("statsmodels")
+    from statsmodels.datasets import engel
+
+    engel.load_pandas().data.to_csv(tmp_path / "d.csv", index=False)
+    options = ["--data", str(tmp_path / "d.csv"), "--json", "--certify"]
+    assert main(["fit", "foodexp ~ income", *options]) == 0
+    made = json.loads(capsys.readouterr().out)
+    section = text_of("cli.md").split("## JSON")[1].split("## ")[0]
+    rows = re.findall(r"^\| (`.*?) \| (.*) \|$", section, flags=re.MULTILINE)
+    keys = [key for names, _ in rows for key in re.findall(r"`(\w+)`", names)]
+    assert keys == list(made)
+    content = {names.strip("`"): set(re.findall(r"`(\w+)`", text)) for names, text in rows}
+    assert content["certificate"] - {"tau"} == set(made["certificate"])
+    assert content["global_certificate"] == set(made["global_certificate"])
 
 
 # --- links -----------------------------------------------------------------------------------------

@@ -4,12 +4,14 @@ import doctest
 import importlib
 import pkgutil
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 
 import qhreg
+from qhreg.cli.parser import make_parser
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -32,6 +34,20 @@ def test_the_python_blocks_of_the_readme_print_what_they_show():
         runner.run(test, clear_globs=False)
         shared.update(test.globs)
     assert runner.failures == 0
+
+
+def test_the_links_of_the_readme_lead_to_files():
+    links = re.findall(r"\]\(([^)#]+)\)", README)
+    assert len(links) > 8
+    assert [link for link in links if not (ROOT / link).is_file()] == []
+
+
+def test_the_command_line_of_the_readme_is_understood():
+    shown = [line for block in blocks("bash") for line in block.splitlines()]
+    shown = [line for line in shown if line.startswith("qhreg ")]
+    assert shown
+    for line in shown:
+        assert make_parser().parse_args(shlex.split(line)[1:]).command == "fit"
 
 
 def modules():

@@ -147,7 +147,11 @@ def _add_fit(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--alpha", type=float, default=0.05, help="one minus the coverage of intervals (0.05)"
     )
     output = parser.add_argument_group("output")
-    output.add_argument("--json", action="store_true", help="print JSON instead of the summary")
+    output.add_argument(
+        "--json",
+        action="store_true",
+        help="print JSON instead of the summary; its keys are in docs/cli.md",
+    )
     output.add_argument(
         "--certify", action="store_true", help="also prove that the maximum is global over tau"
     )
