@@ -12,7 +12,7 @@ from qhreg.exact import exact_fit
 from qhreg.newton import NewtonPoint, newton
 from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.problem import Problem
-from qhreg.taufit import GAP_TOLERANCE, TINY_KAPPA, TauFit
+from qhreg.taufit import GAP_TOLERANCE, ROUNDING, TINY_KAPPA, TauFit
 
 __all__ = ["GAP_TOLERANCE", "TINY_KAPPA", "TauFit", "fit_at", "proved_newton"]
 
@@ -113,10 +113,13 @@ def fit_at(
         if attempt is not None and attempt.proved(n, accuracy):
             return attempt
         passes = max_passes
-    fit = exact_fit(problem, tau, start, warm=warm, keep=keep)
+    fit = exact_fit(problem, tau, start, warm=warm, keep=keep, accuracy=accuracy)
     fit = replace(fit, passes=fit.passes + passes)
-    if problem.kappa > TINY_KAPPA and fit.gap > 0.01 * GAP_TOLERANCE * n:
+    if fit.proved(n, accuracy) and accuracy > GAP_TOLERANCE:
+        return fit
+    doubt = max(fit.gap, ROUNDING * abs(fit.value))  # an outlier can hide the gap
+    if problem.kappa > TINY_KAPPA and doubt > 0.01 * GAP_TOLERANCE * n:
         polished = _newton_fit(problem, tau, fit.z, keep=keep, max_passes=8)
-        if polished is not None and polished.gap < fit.gap:
+        if polished is not None and polished.gap <= fit.gap:
             fit = replace(polished, passes=fit.passes + polished.passes)
     return attempt if attempt is not None and attempt.gap < fit.gap else fit

@@ -19,7 +19,7 @@ from qhreg.likelihood import residuals, weighted_columns
 from qhreg.loss import loss_and_slope, zone_part
 from qhreg.newton import newton
 from qhreg.problem import Problem
-from qhreg.taufit import TINY_KAPPA, TauFit
+from qhreg.taufit import GAP_TOLERANCE, TINY_KAPPA, TauFit
 
 __all__ = ["exact_fit"]
 
@@ -30,6 +30,9 @@ FEW_ROWS = 20
 
 SPACED_ROWS = 20_000
 """Rows from which the reach of the undecided ones is estimated."""
+
+ROUGH = 1e-6
+"""Accuracy per unit of weight above which the interior-point method may stop early."""
 
 ALL_ROWS = 1000
 """With at most this many rows none is decided in advance."""
@@ -158,7 +161,7 @@ def _sum(values: FloatArray, weights: FloatArray | None) -> float:
 
 
 def _fit_undecided(
-    problem: Problem, tau: float, start: FloatArray, undecided: _Undecided
+    problem: Problem, tau: float, start: FloatArray, undecided: _Undecided, tol: float = 1e-11
 ) -> TauFit:
     """Return the fit by the interior-point method, at kappa = 0 moved to the vertex."""
     width = problem.kappa if problem.kappa > TINY_KAPPA else 0.0
@@ -171,6 +174,7 @@ def _fit_undecided(
         free_theta=problem.theta is None and width > 0.0,
         weights=undecided.weights,
         linear=undecided.linear,
+        tol=tol,
     )
     fit = _proved(problem, undecided, inner.z, inner.v, tau, inner.iterations)
     if width > 0.0 or not inner.converged:
@@ -215,8 +219,14 @@ def _rightly_decided(problem: Problem, tau: float, undecided: _Undecided, z: Flo
     return True
 
 
-def _fit_all(problem: Problem, tau: float, start: FloatArray, undecided: _Undecided) -> TauFit:
+def _fit_all(
+    problem: Problem, tau: float, start: FloatArray, undecided: _Undecided, accuracy: float
+) -> TauFit:
     """Return the fit with every row undecided; from a neutral start when the given one misleads."""
+    if accuracy > ROUGH:
+        fit = _fit_undecided(problem, tau, start, undecided, 0.1 * accuracy)
+        if fit.proved(problem.n, accuracy):
+            return fit
     fit = _fit_undecided(problem, tau, start, undecided)
     if fit.proved(problem.n):
         return fit
@@ -241,7 +251,13 @@ def _all_duals(fit: TauFit, undecided: _Undecided) -> DualPoint:
 
 
 def exact_fit(
-    problem: Problem, tau: float, start: FloatArray, *, warm: bool, keep: bool = False
+    problem: Problem,
+    tau: float,
+    start: FloatArray,
+    *,
+    warm: bool,
+    keep: bool = False,
+    accuracy: float = GAP_TOLERANCE,
 ) -> TauFit:
     """Return the fit at tau without the help of a Hessian.
 
@@ -258,6 +274,8 @@ def exact_fit(
         wider zones comes first.
     keep : bool
         Whether to keep the dual variable of every row.
+    accuracy : float
+        Duality gap per unit of weight that is good enough.
 
     Notes
     -----
@@ -283,4 +301,4 @@ def exact_fit(
         else:
             count *= 3
     undecided = _decide_rows(problem, tau, z, np.inf)
-    return replace(_fit_all(problem, tau, z, undecided), passes=passes + 1)
+    return replace(_fit_all(problem, tau, z, undecided, accuracy), passes=passes + 1)

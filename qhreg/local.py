@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.convex import GAP_TOLERANCE, TINY_KAPPA, TauFit, fit_at, proved_newton
+from qhreg.likelihood import weighted_columns
+from qhreg.loss import quantile_loss
 from qhreg.newton import Curvature, NewtonPoint, newton
 from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.problem import Problem, Task
@@ -34,6 +36,9 @@ FloatArray = npt.NDArray[np.float64]
 
 FLAT_SLOPE = 1e-7
 """Slope of the profile per unit of weight at which tau counts as stationary."""
+
+FAR_TAU = 0.02
+"""Distance in tau from every earlier fit beyond which a start is moved to the new quantile first."""
 
 GRID = 9
 """Points of the coarse grid over tau."""
@@ -163,6 +168,33 @@ def local_fit(problem: Problem, z: FloatArray, tau: float, task: Task, **options
     return LocalFit(fit, curvature, iterations + fit.iterations, passes + fit.passes, reason)
 
 
+def _constant_direction(problem: Problem) -> FloatArray:
+    """Return d such that W d is the constant, or what of it the columns span.
+
+    The columns of W are orthonormal but for the response, which d leaves alone.
+    """
+    total = np.zeros(problem.rows.n_unknowns)
+    for block in problem.rows.blocks():
+        total += weighted_columns(block, np.ones(block.exog.shape[0]))
+    if problem.matrix is not None:
+        total = problem.matrix.T @ total
+    total[-1] = 0.0
+    return total / problem.rows.n_rows
+
+
+def _moved(problem: Problem, z: FloatArray, tau: float, constant: FloatArray) -> FloatArray:
+    """Return a better start at a distant tau: the quantile it asks for, and the scale for that.
+
+    Rows then lie in the zone for Newton's method to work with.
+    """
+    u = problem.residuals(z)
+    moved = z - float(np.quantile(u, 1.0 - tau)) * constant
+    if problem.theta is not None:
+        return moved
+    size = float(quantile_loss(problem.residuals(moved), tau).mean())
+    return moved / size if 0.0 < size < np.inf else z
+
+
 def bound_profile(
     problem: Problem,
     fit: TauFit,
@@ -173,8 +205,13 @@ def bound_profile(
     max_fits: int,
 ) -> GlobalBound:
     """Return certified bounds on the profile over the whole range of tau."""
+    constant = _constant_direction(problem)
+    fitted = [fit.tau]
 
     def kept(tau: float, z: FloatArray, accuracy: float = GAP_TOLERANCE) -> TauFit:
+        if min(abs(tau - known) for known in fitted) > FAR_TAU:
+            z = _moved(problem, z, tau, constant)
+        fitted.append(tau)
         accuracy = max(accuracy, GAP_TOLERANCE)
         return fit_at(problem, tau, z, keep=True, warm=True, accuracy=accuracy)
 

@@ -182,7 +182,8 @@ def newton(
     z, tau : ndarray of shape (k,), float
         Starting point.
     tau_bounds : (float, float) or None
-        None keeps tau fixed.
+        None keeps tau fixed, and stops where fewer rows than unknowns are in the zone: the Hessian is
+        singular, and another method has to go on.
     curvature : Curvature or None
         A Hessian for the first step, from a sample of the rows.
     reuse_hessian : bool
@@ -217,7 +218,8 @@ def newton(
             continue
         error = math.sqrt(max(-slope, 0.0) / n) if math.isfinite(slope) else math.nan
         at_rounding = error < ROUNDING_ERROR and error > 0.1 * last_error
-        if error <= tol or at_rounding or not math.isfinite(error):
+        starved = tau_bounds is None and fresh and now.rows_in_zone < k - 1
+        if error <= tol or at_rounding or starved or not math.isfinite(error):
             return NewtonPoint(z, tau, now, curvature, error, iterations, passes)
         if fresh:
             hessian_error = error

@@ -136,10 +136,10 @@ def interval_bound(
         middle = 0.5 * (starts + ends)
         value, slope = profile.normaliser(middle)
         half = 0.5 * (ends - starts)
-        d_start = profile.dual(left, right, cross, starts)
-        d_end = profile.dual(left, right, cross, ends)
+        dual = profile.dual(left, right, cross, np.concatenate([starts, ends, middle]))
+        d_start, d_end, d_middle = dual.reshape(3, -1)
         piece = np.minimum(value - half * slope + d_start, value + half * slope + d_end)
-        curve = value + profile.dual(left, right, cross, middle)
+        curve = value + d_middle
         k = int(np.argmin(curve))
         if curve[k] < lowest:
             lowest, where = float(curve[k]), float(middle[k])

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from qhreg.dual import DualPoint
 
-__all__ = ["GAP_TOLERANCE", "TINY_KAPPA", "TauFit"]
+__all__ = ["GAP_TOLERANCE", "ROUNDING", "TINY_KAPPA", "TauFit"]
 
 FloatArray = npt.NDArray[np.float64]
 
