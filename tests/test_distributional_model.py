@@ -16,7 +16,7 @@ from qhreg import QuantileHuberDistributional, QuantileHuberMLE, quantile_huber
 from qhreg.covariance_choice import CovarianceChoice
 from qhreg.distributional.covariance import distributional_covariance
 from qhreg.distributional.likelihood import Regression
-from qhreg.exceptions import BoundaryWarning, DataError, DomainError
+from qhreg.exceptions import BoundaryWarning, DataError, DomainError, RankWarning
 
 FRAME = drawn_frame()
 NAMES = [
@@ -151,6 +151,27 @@ def test_columns_of_the_location_can_be_dropped(engine):
     direct = qhf.quantile_huber_distributional("y ~ x", FRAME, scale="~ z").fit()
     assert_allclose(fit.params, direct.params, rtol=1e-12)
     assert fit.predict(FRAME.iloc[:2]).shape == (2,)
+
+
+@pytest.mark.parametrize("unit", [1e-150, 1e150])
+def test_extreme_units_change_nothing_but_the_units(unit, fit):
+    small = fitted(FRAME.assign(y=unit * FRAME.y))
+    assert_allclose(small.params.iloc[:2], unit * fit.params.iloc[:2], rtol=1e-7)
+    assert_allclose(small.bse.iloc[:2], unit * fit.bse.iloc[:2], rtol=1e-7)
+    assert_allclose(small.bse.iloc[2:], fit.bse.iloc[2:], rtol=1e-7)
+    robust = small.get_robustcov_results("HC0").bse
+    assert_allclose(robust.iloc[2:], fit.get_robustcov_results("HC0").bse.iloc[2:], rtol=1e-6)
+
+
+def test_a_column_of_zeros_gets_a_warning_and_a_coefficient_of_zero():
+    with pytest.warns(RankWarning, match="log_sigma_none"):
+        made = qhf.quantile_huber_distributional(
+            "y ~ x", FRAME.assign(none=0.0), scale="~ z + none"
+        ).fit()
+    assert made.params["log_sigma_none"] == 0.0
+    assert "depend(s) on other columns" in str(made.summary())
+    plain = qhf.quantile_huber_distributional("y ~ x", FRAME, scale="~ z").fit()
+    assert made.aic == pytest.approx(plain.aic)
 
 
 # --- parameters fixed and constant -----------------------------------------------------------------

@@ -74,9 +74,11 @@ def distributional_covariance(
     CovarianceEstimate
         `free` and `held_fixed` name blocks.
     """
-    sigma = np.exp(data.predictors(params)[1])
+    log_sigma = data.predictors(params)[1]
+    unit = float(np.exp(log_sigma.mean()))
+    sigma = np.exp(log_sigma - log_sigma.mean())
     bases = (block_basis(data.location, sigma), block_basis(data.scale), block_basis(data.tau))
-    place = coordinates(data, params[data.block("location")], 1.0, bases)
+    place = coordinates(data, params[data.block("location")], unit, bases)
     inner = place.inner(data.split(params))
     # the location was moved to zero and weights were divided by their mean; neither matters here
     within = replace(place.data, weights=data.weights)

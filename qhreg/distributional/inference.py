@@ -89,8 +89,9 @@ class DistributionalInference:
 
     @property
     def tvalues(self) -> FloatArray:
-        """Estimates in standard errors."""
-        values: FloatArray = self.params / self.bse
+        """Estimates in standard errors; NaN for a parameter that is treated as known."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values: FloatArray = self.params / self.bse
         return values
 
     @property
