@@ -98,3 +98,22 @@ def test_arrays_work_without_a_formula(frame):
     assert list(made.params.index) == ["const", "x", "z", "sigma", "tau"]
     assert made.cov_type == "HC1"
     assert made.resid.index.equals(kept.index)
+
+
+def test_formulas_of_scale_and_asymmetry(frame):
+    fit = qhf.quantile_huber_distributional(
+        "y ~ x", frame, scale="~ plus_one(z)", tau="~ C(g) + center(x)", freq_weights="w"
+    ).fit()
+    assert fit.nobs == frame.dropna().w.sum()
+    assert np.isfinite(
+        fit.t_test("log_sigma_plus_one(z) = 0, logit_tau_C(g)[T.b] = 0").pvalue
+    ).all()
+    some = frame.iloc[[0, 3, 7]]
+    predicted = fit.predict(some, which="quantile", q=0.9)
+    assert predicted.isna().tolist() == [False, True, False]
+    assert predicted.iloc[0] == pytest.approx(fit.predict(which="quantile", q=0.9).iloc[0])
+    stored = pickle.loads(pickle.dumps(fit))
+    stored.remove_data()
+    stored = pickle.loads(pickle.dumps(stored))
+    pd.testing.assert_series_equal(stored.predict(some, which="quantile", q=0.9), predicted)
+    assert "log_sigma_plus_one(z)" in stored.summary().as_html()
