@@ -51,8 +51,8 @@ class Influence:
         Probability weights, which multiply the scores.
     matrix : ndarray, shape (q_inner, q)
         What scores in the coordinates of the frame are multiplied by.
-    nobs : float
-        Number of observations.
+    nobs, in_bread : float
+        Number of observations, and of those in the widened zone from which the bread comes.
     """
 
     sample: Sample
@@ -60,6 +60,7 @@ class Influence:
     weights: FloatArray | None
     matrix: FloatArray
     nobs: float
+    in_bread: float
 
     @property
     def n_estimated(self) -> int:
@@ -85,7 +86,6 @@ def influence_of(
     weights: Any = None,
     offset: Any = None,
     width: float | None = None,
-    widen: float = 1.0,
 ) -> Influence:
     """Return by how much each row moves the estimates; products of it sum to the sandwich "HC0".
 
@@ -94,8 +94,6 @@ def influence_of(
     exog, endog, fit, free, freq_weights, weights, offset, width
         As in :func:`qhreg.covariance.covariance`. Frequency weights enter the bread, not the
         influence of a row.
-    widen : float
-        Factor on the width of the zone in the bread.
 
     Examples
     --------
@@ -112,11 +110,14 @@ def influence_of(
     """
     sample = checked_sample(exog, endog, fit, offset)
     w = row_weights(freq_weights, weights, sample.endog.size)
-    chosen = widen * chosen_width(sample, w.total, w.nobs, width)
+    chosen = chosen_width(sample, w.total, w.nobs, width)
     made = slices_of(sample, w, check_free(free), chosen)
     matrix = made.inverse @ jacobian_of(made.frame, sample.point.sigma).T
     sample = sample.in_coordinates(made.frame.coordinates.transform)
-    return Influence(sample, made.frame, w.prob, matrix, w.nobs)
+    middle = sample.point.kappa * (0.5 - sample.point.tau)
+    near = np.abs(sample.u - middle) < 0.5 * chosen
+    count = float(np.count_nonzero(near) if w.freq is None else w.freq[near].sum())
+    return Influence(sample, made.frame, w.prob, matrix, w.nobs, count)
 
 
 def _stacked(

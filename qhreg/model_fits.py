@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from qhreg.exceptions import DomainError
 from qhreg.joint_covariance import JOINT_TYPES
 from qhreg.parameters import ParameterSpace
 from qhreg.process import fit_taus, tau_levels
 from qhreg.process_results import ProcessResults
 from qhreg.profile_fits import ProfileData
+from qhreg.regularized import largest_alpha, regularized_path, warn_about
+from qhreg.regularized_results import RegularizationPath, RegularizedResults
 from qhreg.results import (
     QuantileHuberResults,
     QuantileHuberResultsWrapper,
@@ -27,6 +31,7 @@ class OtherFits:
     observations: Any
     kappa: float | None
     tau: float | None
+    sigma: float | None
     tau_bounds: tuple[float, float]
     k_exog: int
     _name_parameters: Any
@@ -97,6 +102,137 @@ class OtherFits:
             for model, solution in zip(models, solutions, strict=True)
         ]
         return ProcessResults(levels, tuple(QuantileHuberResultsWrapper(fit) for fit in fits))
+
+    def fit_regularized(
+        self,
+        method: str = "elastic_net",
+        alpha: float = 0.0,
+        *,
+        L1_wt: float = 1.0,
+        penalty_weights: Any = None,
+        standardize: bool = False,
+        units: str = "sigma",
+        refit: bool = False,
+        tol: float = 1e-11,
+    ) -> Any:
+        """Return the fit with an elastic-net penalty on the coefficients.
+
+        Minimises the mean negative log-likelihood plus ``alpha * sum(p * (L1_wt * abs(b) +
+        (1 - L1_wt) / 2 * b**2))``, where b = beta / sigma and p are the penalty weights.
+
+        Parameters
+        ----------
+        method : {"elastic_net"}
+            The kind of penalty.
+        alpha : float
+            Its size.
+        L1_wt : float
+            Share of the absolute values in it: 1 is the lasso, 0 ridge.
+        penalty_weights : dict, Series or array_like, optional
+            Factors p by name (1 where not given) or for all coefficients. By default 1, and 0 for
+            a constant column. sigma and tau are never penalised.
+        standardize : bool
+            Whether the penalty is on the coefficients of columns of unit standard deviation. As in
+            statsmodels it is not by default: bring the columns to comparable units.
+        units : {"sigma", "endog"}
+            Whether the penalty is on beta / sigma, or on beta itself, which needs sigma fixed.
+        refit : bool
+            Whether to return the fit without penalty of the coefficients that are not zero.
+        tol : float
+            Violation of the subgradient condition at which to stop.
+
+        Returns
+        -------
+        RegularizedResults
+            With ``params``, ``predict``, ``duality_gap`` and ``subgradient``; or, with `refit`, the
+            results of the unpenalised fit.
+
+        Examples
+        --------
+        >>> import statsmodels.api as sm
+        >>> from qhreg import QuantileHuberMLE
+        >>> crime = sm.datasets.statecrime.load_pandas().data
+        >>> formula = "murder ~ urban + poverty + hs_grad + single"
+        >>> model = QuantileHuberMLE.from_formula(formula, crime, tau=0.5)
+        >>> model.fit_regularized(alpha=0.1, standardize=True).selected
+        ['Intercept', 'poverty', 'single']
+        """
+        if method != "elastic_net":
+            raise DomainError(f"method must be 'elastic_net', got {method!r}")
+        options = self._penalty_options(L1_wt, penalty_weights, standardize, units, tol)
+        obs = self.observations
+        (made,) = regularized_path(obs.exog, obs.endog, [alpha], **options)
+        warn_about(made)
+        results = RegularizedResults(self, made)
+        return results.refit() if refit else results
+
+    def fit_regularized_path(
+        self,
+        alphas: Any = None,
+        *,
+        n_alphas: int = 30,
+        ratio: float = 1e-2,
+        L1_wt: float = 1.0,
+        penalty_weights: Any = None,
+        standardize: bool = False,
+        units: str = "sigma",
+        tol: float = 1e-11,
+    ) -> RegularizationPath:
+        """Return penalised fits for decreasing sizes of the penalty, each started from the last.
+
+        Parameters
+        ----------
+        alphas : array_like, optional
+            Sizes; by default `n_alphas` from the one that removes every penalised coefficient down
+            to `ratio` times it.
+        n_alphas : int
+            Number of sizes.
+        ratio : float
+            The smallest size over the largest.
+        L1_wt, penalty_weights, standardize, units, tol
+            As in `fit_regularized`.
+        """
+        options = self._penalty_options(L1_wt, penalty_weights, standardize, units, tol)
+        obs = self.observations
+        if alphas is None:
+            if not (n_alphas >= 1 and 0.0 < ratio < 1.0):
+                raise DomainError("n_alphas must be at least 1, and ratio between 0 and 1")
+            top = largest_alpha(obs.exog, obs.endog, **options)
+            alphas = top * ratio ** np.linspace(0.0, 1.0, n_alphas)
+        wanted = np.sort(np.ravel(np.asarray(alphas, dtype=np.float64)))[::-1]
+        made = regularized_path(obs.exog, obs.endog, wanted, **options)
+        for solution in made:
+            warn_about(solution)
+        return RegularizationPath(tuple(RegularizedResults(self, solution) for solution in made))
+
+    def _penalty_options(
+        self, L1_wt: float, penalty_weights: Any, standardize: bool, units: str, tol: float
+    ) -> dict[str, Any]:
+        """Return the options of a penalised fit of this model."""
+        names = [str(name) for name in self.data.xnames[: self.k_exog]]
+        if hasattr(penalty_weights, "items"):
+            given = {str(name): float(value) for name, value in penalty_weights.items()}
+            unknown = [name for name in given if name not in names]
+            if unknown:
+                raise DomainError(
+                    f"penalty_weights has {unknown[0]!r}, which is no coefficient: {', '.join(names)}"
+                )
+            default = [0.0 if j == self.data.const_idx else 1.0 for j in range(len(names))]
+            penalty_weights = [given.get(n, d) for n, d in zip(names, default, strict=True)]
+        obs = self.observations
+        return {
+            "L1_wt": L1_wt,
+            "penalty_weights": penalty_weights,
+            "standardize": standardize,
+            "units": units,
+            "kappa": self.kappa,
+            "tau": self.tau,
+            "sigma": self.sigma,
+            "tau_bounds": self.tau_bounds,
+            "weights": obs.case_weights,
+            "offset": obs.offset,
+            "tol": tol,
+        }
 
     def _at_tau(self, tau: float) -> Any:
         """Return this model with tau fixed; the data are shared, not copied."""

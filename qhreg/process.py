@@ -220,7 +220,12 @@ def find_crossings(curves: Any, taus: Sequence[float], labels: Any = None) -> Cr
 
 
 def equality_test(
-    estimates: Any, covariance: Any, *, name: str = "Wald test", null: str = "equal slopes"
+    estimates: Any,
+    covariance: Any,
+    *,
+    df_cov: float | None = None,
+    name: str = "Wald test",
+    null: str = "equal slopes",
 ) -> HypothesisTest:
     r"""Return the Wald test that estimates are the same in all fits.
 
@@ -230,14 +235,20 @@ def equality_test(
         The same s parameters from m fits.
     covariance : array_like, shape (m s, m s)
         Their joint covariance, fit by fit.
+    df_cov : float, optional
+        Degrees of freedom of the covariance; without them it is taken as known.
     name, null : str
         What the outcome calls the test and the hypothesis.
 
     Notes
     -----
     With :math:`d` the m - 1 differences between neighbouring fits and :math:`V_d` their covariance
-    the statistic is :math:`d'V_d^{-1}d`, chi-square with (m - 1) s degrees of freedom. Directions in
-    which the covariance is singular (linearly dependent columns) are left out and not counted.
+    the statistic is :math:`T = d'V_d^{-1}d`, chi-square with q = (m - 1) s degrees of freedom when
+    :math:`V_d` is known. When it is estimated with :math:`\nu` degrees of freedom,
+    :math:`T(\nu-q+1)/(\nu q)` is compared with the F distribution of q and :math:`\nu-q+1`, as for
+    Hotelling's statistic; `inflation` is the factor by which that raises the critical value.
+    Directions in which the covariance is singular (linearly dependent columns) are left out and
+    not counted.
 
     Examples
     --------
@@ -265,4 +276,10 @@ def equality_test(
     df = int(kept.sum())
     if df == 0 or not math.isfinite(statistic):
         raise DataError("the covariance of the differences is zero or not finite: nothing to test")
-    return HypothesisTest(name, null, statistic, df, float(special.chdtrc(df, statistic)))
+    if df_cov is None:
+        return HypothesisTest(name, null, statistic, df, float(special.chdtrc(df, statistic)))
+    rest = max(df_cov - df + 1.0, 1.0)
+    pvalue = float(special.fdtrc(df, rest, statistic * rest / (max(df_cov, df) * df)))
+    known = float(special.chdtri(df, pvalue)) if pvalue > 0.0 else statistic
+    inflation = statistic / known if known > 0.0 else 1.0
+    return HypothesisTest(name, null, statistic, df, pvalue, inflation)

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from model_data import skewed_frame
 from numpy.testing import assert_allclose, assert_array_equal
 from r_references import design, load
+from scipy import stats
 
 from qhreg import QuantileHuberMLE
 from qhreg.coefficient_figures import partial_residual_figure
@@ -349,6 +350,11 @@ def test_equality_by_hand():
     assert (made.statistic, made.df) == (pytest.approx(2.0), 2)
     shared = np.array([[2.0, 1.0], [1.0, 2.0]])
     assert equality_test([[0.0], [2.0]], shared).statistic == pytest.approx(2.0)
+    few = equality_test([[0.0], [2.0]], shared, df_cov=12.0)
+    assert few.pvalue == pytest.approx(stats.f.sf(2.0, 1, 12))
+    assert stats.chi2.sf(few.statistic / few.inflation, 1) == pytest.approx(few.pvalue)
+    vast = equality_test([[0.0], [2.0]], shared, df_cov=1e9)
+    assert vast.pvalue == pytest.approx(stats.chi2.sf(2.0, 1))
     with pytest.raises(DomainError, match="at least two"):
         equality_test([[1.0]], np.eye(1))
     with pytest.raises(DataError, match=r"shape \(2, 2\)"):
