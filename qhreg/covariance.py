@@ -338,7 +338,11 @@ def _robust(
     else:
         dependent = _clusters if cov_type == "cluster" else _series
         found = dependent(sample, frame, weights, inverse, options)
-    bread = ", bread with expected blocks" if made.helped else ""
+    bread = ""
+    if made.helped:
+        bread = (
+            ", bread with expected blocks as the observed are indefinite: prefer score intervals"
+        )
     return CovarianceEstimate(
         to_parameters(frame, point.sigma, found.inner),
         cov_type,

@@ -238,12 +238,13 @@ def _certified(
 
 
 def _inflation(data: ProfileData, solution: Solution) -> float:
-    """Return the factor of the corrected cut for this fit."""
+    """Return the factor of the corrected cut for this fit; the largest one where kappa is estimated."""
     space = data.space
     return lr_inflation(
         data.observations.nobs,
         solution.rank + len(space.extra_names),
         solution.tau,
+        kappa=0.0 if space.kappa is None else space.kappa,
         tau_estimated=space.tau is None,
     )
 

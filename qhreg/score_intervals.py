@@ -273,7 +273,7 @@ def score_intervals(
     >>> rng = np.random.default_rng(0)
     >>> X, y = np.ones((200, 1)), rng.standard_t(3, size=200)
     >>> print(score_intervals(profile_data(X, y), solve(X, y), params=["tau"]).round(2))
-    [[0.38 0.64]]
+    [[0.48 0.66]]
     """
     if cov_type not in SANDWICHES:
         raise DomainError(f"cov_type must be one of {', '.join(SANDWICHES)}; got {cov_type!r}")

@@ -257,7 +257,7 @@ def test_another_level_is_found_with_further_fits():
 def test_the_default_cut_is_the_corrected_one():
     _, _, fit, data = sample()
     corrected = profile_likelihood(data, fit, "tau", grid=[])
-    assert corrected.interval.cut == pytest.approx(lr_cut(0.05, 600, 5, fit.tau))
+    assert corrected.interval.cut == pytest.approx(lr_cut(0.05, 600, 5, fit.tau, kappa=fit.kappa))
     plain = profile_likelihood(data, fit, "tau", grid=[], cut="chi2")
     assert plain.interval.cut == pytest.approx(stats.chi2.isf(0.05, 1))
     assert corrected.conf_int()[0] < plain.conf_int()[0]
