@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from qhreg.exceptions import DomainError
+from qhreg.exceptions import BoundaryWarning, DomainError
 from qhreg.fitstatistics import information_criterion
 from qhreg.formulas import formula_namespace
 from qhreg.kappafit import gaussian_loglike
@@ -35,11 +36,14 @@ class ModelComparison:
         The fitted quantile Huber models by name; least squares is not among them.
     nobs : float
         Number of observations.
+    notes : dict
+        By name of the model, what its fit would have warned of: an estimate on a bound or at a limit.
     """
 
     table: pd.DataFrame
     fits: dict[str, Any]
     nobs: float
+    notes: dict[str, str] = field(default_factory=dict)
 
     @property
     def best(self) -> str:
@@ -48,11 +52,13 @@ class ModelComparison:
 
     def __repr__(self) -> str:
         table = self.table.round({"tau": 4, "kappa": 4, "sigma": 6, "llf": 3, "aic": 2, "bic": 2})
-        return f"{table.round({'delta_aic': 2}).to_string()}\nleast aic: {self.best}"
+        lines = [table.round({"delta_aic": 2}).to_string(), f"least aic: {self.best}"]
+        return "\n".join([*lines, *(f"{name}: {note}" for name, note in self.notes.items())])
 
     def _repr_html_(self) -> str:
-        html: str = self.table.to_html(float_format="{:.4f}".format)
-        return html
+        table: str = self.table.to_html(float_format="{:.4f}".format)
+        notes = "".join(f"<br>{name}: {note}" for name, note in self.notes.items())
+        return f"{table}<div>least aic: {self.best}{notes}</div>"
 
 
 def compare_models(
@@ -111,10 +117,19 @@ def compare_models(
     if formula is not None:
         namespace = formula_namespace(formula, options.pop("eval_env", None), depth=2)
         options["eval_env"] = namespace
-    fits = {
-        name: _model(formula, data, endog, exog, {**options, **law}).fit()
-        for name, law in laws.items()
-    }
+    fits, notes = {}, {}
+    for name, law in laws.items():
+        model = _model(formula, data, endog, exog, {**options, **law})
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", BoundaryWarning)
+            fits[name] = model.fit()
+        for warning in said:
+            if issubclass(warning.category, BoundaryWarning):
+                notes[name] = str(warning.message)
+            else:
+                warnings.warn_explicit(
+                    warning.message, warning.category, warning.filename, warning.lineno
+                )
     any_fit = fits["quantile Huber"]
     rows = {"least squares": _least_squares(any_fit.model.observations, any_fit.solution.rank)}
     for name, fit in fits.items():
@@ -129,7 +144,7 @@ def compare_models(
             for llf, k in zip(table["llf"], table["k"], strict=True)
         ]
     table["delta_aic"] = table["aic"] - table["aic"].min()
-    return ModelComparison(table, fits, nobs)
+    return ModelComparison(table, fits, nobs, notes)
 
 
 def _model(

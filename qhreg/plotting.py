@@ -411,7 +411,7 @@ def plot_fit(figure: FitFigure, ax: Axes | None = None) -> Axes:
     ax = _axes(ax)
     ax.plot(figure.x, figure.y, ".", color=GREY, ms=4, alpha=0.7, label="data", zorder=1)
     name = f"location (level {figure.location_level:.2f})"
-    ax.plot(figure.grid, figure.location, color=RED, lw=2, label=name, zorder=4)
+    ax.plot(figure.grid, figure.location, color=RED, lw=2.2, ls="-.", label=name, zorder=4)
     for i, level in enumerate(figure.levels):
         style = _band_style(level, figure.levels)
         label = _band_label(level, figure.levels)

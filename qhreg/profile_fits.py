@@ -51,7 +51,7 @@ SAME_WIDTH = 0.5
 SAME_TAU = 0.05
 """Difference in tau below which they are."""
 
-NEAR = 0.25
+NEAR = 1.0
 """Share of the distance covered so far within which the best width is followed outwards."""
 
 SAME_LOGLIKE = 1e-7

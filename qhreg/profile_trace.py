@@ -277,11 +277,8 @@ def counted(wanted: bool, label: str) -> Iterator[Callable[[], Any]]:
     label : str
         What is being done.
     """
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
-        wanted = False
-    if not wanted:
+    tqdm = _tqdm() if wanted else None
+    if tqdm is None:
         yield lambda: None
         return
     with tqdm(desc=label, unit=" fits", leave=False) as bar:
@@ -290,11 +287,17 @@ def counted(wanted: bool, label: str) -> Iterator[Callable[[], Any]]:
 
 def with_progress(items: Sequence[Any], wanted: bool, label: str) -> Iterable[Any]:
     """Return the items with a progress bar where one is wanted and tqdm is installed."""
-    if not wanted:
-        return items
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
+    tqdm = _tqdm() if wanted else None
+    if tqdm is None:
         return items
     bar: Iterable[Any] = tqdm(items, desc=label, leave=False)
     return bar
+
+
+def _tqdm() -> Any:
+    """Return the class of the bars, or None; a bar is imported only where one is wanted."""
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return None
+    return tqdm

@@ -10,7 +10,7 @@ from scipy import stats
 import qhreg.comparison
 from qhreg import QuantileHuberMLE
 from qhreg.comparison import compare_models
-from qhreg.exceptions import DomainError
+from qhreg.exceptions import DomainError, RankWarning
 
 NAMES = [
     "least squares",
@@ -80,9 +80,12 @@ def test_normal_noise_is_recognised():
     rng = np.random.default_rng(0)
     x = rng.normal(size=300)
     y = 1 + x + stats.norm.ppf((rng.permutation(300) + 0.5) / 300)
-    with pytest.warns(UserWarning, match="kappa ended at infinity"):
-        made = compare_models(endog=y, exog=sm.add_constant(x))
+    made = compare_models(endog=y, exog=sm.add_constant(x))
     assert made.best == "least squares"
+    assert list(made.notes) == ["quantile Huber, kappa estimated"]
+    for shown in (repr(made), made._repr_html_()):
+        assert "quantile Huber, kappa estimated: kappa ended at infinity" in shown
+        assert "least aic: least squares" in shown
     assert made.table.kappa["quantile Huber, kappa estimated"] == np.inf
     assert made.table.llf["quantile Huber, kappa estimated"] == pytest.approx(
         made.table.llf["least squares"], abs=1e-6
@@ -120,3 +123,11 @@ def test_half_a_description_is_rejected():
 
 def test_the_examples_in_the_docstrings_run():
     assert doctest.testmod(qhreg.comparison).failed == 0
+
+
+def test_warnings_that_are_about_the_data_are_passed_on():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=60)
+    with pytest.warns(RankWarning):
+        made = compare_models(endog=x + rng.laplace(size=60), exog=np.column_stack([x, 2 * x]))
+    assert set(made.table.k) == {2, 3, 4}
