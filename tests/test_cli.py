@@ -489,6 +489,18 @@ def test_paper_passes_its_options_on_and_tells_what_agrees(monkeypatch, capsys, 
     assert asked["precise"] == 20
 
 
+def test_the_help_of_paper_gives_the_numbers_of_draws_that_are_made(capsys):
+    pytest.importorskip("matplotlib")
+    from qhreg.paper import report
+
+    with pytest.raises(SystemExit):
+        main(["paper", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"longer run of Table 1 (default {report.PRECISE};" in text
+    assert f"draws of Table 1 (default {report.REPETITIONS})" in text
+    assert f"{report.QUICK} repetitions instead of {report.REPETITIONS}" in text
+
+
 def test_the_console_script_is_declared():
     text = (ROOT / "setup.cfg").read_text(encoding="utf-8")
     assert "qhreg = qhreg.__main__:main" in text

@@ -53,9 +53,9 @@ examples:
 
 PAPER_EPILOG = """\
 Writes pages (Markdown) and pictures (PNG), each comparison with its verdict. Table 1
-is made with 100 repetitions as in the paper, and once more with 1,000 to see past the
-Monte Carlo error. The full run takes about half an hour on one core; --quick makes
-5 repetitions and no longer run. Table 2 needs the data of the extra qhreg[paper], or
+is made with 100 repetitions as in the paper, and once more with 500 to see past the
+Monte Carlo error. The full run takes a quarter of an hour or more on one core; --quick
+makes 5 repetitions and no longer run. Table 2 needs the data of the extra qhreg[paper], or
 the folder of the four CSV files: --data, or the environment variable QHREG_PAPER_DATA.
 """
 
@@ -210,7 +210,7 @@ def _add_paper(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--precise",
         type=_whole,
         metavar="N",
-        help="draws of the longer run of Table 1 (default 1000; none with --quick)",
+        help="draws of the longer run of Table 1 (default 500; none with --quick)",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the draws (default 0)")
     parser.add_argument("--data", metavar="DIR", help="folder with the CSV files of Table 2")

@@ -48,7 +48,7 @@ __all__ = [
     "write",
 ]
 
-REPETITIONS, QUICK, PRECISE = 100, 5, 1000
+REPETITIONS, QUICK, PRECISE = 100, 5, 500
 """Repetitions of Table 1: as in the paper, in a quick run, in the longer run beside it."""
 
 
