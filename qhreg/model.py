@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ import pandas as pd
 from statsmodels.base.model import GenericLikelihoodModel, LikelihoodModel
 
 from qhreg.alignment import RowSource, numeric_vector, to_pandas
-from qhreg.constraints import linear_constraint
 from qhreg.domain import check_kappa, check_sigma, check_tau
 from qhreg.exceptions import ConvergenceWarning, DataError, DomainError
 from qhreg.formulas import (
@@ -21,7 +19,6 @@ from qhreg.formulas import (
     dump_spec,
     eval_env_argument,
     formula_namespace,
-    linear_constraints,
     load_spec,
 )
 from qhreg.kappafit import solve_kappa
@@ -41,9 +38,9 @@ from qhreg.model_input import (
     reject_unknown,
 )
 from qhreg.model_likelihood import LikelihoodMethods
+from qhreg.model_prediction import PredictionMethods
 from qhreg.observations import Observations, find_constant
 from qhreg.parameters import EXTRA_NAMES, ParameterSpace
-from qhreg.prediction import predict
 from qhreg.results import (
     QuantileHuberResults,
     QuantileHuberResultsWrapper,
@@ -59,7 +56,7 @@ FloatArray = npt.NDArray[np.float64]
 _Base: Any = GenericLikelihoodModel
 
 
-class QuantileHuberMLE(LikelihoodMethods, OtherFits, _Base):  # type: ignore[misc]
+class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base):  # type: ignore[misc]
     r"""Linear regression with the quantile Huber likelihood.
 
     .. math::
@@ -387,53 +384,6 @@ class QuantileHuberMLE(LikelihoodMethods, OtherFits, _Base):  # type: ignore[mis
             results.cov_params()
         return QuantileHuberResultsWrapper(results)
 
-    def fit_constrained(
-        self,
-        constraints: Any,
-        start_params: Any = None,
-        method: str = "newton",
-        cov_type: str | None = None,
-        cov_kwds: dict[str, Any] | None = None,
-        use_t: bool | None = None,
-        *,
-        search: bool | None = None,
-    ) -> QuantileHuberResultsWrapper:
-        """Return the maximum-likelihood fit under linear constraints.
-
-        Parameters
-        ----------
-        constraints : str, list of str, or (matrix, values)
-            Such as ``"x1 = x2, tau = 0.5"``: each combines coefficients or fixes one of sigma, tau
-            and kappa.
-        start_params : array_like, optional
-            Accepted since statsmodels passes it; not used.
-        method, cov_type, cov_kwds, use_t, search
-            As in `fit`.
-
-        Returns
-        -------
-        QuantileHuberResultsWrapper
-            All parameters; the covariance is singular in the directions that are fixed.
-        """
-        choice = covariance_request(self, cov_type, cov_kwds)
-        names = [str(name) for name in self.data.param_names]
-        constraint = linear_constraint(*linear_constraints(constraints, names), self.space)
-        found, details = self._solve(
-            method, None, search, constraint.reduce(self.observations), constraint.fixed
-        )
-        solution = replace(found, beta=constraint.expand(found.beta), dependent=())
-        settings = {"optimizer": method, "constraints": constraints, "search": search}
-        results = QuantileHuberResults(
-            self,
-            solution,
-            choice,
-            use_t=bool(use_t),
-            settings=settings,
-            details=details,
-            constraint=constraint,
-        )
-        return QuantileHuberResultsWrapper(results)
-
     def _solve(
         self,
         method: str,
@@ -485,69 +435,6 @@ class QuantileHuberMLE(LikelihoodMethods, OtherFits, _Base):  # type: ignore[mis
             tau_at_bound=False,
             searched=False,
         )
-
-    # ------------------------------------------------------------------ prediction
-
-    def predict(
-        self,
-        params: Any,
-        exog: Any = None,
-        which: str = "location",
-        offset: Any = None,
-        q: Any = None,
-        y_values: Any = None,
-    ) -> Any:
-        """Return predictions at given parameters.
-
-        Parameters
-        ----------
-        params : array_like
-            Parameters.
-        exog : array_like, shape (m, k), optional
-            Regressors; those of the model by default.
-        which : {"location", "mean", "median", "quantile", "prob", "var"}
-            See :func:`qhreg.prediction.predict`.
-        offset : float or array_like, optional
-            Offset of the new rows. Needed when the model has one and `exog` is given.
-        q : float or sequence of float
-            Levels for ``which="quantile"``.
-        y_values : float or sequence of float
-            Thresholds for ``which="prob"``.
-
-        Returns
-        -------
-        ndarray, shape (m,), or (m, number of levels or thresholds)
-            The predictions.
-        """
-        p = self.space.unpack(params)
-        return predict(self.location(p.beta, exog, offset), p, which, q=q, y_values=y_values)
-
-    def location(self, beta: FloatArray, exog: Any = None, offset: Any = None) -> FloatArray:
-        """Return x'beta plus offset, for the rows of the model or for new ones."""
-        if exog is None:
-            if offset is None:
-                return self.observations.location(beta)
-            exog = self.observations.exog
-        elif offset is None and self._has_offset:
-            raise DataError(
-                "the model was fitted with an offset, which the new rows need too: pass offset= "
-                "(0 for none)"
-            )
-        exog = np.asarray(exog, dtype=np.float64)
-        exog = exog[:, None] if exog.ndim == 1 and self.k_exog == 1 else np.atleast_2d(exog)
-        if exog.shape[1] != self.k_exog:
-            raise DataError(f"exog has {exog.shape[1]} columns, the model has {self.k_exog}")
-        fitted: FloatArray = exog @ beta
-        if offset is not None:
-            values = np.asarray(offset, dtype=np.float64)
-            if values.ndim and values.shape != fitted.shape:
-                raise DataError(f"offset has length {values.size}, exog has {fitted.size} rows")
-            fitted = fitted + values
-        return fitted
-
-    @property
-    def _has_offset(self) -> bool:
-        return "offset" in self._init_keys
 
     # ------------------------------------------------------------------ pickling
 

@@ -1,12 +1,15 @@
-"""Other ways to fit a model: at many values of tau, or with a penalty on the coefficients."""
+"""Other ways to fit a model: under constraints, at many values of tau, or with a penalty."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from qhreg.constraints import linear_constraint
 from qhreg.exceptions import DomainError
+from qhreg.formulas import linear_constraints
 from qhreg.joint_covariance import JOINT_TYPES
 from qhreg.parameters import ParameterSpace
 from qhreg.process import fit_taus, tau_levels
@@ -35,6 +38,54 @@ class OtherFits:
     tau_bounds: tuple[float, float]
     k_exog: int
     _name_parameters: Any
+    _solve: Any
+
+    def fit_constrained(
+        self,
+        constraints: Any,
+        start_params: Any = None,
+        method: str = "newton",
+        cov_type: str | None = None,
+        cov_kwds: dict[str, Any] | None = None,
+        use_t: bool | None = None,
+        *,
+        search: bool | None = None,
+    ) -> QuantileHuberResultsWrapper:
+        """Return the maximum-likelihood fit under linear constraints.
+
+        Parameters
+        ----------
+        constraints : str, list of str, or (matrix, values)
+            Such as ``"x1 = x2, tau = 0.5"``: each combines coefficients or fixes one of sigma, tau
+            and kappa.
+        start_params : array_like, optional
+            Accepted since statsmodels passes it; not used.
+        method, cov_type, cov_kwds, use_t, search
+            As in `fit`.
+
+        Returns
+        -------
+        QuantileHuberResultsWrapper
+            All parameters; the covariance is singular in the directions that are fixed.
+        """
+        choice = covariance_request(self, cov_type, cov_kwds)
+        names = [str(name) for name in self.data.param_names]
+        constraint = linear_constraint(*linear_constraints(constraints, names), self.space)
+        found, details = self._solve(
+            method, None, search, constraint.reduce(self.observations), constraint.fixed
+        )
+        solution = replace(found, beta=constraint.expand(found.beta), dependent=())
+        settings = {"optimizer": method, "constraints": constraints, "search": search}
+        results = QuantileHuberResults(
+            self,
+            solution,
+            choice,
+            use_t=bool(use_t),
+            settings=settings,
+            details=details,
+            constraint=constraint,
+        )
+        return QuantileHuberResultsWrapper(results)
 
     def fit_process(
         self,
