@@ -278,6 +278,15 @@ def test_no_neighbour_is_better_at_the_corner():
             assert loglike_by_definition(other, data) <= fit.loglike + 1e-9
 
 
+@pytest.mark.parametrize("kappa", [1e-13, 1e-11, 1e-9, 1e-6])
+def test_a_tiny_zone_gives_the_fit_of_the_corner(kappa):
+    for seed in range(3):
+        data = drawn(80, 0.0, seed)
+        corner, fit = solve_distributional(data), solve_distributional(replace(data, kappa=kappa))
+        assert fit.converged
+        assert_allclose(fit.loglike, corner.loglike, atol=1e-8 + 10.0 * kappa)
+
+
 def test_a_wide_zone_gives_the_normal_location_scale_fit():
     rng = np.random.default_rng(8)
     n = 200
