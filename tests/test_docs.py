@@ -78,6 +78,7 @@ def test_the_python_blocks_are_sessions_and_so_cannot_be_skipped_by_accident():
         "tau",
         "clusters",
         "prediction",
+        "process",
         "weights",
         "heteroskedastic",
         "large_data",
