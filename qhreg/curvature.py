@@ -133,7 +133,7 @@ def row_sums(
     grams, vectors = np.zeros((2, k, k)), np.zeros((2 * c, k))
     bends, products, weight = np.zeros((c, c)), np.zeros((c, c)), 0.0
     total, squared = weights.total, weights.squared
-    multipliers = np.zeros((2 * c, 0))
+    multipliers, scaled = np.zeros((2 * c, 0)), np.zeros((0, 0))
     for block in evaluated_blocks(sample):
         w = np.ones(block.u.size) if total is None else total[block.rows]
         m = None if squared is None else squared[block.rows]
@@ -143,7 +143,9 @@ def row_sums(
         grams[0] += _near_gram(block, None if total is None else w, sample.point, width)
         bends += _bends(block, w, sample.point, width, others, out=multipliers[:c])
         if meat:
-            grams[1] += _score_gram(block, m)
+            if scaled.shape != block.design.shape:
+                scaled = np.empty_like(block.design)
+            grams[1] += _score_gram(block, m, scaled)
             scores = extra_scores(block, free, sample.point, unit)
             for i, score in enumerate(scores):
                 counted = score if m is None else score * m
@@ -169,9 +171,10 @@ def _near_gram(block: RowBlock, w: FloatArray | None, point: Point, width: float
     return gram_of_rows(Block(block.design, None, w), near) / width
 
 
-def _score_gram(block: RowBlock, m: FloatArray | None) -> FloatArray:
-    """Return the sum of m psi^2 x x'."""
-    scores = block.design * (block.psi if m is None else block.psi * np.sqrt(m))[:, None]
+def _score_gram(block: RowBlock, m: FloatArray | None, out: FloatArray) -> FloatArray:
+    """Return the sum of m psi^2 x x'; the scores are written to `out`, which saves their memory."""
+    factor = block.psi if m is None else block.psi * np.sqrt(m)
+    scores = np.multiply(block.design, factor[:, None], out=out)
     return scores.T @ scores
 
 
