@@ -16,6 +16,7 @@ from qhreg.process import fit_taus, tau_levels
 from qhreg.process_results import ProcessResults
 from qhreg.profile_fits import ProfileData
 from qhreg.regularized import largest_alpha, regularized_path, warn_about
+from qhreg.regularized_cv import CrossValidation, cross_validate
 from qhreg.regularized_results import RegularizationPath, RegularizedResults
 from qhreg.results import (
     QuantileHuberResults,
@@ -245,16 +246,63 @@ class OtherFits:
         """
         options = self._penalty_options(L1_wt, penalty_weights, standardize, units, tol)
         obs = self.observations
-        if alphas is None:
-            if not (n_alphas >= 1 and 0.0 < ratio < 1.0):
-                raise DomainError("n_alphas must be at least 1, and ratio between 0 and 1")
-            top = largest_alpha(obs.exog, obs.endog, **options)
-            alphas = top * ratio ** np.linspace(0.0, 1.0, n_alphas)
-        wanted = np.sort(np.ravel(np.asarray(alphas, dtype=np.float64)))[::-1]
+        wanted = self._alphas(alphas, n_alphas, ratio, options)
         made = regularized_path(obs.exog, obs.endog, wanted, **options)
         for solution in made:
             warn_about(solution)
         return RegularizationPath(tuple(RegularizedResults(self, solution) for solution in made))
+
+    def cross_validate_penalty(
+        self,
+        alphas: Any = None,
+        *,
+        n_folds: int = 5,
+        seed: Any = 0,
+        n_alphas: int = 30,
+        ratio: float = 1e-2,
+        L1_wt: float = 1.0,
+        penalty_weights: Any = None,
+        standardize: bool = False,
+        units: str = "sigma",
+        tol: float = 1e-9,
+        progress: bool = False,
+    ) -> CrossValidation:
+        """Return how well penalised fits of some rows predict the others.
+
+        Parameters
+        ----------
+        alphas, n_alphas, ratio
+            Sizes of the penalty, as in `fit_regularized_path`.
+        n_folds : int
+            Parts into which the rows are divided at random, each left out once.
+        seed : int, Generator or None
+            Of the random numbers.
+        L1_wt, penalty_weights, standardize, units, tol
+            As in `fit_regularized`.
+        progress : bool
+            Whether to show a progress bar, where tqdm is installed.
+
+        Returns
+        -------
+        CrossValidation
+            With ``best_alpha`` and ``one_se_alpha``, by the likelihood of the rows left out.
+        """
+        options = self._penalty_options(L1_wt, penalty_weights, standardize, units, tol)
+        sizes = self._alphas(alphas, n_alphas, ratio, options)
+        kept = {k: v for k, v in options.items() if k not in ("weights", "offset")}
+        return cross_validate(
+            self.observations, sizes, n_folds=n_folds, seed=seed, progress=progress, **kept
+        )
+
+    def _alphas(self, alphas: Any, n_alphas: int, ratio: float, options: dict[str, Any]) -> Any:
+        """Return decreasing sizes of the penalty, the given ones or those from the largest down."""
+        if alphas is None:
+            if not (n_alphas >= 1 and 0.0 < ratio < 1.0):
+                raise DomainError("n_alphas must be at least 1, and ratio between 0 and 1")
+            obs = self.observations
+            top = largest_alpha(obs.exog, obs.endog, **options)
+            alphas = top * ratio ** np.linspace(0.0, 1.0, n_alphas)
+        return np.sort(np.ravel(np.asarray(alphas, dtype=np.float64)))[::-1]
 
     def _penalty_options(
         self, L1_wt: float, penalty_weights: Any, standardize: bool, units: str, tol: float

@@ -35,6 +35,7 @@ LAYERS = [
     "profile",
     "process",
     "process_results",
+    "regularized_cv",
     "regularized_results",
     "results",
     "model_fits",

@@ -439,6 +439,37 @@ def test_the_default_path_runs_from_nothing_to_nearly_everything(model):
         model.fit_regularized_path(ratio=2.0)
 
 
+def test_cross_validation_scores_the_rows_left_out():
+    frame = skewed_frame(120).reset_index(drop=True)
+    model = QuantileHuberMLE.from_formula("y ~ x + z", frame, weights="w", offset="o")
+    made = model.cross_validate_penalty([0.01, 0.3], n_folds=3, seed=4)
+    assert made.alphas.tolist() == [0.3, 0.01]
+    fold = np.random.default_rng(4).permutation(120) % 3
+    inside, outside = frame[fold != 1], frame[fold == 1]
+    single = QuantileHuberMLE.from_formula("y ~ x + z", inside, weights="w", offset="o")
+    fit = single.fit_regularized(alpha=0.3)
+    density = fit.get_distribution(outside).logpdf(outside.y)
+    assert made.losses[1, 0] == pytest.approx(-np.average(density, weights=outside.w), rel=1e-6)
+    assert_allclose(made.mean, made.losses.mean(axis=0))
+    assert list(made.to_frame().columns) == ["mean", "standard_error"]
+    with pytest.raises(DomainError, match="n_folds must be a whole number from 2 to 120"):
+        model.cross_validate_penalty(n_folds=1)
+
+
+def test_cross_validation_finds_that_noise_columns_do_not_help():
+    rng = np.random.default_rng(7)
+    X = np.column_stack([np.ones(120), rng.normal(size=(120, 25))])
+    y = 1.0 + 2.0 * X[:, 1] + rng.laplace(size=120)
+    model = QuantileHuberMLE(y, X, tau=0.5)
+    made = model.cross_validate_penalty(n_alphas=8, ratio=1e-3)
+    assert made.alphas[-1] < made.best_alpha < made.alphas[0]
+    assert made.one_se_alpha >= made.best_alpha
+    assert made.mean.min() < made.mean[-1] - 0.02
+    assert f"alpha = {made.best_alpha:.4g}" in repr(made)
+    again = model.cross_validate_penalty(n_alphas=8, ratio=1e-3)
+    assert_array_equal(again.losses, made.losses)
+
+
 def test_the_objective_is_that_of_statsmodels_elastic_net():
     """Theirs stops 4e-4 above the minimum here, scikit-learn's ends where ours does."""
     X, y = regression()
@@ -458,7 +489,7 @@ def test_the_objective_is_that_of_statsmodels_elastic_net():
 
 
 @pytest.mark.parametrize(
-    "module", ["penalized", "regularized", "regularized_results", "model_fits"]
+    "module", ["penalized", "regularized", "regularized_results", "regularized_cv", "model_fits"]
 )
 def test_the_examples_in_the_docstrings_run(module):
     found = doctest.testmod(importlib.import_module(f"qhreg.{module}"))
