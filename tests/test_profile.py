@@ -425,12 +425,31 @@ def test_a_maximum_inside_the_bounds_is_shown_beside_the_one_on_a_bound():
     assert inside.loglike == pytest.approx(near.loglike, abs=1e-8)
 
 
-def test_rows_interpolated_at_kappa_zero_are_no_maxima_of_their_own():
-    X, y = regression(400, 2, 3)
-    fit = solve(X, y, kappa=0.0)
-    maxima = local_maxima(profile_data(X, y, kappa=0.0), fit)
-    assert len(maxima.points) == 1
-    assert "1 maximum" in str(maxima)
+def noisy_line(seed, n, tau, kappa=1.0):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([np.ones(n), rng.normal(size=n)])
+    return X, X @ [1.0, 2.0] + quantile_huber.rvs(tau, kappa, size=n, random_state=rng)
+
+
+def test_maxima_on_both_bounds_are_shown_beside_the_fit():
+    X, y = noisy_line(3, 50, 0.25)
+    maxima = local_maxima(profile_data(X, y), solve(X, y))
+    assert [point.tau for point in maxima.points[1:]] == [0.001, 0.999]
+    assert maxima.to_frame().at_bound.tolist() == [False, True, True]
+    assert maxima.interior is maxima.points[0]
+    for point, inward in ((maxima.points[1], 0.002), (maxima.points[2], 0.998)):
+        assert point.loglike > held(X, y, "tau", inward)
+
+
+@pytest.mark.parametrize("seed", [3, 4, 7])
+def test_ripples_of_the_quantile_loss_are_no_maxima_of_their_own(seed):
+    """At kappa = 0 the profile ripples from row to row."""
+    X, y = noisy_line(seed, 40, 0.4)
+    maxima = local_maxima(profile_data(X, y, kappa=0.0), solve(X, y, kappa=0.0))
+    assert len(maxima.points) == 2
+    one, two = sorted(point.tau for point in maxima.points)
+    between = [held(X, y, "tau", float(t), kappa=0.0) for t in np.linspace(one, two, 25)]
+    assert min(between) < maxima.points[1].loglike - 0.05
 
 
 def test_with_tau_fixed_there_are_no_maxima_to_compare():
@@ -605,10 +624,14 @@ def test_sampling_weights_leave_no_profile_and_the_error_says_what_to_use():
 
 def test_the_profile_of_kappa_ends_where_the_normal_law_does_not_change():
     """Farther out the law that is normal on one side would need a tau beyond its bounds."""
-    X, y = regression(150, 2, 1)
-    made = profile_likelihood(profile_data(X, y), solve(X, y), "kappa", grid=[], alpha=0.001)
-    assert made.interval.upper_open
-    assert made.interval.upper == math.inf
+    X, y = noisy_line(1, 150, 0.3)
+    data, fit = profile_data(X, y), solve(X, y)
+    profile = profile_likelihood(data, fit, "kappa", grid=[], alpha=0.01)
+    made, top = profile.interval, profile.loglike
+    assert made.upper_open
+    assert made.upper == math.inf
+    for kappa in (100.0, 1000.0, 1e4):
+        assert 2 * (top - held(X, y, "kappa", kappa)) < made.cut
 
 
 # --- constraints -----------------------------------------------------------------------------------
@@ -667,6 +690,10 @@ def test_the_certificate_of_a_constrained_fit_is_about_the_constrained_problem()
     assert certificate.upper_bound == pytest.approx(fit.llf, abs=1e-5)
     profile = fit.profile_likelihood("tau", certificate=certificate)
     assert (profile.certified(profile.values) >= [p.loglike - 1e-6 for p in profile.points]).all()
+    _, _, fit = constrained("sigma = 1.5")
+    certificate = fit.certify_global()
+    assert certificate.holds
+    assert certificate.upper_bound == pytest.approx(fit.llf, abs=1e-5)
 
 
 def test_names_of_columns_are_parameters_and_unknown_ones_are_not():

@@ -19,6 +19,7 @@ from qhreg.exceptions import BoundaryWarning
 from qhreg.inputs import rows_of
 from qhreg.leastsquares import least_squares
 from qhreg.likelihood import ArrayRows
+from qhreg.newton import newton
 from qhreg.preparation import set_up
 from qhreg.projection import best_tau
 from qhreg.solver import DEFAULT_TAU_BOUNDS, solve, task_of
@@ -323,3 +324,10 @@ def test_an_interval_for_tau_that_excludes_the_first_guess_is_kept():
             assert fit.converged
             held = solve(X, y, kappa=kappa, tau=fit.tau)
             assert fit.loglike == pytest.approx(held.loglike, abs=1e-8)
+
+
+def test_newtons_method_starts_inside_the_bounds_of_tau():
+    X, y = regression(150, 2, 0)
+    setup = set_up(rows_of(X, y, None, None), task_of(1.0, None, None, (0.5, 0.6)))
+    point = newton(setup.problem, setup.start[0], 0.2, tau_bounds=(0.5, 0.6), max_passes=1)
+    assert 0.5 <= point.tau <= 0.6
