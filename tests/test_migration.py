@@ -123,13 +123,18 @@ def test_every_row_of_the_table_has_its_test_here():
         "QuantReg": test_quantreg_of_statsmodels,
         "quantreg::rq": test_rq_of_r,
         "QuantileRegressor": test_quantile_regressor_of_scikit_learn,
+        "alpha=a": "test_regularized.py",
         "conquer": test_conquer_of_r_with_the_uniform_kernel,
         "alaplace3": test_alaplace3_of_vgam,
+        'zero = "kappa"': "test_distributional.py",
         "greybox": test_alm_of_greybox,
         "laplace_asymmetric": test_laplace_asymmetric_of_scipy,
         "RLM": test_rlm_of_statsmodels_with_hubers_norm,
         "least squares": test_least_squares_is_the_limit_of_a_large_kappa,
     }
+    for file, name in (("distributional", "vgam"), ("regularized", "QuantileRegressor")):
+        text = Path(__file__).with_name(f"test_{file}.py").read_text(encoding="utf-8")
+        assert name in text
     assert len(rows) == len(words)
     for row, word in zip(rows, words, strict=True):
         assert word in re.split(r"(?<!\\)\|", row)[1]
