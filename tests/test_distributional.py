@@ -390,21 +390,31 @@ def test_a_weight_is_a_row_given_as_often():
     )
 
 
-def test_scales_that_differ_by_orders_of_magnitude_are_no_obstacle():
+def two_scales(kappa, ratio):
+    """Two groups whose scales differ by a factor; what separates their locations is a column."""
     rng = np.random.default_rng(2)
-    n = 300
+    n = 200
     group = np.repeat([0.0, 1.0], n // 2)
-    x = np.column_stack([np.ones(n), rng.normal(size=n), group])
-    sigma = np.where(group > 0, 1e-6, 1.0)
-    y = x @ [1.0, 2.0, 3.0] + sigma * quantile_huber.rvs(0.4, 1.0, size=n, random_state=rng)
+    x = np.column_stack([np.ones(n), rng.normal(size=(n, 2)), group])
+    sigma = np.where(group > 0, ratio, 1.0)
+    y = x @ [1.0, 2.0, 3.0, 4.0] + sigma * quantile_huber.rvs(0.4, kappa, size=n, random_state=rng)
     z = np.column_stack([np.ones(n), group])
-    fit = solve_distributional(Regression(y, x, z, np.ones((n, 1)), 1.0))
+    return Regression(y, x, z, np.ones((n, 1)), kappa)
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.05, 1.0])
+def test_scales_that_differ_by_orders_of_magnitude_are_no_obstacle(kappa):
+    data = two_scales(kappa, 1e-6)
+    fit = solve_distributional(data)
     assert fit.converged
-    assert_allclose(fit.params[1], 2.0, atol=1e-5)
-    assert_allclose(fit.params[4], np.log(1e-6), atol=0.5)
-    state = evaluate(Regression(y, x, z, np.ones((n, 1)), 1.0), fit.params)
-    # at these scales the response itself is rounded to 1e-10 standardised residuals
-    assert np.abs(score_factors(state)[1].sum()) < 1e-6
+    assert_allclose(fit.params[5], np.log(1e-6), atol=0.5)
+    if kappa > 0.0:
+        # stationary also in columns made orthonormal at these very scales, where nothing gets lost
+        state = evaluate(data, fit.params)
+        columns = np.linalg.qr(data.location / state.sigma[:, None])[0] * state.sigma[:, None]
+        fair = replace(data, location=columns)
+        score, info = gradient(fair, state), assemble(fair, information_factors(state))
+        assert np.sqrt(score @ np.linalg.solve(info, score)) < 1e-5
 
 
 # --- what cannot be fitted -------------------------------------------------------------------------
@@ -496,11 +506,11 @@ def test_estimates_lie_within_four_standard_errors_of_the_truth(kappa):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kappa", [0.0, 0.2, 1.0, 5.0])
+@pytest.mark.parametrize("kappa", [0.0, 0.2, 2.0])
 def test_standard_errors_are_the_spread_of_repeated_estimates(kappa):
-    """Four hundred samples of 800 rows: the standard deviation itself is known to 3.5 %."""
+    """Two hundred samples of 800 rows: the standard deviation itself is known to 5 %."""
     estimates, errors, robust, statistics = [], [], [], []
-    for seed in range(400):
+    for seed in range(200):
         data = drawn(800, kappa, 10_000 + seed)
         fit = QuantileHuberDistributional(
             data.endog, data.location, exog_scale=data.scale, exog_tau=data.tau, kappa=kappa
@@ -511,7 +521,7 @@ def test_standard_errors_are_the_spread_of_repeated_estimates(kappa):
         truth = loglike_by_definition(TRUTH, data)
         statistics.append(2.0 * (fit.llf - truth))
     spread = np.std(estimates, axis=0)
-    assert np.all(np.abs(np.mean(estimates, axis=0) - TRUTH) < 4.0 * spread / np.sqrt(400) + 0.005)
+    assert np.all(np.abs(np.mean(estimates, axis=0) - TRUTH) < 4.0 * spread / np.sqrt(200) + 0.005)
     assert_allclose(np.mean(errors, axis=0), spread, rtol=0.15)
     assert_allclose(np.median(robust, axis=0), spread, rtol=0.20)
     assert_allclose(np.mean(statistics), 6.0, rtol=0.15)

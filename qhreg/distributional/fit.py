@@ -6,9 +6,9 @@ For a small kappa the loss has corners or nearly so: the climb then comes down f
 alternates with exact fits of the location, which are convex problems.
 
 The likelihood can have several maxima. What a result proves is stationarity: no Fisher-scoring step
-moves any parameter by more than a millionth of a standard error (QH-55), or, where kappa is so small
-that the gradient is not defined to that accuracy, the location is globally optimal for its scales and
-asymmetries by its duality gap (QH-54) and the other parameters are stationary.
+moves any parameter by more than a millionth of a standard error (QH-55), and the location is globally
+optimal for its scales and asymmetries by its duality gap (QH-54). Where kappa is so small that the
+gradient in the location is not defined to that accuracy, the gap alone speaks for it.
 """
 
 from __future__ import annotations
@@ -314,6 +314,7 @@ def _settle(data: Regression, start: FloatArray, limits: Limits) -> _End:
     gap = location_gap(data, found.params)
     if data.kappa <= TINY_KAPPA or not gap <= GAP_TOLERANCE * data.endog.size:
         gap = min(gap, exact_location(data, found.params).gap)
+    exact = exact and gap <= GAP_TOLERANCE * data.endog.size
     return _End(
         found.params, found.value, found.score_norm, gap, found.curvature, held, iterations, exact
     )
