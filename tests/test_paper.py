@@ -519,6 +519,23 @@ def test_the_pictures_show_the_numbers(small_run):
         assert any(np.array_equal(curve.normalised, each) for each in drawn)
 
 
+def test_the_page_on_the_slips_gives_the_numbers_of_the_run():
+    slips = (ROOT / "docs" / "paper_slips.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "paper" / "table_1.md").read_text(encoding="utf-8")
+    given = re.findall(r"0\.\d{3} ± 0\.\d{3}", slips)
+    assert len(given) == 2
+    for number in given:
+        assert f"| {number} (z" in page
+    for printed in (TABLE_1[0].proposed, TABLE_1[-1].proposed):
+        assert f"{printed:.3f}" in slips
+
+
+def test_the_minima_at_the_narrow_width_are_judged_by_the_joint_fits():
+    assert all(each.holds for each in verdicts.narrow_minima_verdicts(made_table(tau_shift=0.01)))
+    found = verdicts.narrow_minima_verdicts(made_table(tau_shift=0.02))
+    assert not any(each.holds for each in found)
+
+
 def test_the_pages_in_the_documentation_are_complete():
     folder = ROOT / "docs" / "paper"
     found = sorted(folder.glob("*.md"))
