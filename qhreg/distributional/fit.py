@@ -32,12 +32,13 @@ from qhreg.distributional.ascent import (
 from qhreg.distributional.coordinates import Coordinates, coordinates
 from qhreg.distributional.likelihood import BLOCKS, Coefficients, Regression, evaluate
 from qhreg.distributional.location import exact_location, location_gap
+from qhreg.distributional.solution import DistributionalSolution
 from qhreg.exceptions import BoundaryWarning, ConvergenceWarning, DomainError, RankWarning
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
 from qhreg.taufit import GAP_TOLERANCE, TINY_KAPPA
 from qhreg.threads import one_blas_thread
 
-__all__ = ["DistributionalSolution", "solve_distributional"]
+__all__ = ["solve_distributional"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -55,63 +56,6 @@ LIKE_SCALES = 100.0
 
 ROUNDS = 60
 """Alternations between exact locations and climbs of the rest."""
-
-
-@dataclass(frozen=True)
-class DistributionalSolution:
-    """A fitted regression of location, scale and asymmetry.
-
-    Attributes
-    ----------
-    params : ndarray, shape (p + q + r,)
-        Coefficients of the location, of log sigma and of logit tau.
-    value : float
-        Negative log-likelihood.
-    score_norm : float
-        Length of the gradient: how many standard errors a Fisher-scoring step would move.
-    location_gap : float
-        By how much another location could raise the log-likelihood, the scales and asymmetries
-        given: an upper bound.
-    curvature : float
-        Smallest eigenvalue of the observed relative to the expected information; positive at a
-        strict local maximum. At kappa = 0 that of the scale and tau blocks.
-    converged : bool
-        Whether stationarity was proved.
-    reason : str
-        Why the fit ended.
-    held : tuple of str
-        Blocks that ran into the limits of their predictor and were held there.
-    dependent : dict
-        For each block the columns that are combinations of earlier ones.
-    rows_in_zone, iterations : int
-        Rows in the quadratic zone; steps taken.
-    n : float
-        Sum of the case weights.
-    start : Solution
-        The fit with one scale and one asymmetry.
-    starts : tuple of float
-        Log-likelihood reached from each starting point.
-    """
-
-    params: FloatArray
-    value: float
-    score_norm: float
-    location_gap: float
-    curvature: float
-    converged: bool
-    reason: str
-    held: tuple[str, ...]
-    dependent: dict[str, tuple[int, ...]]
-    rows_in_zone: int
-    iterations: int
-    n: float
-    start: Solution
-    starts: tuple[float, ...]
-
-    @property
-    def loglike(self) -> float:
-        """The log-likelihood."""
-        return -self.value
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from scipy import stats
 from qhreg.covariance import CovarianceEstimate
 from qhreg.covariance_choice import CovarianceChoice
 from qhreg.distributional.covariance import distributional_covariance
-from qhreg.distributional.fit import DistributionalSolution, solve_distributional
+from qhreg.distributional.fit import solve_distributional
 from qhreg.distributional.likelihood import BLOCKS, Regression
+from qhreg.distributional.solution import DistributionalSolution
 from qhreg.exceptions import DataError, DomainError
 from qhreg.hypothesis_tests import HypothesisTest, lr_test
 

@@ -11,9 +11,9 @@ from statsmodels.base.model import GenericLikelihoodModelResults, LikelihoodResu
 from statsmodels.base.wrapper import populate_wrapper
 
 from qhreg.covariance_choice import CovarianceChoice
-from qhreg.distributional.fit import DistributionalSolution
 from qhreg.distributional.inference import DistributionalInference
 from qhreg.distributional.results_rows import DistributionalRows
+from qhreg.distributional.solution import DistributionalSolution
 from qhreg.distributional.summary import summary2_tables, summary_tables
 from qhreg.fitstatistics import information_criterion
 
