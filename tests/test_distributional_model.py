@@ -115,6 +115,16 @@ def test_rows_missing_in_any_formula_are_left_out_of_all(engine):
     assert_allclose(centred.params, again.params, rtol=1e-12)
 
 
+def test_rows_that_a_formula_makes_missing_are_left_out_too(engine):
+    def above(values):
+        return values.where(values > -1.0)
+
+    gaps = FRAME.assign(z=FRAME.z.where(FRAME.index != "row3"))
+    fit = qhf.quantile_huber_distributional("y ~ x", gaps, scale="~ center(z) + above(x)").fit()
+    kept = gaps.dropna()
+    assert fit.nobs == (kept.x > -1.0).sum() < len(kept)
+
+
 def test_a_factor_with_gaps_in_the_scale_leaves_rows_out(engine):
     gaps = FRAME.assign(g=FRAME.g.where(FRAME.index != "row3"))
     fit = qhf.quantile_huber_distributional("y ~ x", gaps, scale="~ C(g)").fit()
