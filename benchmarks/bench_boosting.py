@@ -2,7 +2,8 @@
 
 Run as ``python benchmarks/bench_boosting.py table|intervals|speed|memory``, with
 ``--data FOLDER`` for the four data sets of the paper (boston.csv, concrete_strength.csv,
-concrete_slump.csv, forest_fires.csv), and ``--repetitions``.
+concrete_slump.csv, forest_fires.csv), and ``--repetitions``. The table is made on the splits of
+``python -m qhreg paper``: its page has the same numbers for our columns.
 
 Times are processor times, the least over repeats, ours and the peers' measured in turn.
 """
@@ -12,154 +13,107 @@ from __future__ import annotations
 import argparse
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import lightgbm as lgb
 import numpy as np
-import pandas as pd
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 from qhreg import QuantileHuberBoostingRegressor
+from qhreg.paper.boosted import BoostingRow, boosting_rows, own_methods
+from qhreg.paper.datasets import NAMES, TITLES, PaperData, load, scaled
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
-SETS = {
-    "Forest fires": ("forest_fires.csv", "area", ["month", "day"]),
-    "Housing": ("boston.csv", "medv", ["chas"]),
-    "Concrete slump": ("concrete_slump.csv", "strength_28d", ["slump", "flow"]),
-    "Comp. strength": ("concrete_strength.csv", "strength", []),
-}
-
-PAPER = {
-    "Forest fires": [0.364, 1.17, 1.12, 1.15, 2.25, 2.21, 2.31],
-    "Housing": [0.74, 1.39, 1.44, 1.32, 2.08, 2.19, 2.15],
-    "Concrete slump": [0.19, 0.95, 0.89, 0.92, 1.83, 1.91, 1.86],
-    "Comp. strength": [0.48, 1.57, 1.51, 1.49, 2.53, 2.41, 2.47],
-}
-
-ROWS = [(0, 0.5), (2, 0.75), (2, 0.5), (2, 0.25), (4, 0.75), (4, 0.5), (4, 0.25)]
-
 TREES = 200
 
-
-def scaled(values: np.ndarray) -> np.ndarray:
-    low, high = values.min(axis=0), values.max(axis=0)
-    return 2.0 * (values - low) / (high - low) - 1.0
+OWN = ("sigma = 1", "sigma inferred", "sigma initial")
 
 
-def load(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return inputs and target, scaled to (-1, 1)."""
-    file, target, dropped = SETS[name]
-    frame = pd.read_csv(folder / file).drop(columns=dropped)
-    y = frame.pop(target).to_numpy(float)
-    return scaled(frame.to_numpy(float)), scaled(y)
-
-
-def noise(rng: np.random.Generator, n: int, deviation: float, positive: float) -> np.ndarray:
-    """Return Laplacian noise of which the given share is positive."""
-    size = np.abs(rng.laplace(scale=deviation / np.sqrt(2.0), size=n)) if deviation else np.zeros(n)
-    return np.where(rng.permutation(n) < positive * n, size, -size)
-
-
-def methods() -> dict[str, Callable[[int], Any]]:
-    peers = {"n_estimators": TREES}
+def peers() -> dict[str, Callable[[int], Any]]:
+    trees = {"n_estimators": TREES}
     return {
-        "sigma = 1": lambda seed: QuantileHuberBoostingRegressor(sigma=1.0, random_state=seed),
-        "sigma inferred": lambda seed: QuantileHuberBoostingRegressor(
-            sigma=None, random_state=seed
-        ),
-        "GB squared": lambda seed: GradientBoostingRegressor(random_state=seed, **peers),
+        "GB squared": lambda seed: GradientBoostingRegressor(random_state=seed, **trees),
         "GB Huber": lambda seed: GradientBoostingRegressor(
-            loss="huber", random_state=seed, **peers
+            loss="huber", random_state=seed, **trees
         ),
         "GB median": lambda seed: GradientBoostingRegressor(
-            loss="quantile", alpha=0.5, random_state=seed, **peers
+            loss="quantile", alpha=0.5, random_state=seed, **trees
         ),
         "LightGBM": lambda seed: lgb.LGBMRegressor(
-            n_jobs=1, verbosity=-1, random_state=seed, **peers
+            n_jobs=1, verbosity=-1, random_state=seed, **trees
         ),
     }
 
 
-def one_row(
-    X: Any, y: Any, deviation: float, positive: float, repetitions: range
-) -> dict[str, float]:
-    """Return the mean error of every method on the clean validation targets."""
-    n, errors = y.size, {name: [] for name in methods()}
-    for repetition in repetitions:
-        rng = np.random.default_rng([repetition, deviation, round(100 * positive)])
-        rows = rng.permutation(n)
-        train, test = rows[: int(0.75 * n)], rows[int(0.75 * n) :]
-        noisy = y[train] + noise(rng, train.size, deviation, positive)
-        for name, make in methods().items():
-            predicted = make(repetition).fit(X[train], noisy).predict(X[test])
-            errors[name].append(float(np.mean((predicted - y[test]) ** 2)))
-    return {name: float(np.mean(values)) for name, values in errors.items()}
-
-
-def table(folder: Path, repetitions: range) -> None:
-    names = list(methods())
-    print("| data | noise | +/- | paper |", " | ".join(names), "| verdict |")
-    print("|" + "---|" * (len(names) + 5))
-    for data in SETS:
-        X, y = load(folder, data)
-        for (deviation, positive), paper in zip(ROWS, PAPER[data], strict=True):
-            found = one_row(X, y, deviation, positive, repetitions)
-            ours = {name: found[name] for name in names[:2]}
-            peer = min(found[name] for name in names[2:])
+def table(folder: Path, repetitions: int, sets: Sequence[str] = NAMES) -> None:
+    """Print the errors of every method, and which bars each of our columns misses."""
+    methods = {name: make for name, make in own_methods().items() if name in OWN} | peers()
+    print("| data | noise | +/- | paper |", " | ".join(methods), "| missed |")
+    print("|" + "---|" * (len(methods) + 5))
+    missed = dict.fromkeys(OWN, 0)
+    for name in sets:
+        for row in boosting_rows(load(name, folder), repetitions, methods=methods):
+            misses = [own for own in OWN if bars_missed(row, own)]
+            for own in misses:
+                missed[own] += 1
+            signs = "" if row.positive is None else f"{row.positive}/{100 - row.positive}"
             print(
-                f"| {data} | {deviation} | {round(100 * positive)}/{round(100 - 100 * positive)} |"
-                f" {paper:g} |",
-                " | ".join(f"{found[name]:.3f}" for name in names),
-                f"| {verdict(ours, peer, paper, deviation)} |",
+                f"| {TITLES[name]} | {row.noise:g} | {signs} | {row.printed:g} |",
+                " | ".join(cell(row.errors[method]) for method in methods),
+                f"| {'; '.join(f'{own}: {bars_missed(row, own)}' for own in misses)} |",
                 flush=True,
             )
+    print(
+        ", ".join(f"{own} misses {count} of {7 * len(sets)} rows" for own, count in missed.items())
+    )
 
 
-def verdict(ours: dict[str, float], peer: float, paper: float, deviation: float) -> str:
-    """Return which bars each of our columns misses."""
-    said = []
-    for name, error in ours.items():
-        misses = []
-        if not error < paper:
-            misses.append("paper")
-        if deviation and not error < peer:
-            misses.append("best peer")
-        if not deviation and not error <= 1.1 * peer:
-            misses.append("1.1 x best peer")
-        if misses:
-            said.append(f"{name} misses {', '.join(misses)}")
-    return "; ".join(said) or "all met"
+def cell(errors: np.ndarray) -> str:
+    """Return mean and standard error."""
+    if errors.size == 1:
+        return f"{errors[0]:.3f}"
+    return f"{errors.mean():.3f} ± {errors.std(ddof=1) / np.sqrt(errors.size):.3f}"
+
+
+def bars_missed(row: BoostingRow, own: str) -> str:
+    """Return how far one of our columns is above the bars it misses."""
+    error = row.errors[own].mean()
+    peer = min(row.errors[name].mean() for name in peers())
+    missed = [] if error < row.printed else [f"{error / row.printed:.2f} x paper"]
+    if not error < peer if row.noise else not error <= 1.1 * peer:
+        missed.append(f"{error / peer:.2f} x best peer")
+    return ", ".join(missed)
 
 
 def intervals(folder: Path, repetitions: int) -> None:
     """Print the coverage of intervals on held-out rows with noise of the same law."""
     print("| data | noise | errors from | 80 % | 95 % |")
     print("|---|---|---|---|---|")
-    for data in SETS:
-        X, y = load(folder, data)
+    for name in NAMES:
         for law in ("Laplace", "normal"):
-            for folds in (None, 5):
-                covered = []
-                for repetition in range(repetitions):
-                    rng = np.random.default_rng(repetition)
-                    draw = rng.laplace if law == "Laplace" else rng.normal
-                    noisy = y + draw(size=y.size)
-                    rows = rng.permutation(y.size)
-                    train, test = rows[: int(0.75 * y.size)], rows[int(0.75 * y.size) :]
-                    model = QuantileHuberBoostingRegressor(interval_cv=folds, random_state=0)
-                    model.fit(X[train], noisy[train])
-                    ends = model.predict_interval(X[test], [0.8, 0.95])
-                    target = noisy[test][:, None]
-                    covered.append(
-                        ((ends[..., 0] <= target) & (target <= ends[..., 1])).mean(axis=0)
-                    )
+            for label, folds in {"default": "auto", "training rows": None}.items():
+                covered = [
+                    coverage(load(name, folder), law, folds, seed) for seed in range(repetitions)
+                ]
                 low, high = 100 * np.mean(covered, axis=0)
-                source = "training rows" if folds is None else f"{folds} folds"
-                print(f"| {data} | {law} | {source} | {low:.1f} | {high:.1f} |", flush=True)
+                print(f"| {TITLES[name]} | {law} | {label} | {low:.1f} | {high:.1f} |", flush=True)
+
+
+def coverage(data: PaperData, law: str, folds: Any, seed: int) -> np.ndarray:
+    """Return the shares of held-out rows inside intervals of 80 % and 95 %."""
+    X, y = scaled(data.exog), scaled(data.endog)
+    rng = np.random.default_rng(seed)
+    noisy = y + (rng.laplace if law == "Laplace" else rng.normal)(size=y.size)
+    rows = rng.permutation(y.size)
+    train, test = rows[: int(0.75 * y.size)], rows[int(0.75 * y.size) :]
+    model = QuantileHuberBoostingRegressor(interval_cv=folds, random_state=seed)
+    ends = model.fit(X[train], noisy[train]).predict_interval(X[test], [0.8, 0.95])
+    target = noisy[test][:, None]
+    return ((ends[..., 0] <= target) & (target <= ends[..., 1])).mean(axis=0)
 
 
 def processor_time(function: Callable[[], Any]) -> float:
@@ -168,39 +122,50 @@ def processor_time(function: Callable[[], Any]) -> float:
     return time.process_time() - start
 
 
-def simulated(n: int, p: int) -> tuple[np.ndarray, np.ndarray]:
+def simulated(n: int, p: int, positive: float = 0.75) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows with Laplacian noise of which the given share is positive."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, p))
-    return X, X[:, 0] ** 2 + X[:, 1] + noise(rng, n, 1.0, 0.75)
+    size = np.abs(rng.laplace(scale=np.sqrt(0.5), size=n))
+    sign = np.where(rng.permutation(n) < positive * n, 1.0, -1.0)
+    return X, X[:, 0] ** 2 + X[:, 1] + sign * size
+
+
+LIKE_LIGHTGBM = {"learning_rate": 0.1, "min_samples_leaf": 20, "min_split_gain": 0.0}
+"""Options with which our trees are as large as LightGBM's, and 200 of them are grown."""
+
+DEPTH_3 = ({"max_depth": 3}, {"max_depth": 3, "num_leaves": 8})
+LEAVES_31 = ({"max_depth": None, "max_leaf_nodes": 31}, {"num_leaves": 31})
+
+SPEED_CASES = [
+    ("n = 2e4, p = 10, depth 3", 20_000, 10, 0.75, DEPTH_3),
+    ("n = 2e4, p = 10, depth 3, all noise positive", 20_000, 10, 1.0, DEPTH_3),
+    ("n = 2e5, p = 20, depth 3", 200_000, 20, 0.75, DEPTH_3),
+    ("n = 2e5, p = 20, 31 leaves", 200_000, 20, 0.75, LEAVES_31),
+]
 
 
 def speed(repeats: int) -> None:
     """Print ratios to LightGBM's quantile objective, and to the bare trees on the generic path."""
     print("| case | ours | peer | ratio | bar |")
     print("|---|---|---|---|---|")
-    cases = [
-        ("n = 2e4, p = 10, depth 3", 20_000, 10, {}, {"max_depth": 3, "num_leaves": 8}),
-        ("n = 2e5, p = 20, depth 3", 200_000, 20, {}, {"max_depth": 3, "num_leaves": 8}),
-        (
-            "n = 2e5, p = 20, 31 leaves",
-            200_000,
-            20,
-            {"max_depth": None, "max_leaf_nodes": 31},
-            {"num_leaves": 31},
-        ),
-    ]
-    for name, n, p, options, theirs in cases:
-        X, y = simulated(n, p)
-        peer = {"objective": "quantile", "alpha": 0.5, "verbosity": -1, "num_threads": 1, **theirs}
-        for sigma in (1.0, None):
-            model = QuantileHuberBoostingRegressor(sigma=sigma, n_estimators=TREES, **options)
+    for name, n, p, positive, (ours_options, peer_options) in SPEED_CASES:
+        X, y = simulated(n, p, positive)
+        peer = {"objective": "quantile", "alpha": 0.5, "verbosity": -1, "num_threads": 1}
+        for label, sigma in {"= 1": 1.0, "initial": "initial", "inferred": None}.items():
+            model = QuantileHuberBoostingRegressor(
+                sigma=sigma, n_estimators=TREES, **LIKE_LIGHTGBM, **ours_options
+            )
             ours, other = compare(
                 lambda m=model, X=X, y=y: m.fit(X, y),
-                lambda peer=peer, X=X, y=y: lgb.train(peer, lgb.Dataset(X, y), TREES),
+                lambda X=X, y=y, o=peer | peer_options: lgb.train(o, lgb.Dataset(X, y), TREES),
                 repeats if n < 100_000 else min(repeats, 3),
             )
-            label = "sigma = 1" if sigma else "sigma inferred"
-            print(f"| {name}, {label} | {ours:.2f} s | {other:.2f} s | {ours / other:.2f} | 1.1 |")
+            assert model.n_estimators_ == TREES
+            print(
+                f"| {name}, sigma {label} | {ours:.2f} s | {other:.2f} s | {ours / other:.2f} | 1.1 |",
+                flush=True,
+            )
     generic(min(repeats, 2))
 
 
@@ -247,11 +212,10 @@ def main() -> None:
     parser.add_argument("what", choices=["table", "intervals", "speed", "memory"])
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--repetitions", type=int, default=10)
-    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--sets", nargs="+", choices=NAMES, default=NAMES)
     given = parser.parse_args()
     if given.what == "table":
-        seeds = range(given.first_seed, given.first_seed + given.repetitions)
-        table(given.data, seeds)
+        table(given.data, given.repetitions, given.sets)
     elif given.what == "intervals":
         intervals(given.data, given.repetitions)
     elif given.what == "speed":

@@ -11,10 +11,14 @@ pytest.importorskip("sklearn")
 pytest.importorskip("lightgbm")
 
 from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeRegressor
 
 from qhreg import QuantileHuberBoostingRegressor
 from qhreg.boosting.density import ErrorLaw
+from qhreg.boosting.histogram import HistogramTrees, TreeOptions
+from qhreg.boosting.rows import out_of_fold_errors
+from qhreg.boosting.run import Rows
 from qhreg.boosting.stage import (
     MANY_ROWS,
     Noise,
@@ -62,6 +66,7 @@ def test_one_stage_on_six_points_is_as_computed_by_hand(estimator):
         learning_rate=1.0,
         max_depth=1,
         min_samples_leaf=1,
+        min_split_gain=0.0,
     ).fit(X, y)
     assert model.init_ == pytest.approx(2.5, abs=1e-6)
     assert model.step_sizes_ == pytest.approx([13.2], rel=1e-5)
@@ -78,6 +83,7 @@ def test_the_learning_rate_shrinks_the_stage():
         learning_rate=0.5,
         max_depth=1,
         min_samples_leaf=1,
+        min_split_gain=0.0,
     ).fit(X, y)
     assert model.predict([[0.0], [1.0]]) == pytest.approx([2.5 - 1.65, 2.5 + 3.3], abs=1e-5)
 
@@ -185,7 +191,7 @@ def test_both_kinds_of_learners_agree_where_trees_coincide():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (400, 4)).astype(float)
     y = X @ [1.0, 2.0, -1.0, 0.5] + X[:, 0] * X[:, 1] + rng.gumbel(size=400)
-    options = {"kappa": 0.5, "n_estimators": 10, "learning_rate": 0.3}
+    options = {"kappa": 0.5, "n_estimators": 10, "learning_rate": 0.3, "min_split_gain": 0.0}
     ours = QuantileHuberBoostingRegressor(max_depth=2, min_samples_leaf=1, **options).fit(X, y)
     generic = QuantileHuberBoostingRegressor(DecisionTreeRegressor(max_depth=2), **options)
     generic.fit(X, y)
@@ -196,9 +202,9 @@ def test_both_kinds_of_learners_agree_where_trees_coincide():
 def test_large_kappa_and_tau_of_one_half_is_least_squares_boosting():
     X, y = simulated()
     tree = DecisionTreeRegressor(max_depth=3, random_state=0)
-    ours = QuantileHuberBoostingRegressor(tree, kappa=1e4, tau=0.5, sigma=1.0, n_estimators=20).fit(
-        X, y
-    )
+    ours = QuantileHuberBoostingRegressor(
+        tree, kappa=1e4, tau=0.5, sigma=1.0, n_estimators=20, learning_rate=0.1
+    ).fit(X, y)
     peer = GradientBoostingRegressor(n_estimators=20).fit(X, y)
     np.testing.assert_allclose(ours.predict(X), peer.predict(X), atol=1e-6)
 
@@ -214,10 +220,12 @@ def test_the_mirror_image_of_the_data_gives_the_mirror_image_of_tau(estimator):
     assert up.tau_path_[0] > 0.51
 
 
-def test_with_sigma_inferred_the_units_of_y_do_not_matter():
+@pytest.mark.parametrize("sigma", [None, "initial"])
+def test_with_sigma_from_the_data_the_units_of_y_do_not_matter(sigma):
     X, y = simulated()
-    small = QuantileHuberBoostingRegressor(sigma=None, n_estimators=15).fit(X, y)
-    large = QuantileHuberBoostingRegressor(sigma=None, n_estimators=15).fit(X, 1e6 * y + 1e5)
+    small = QuantileHuberBoostingRegressor(sigma=sigma, n_estimators=15).fit(X, y)
+    large = QuantileHuberBoostingRegressor(sigma=sigma, n_estimators=15).fit(X, 1e6 * y + 1e5)
+    assert small.n_estimators_ > 3
     np.testing.assert_allclose(large.tau_path_, small.tau_path_, atol=1e-6)
     np.testing.assert_allclose(large.sigma_path_, 1e6 * small.sigma_path_, rtol=1e-6)
     np.testing.assert_allclose(large.predict(X), 1e6 * small.predict(X) + 1e5, rtol=1e-5)
@@ -240,7 +248,9 @@ def fitted():
     return (
         X,
         y,
-        QuantileHuberBoostingRegressor(sigma=1.0, n_estimators=30, random_state=0).fit(X, y),
+        QuantileHuberBoostingRegressor(
+            sigma=1.0, n_estimators=30, min_split_gain=0.0, random_state=0
+        ).fit(X, y),
     )
 
 
@@ -360,17 +370,18 @@ def test_the_validation_score_is_the_likelihood_of_the_rows_held_out(estimator, 
 
 
 @pytest.mark.parametrize("estimator", [None, DecisionTreeRegressor(max_depth=2, random_state=0)])
-def test_a_warm_start_continues_where_the_first_fit_ended(estimator):
+@pytest.mark.parametrize(("gain", "sigma"), [(0.0, None), (0.0, "initial"), (4.0, "initial")])
+def test_a_warm_start_continues_where_the_first_fit_ended(estimator, gain, sigma):
     X, y = simulated(200)
-    whole = QuantileHuberBoostingRegressor(estimator, n_estimators=12, random_state=0).fit(X, y)
-    parts = QuantileHuberBoostingRegressor(
-        estimator, n_estimators=5, warm_start=True, random_state=0
-    ).fit(X, y)
+    options = {"random_state": 0, "min_split_gain": gain, "sigma": sigma}
+    whole = QuantileHuberBoostingRegressor(estimator, n_estimators=12, **options).fit(X, y)
+    parts = QuantileHuberBoostingRegressor(estimator, n_estimators=5, warm_start=True, **options)
+    parts.fit(X, y)
     parts.set_params(n_estimators=12).fit(X, y)
-    assert parts.n_estimators_ == 12
+    assert parts.n_estimators_ == whole.n_estimators_ > 5
     np.testing.assert_allclose(parts.tau_path_, whole.tau_path_, atol=1e-5)
     np.testing.assert_allclose(parts.predict(X), whole.predict(X), atol=1e-5)
-    with pytest.raises(ValueError, match="at least the 12 stages"):
+    with pytest.raises(ValueError, match=f"at least the {parts.n_estimators_} stages"):
         parts.set_params(n_estimators=3).fit(X, y)
 
 
@@ -394,6 +405,7 @@ def test_leaf_refinement_gives_each_leaf_its_own_location():
             learning_rate=1.0,
             max_depth=1,
             min_samples_leaf=1,
+            min_split_gain=0.0,
             sigma=1.0,
             leaf_refinement=True,
         ).fit(X, y)
@@ -438,17 +450,22 @@ def test_a_subsample_changes_the_trees_and_a_seed_repeats_them(estimator):
         {"min_samples_leaf": 60},
         {"max_bins": 4},
         {"l2_regularization": 50.0},
+        {"min_split_gain": 20.0},
+        {"subsample": 0.5},
+        {"leaf_refinement": True},
+        {"sigma": None},
         {"max_features": 0.3},
         {"kappa": 1.0},
         {"sigma": 3.0},
         {"tau": 0.3},
-        {"learning_rate": 0.2},
+        {"learning_rate": 0.1},
     ],
 )
 def test_every_option_changes_the_fit(option):
     X, y = simulated(200)
-    plain = QuantileHuberBoostingRegressor(n_estimators=5, random_state=0)
-    changed = QuantileHuberBoostingRegressor(n_estimators=5, random_state=0, **option)
+    base = {"n_estimators": 5, "random_state": 0, "min_split_gain": 0.0}
+    plain = QuantileHuberBoostingRegressor(**base)
+    changed = QuantileHuberBoostingRegressor(**base | option)
     assert np.abs(plain.fit(X, y).predict(X) - changed.fit(X, y).predict(X)).max() > 1e-3
 
 
@@ -468,11 +485,79 @@ def test_missing_values_are_a_direction_of_the_trees():
 
 def test_out_of_fold_errors_are_larger_than_training_errors():
     X, y = simulated(200)
-    train = QuantileHuberBoostingRegressor(n_estimators=60, random_state=0).fit(X, y)
-    folds = QuantileHuberBoostingRegressor(n_estimators=60, random_state=0, interval_cv=3)
-    folds.fit(X, y)
+    options = {"n_estimators": 60, "random_state": 0, "min_split_gain": 0.0}
+    train = QuantileHuberBoostingRegressor(interval_cv=None, **options).fit(X, y)
+    folds = QuantileHuberBoostingRegressor(interval_cv=3, **options).fit(X, y)
     np.testing.assert_array_equal(train.predict(X), folds.predict(X))
-    assert folds.error_law_.sigma > 1.1 * train.error_law_.sigma
+    assert folds.error_law_.sigma > 1.5 * train.error_law_.sigma
+
+
+def test_by_default_five_folds_give_the_errors_of_few_rows_and_training_those_of_many(monkeypatch):
+    X, y = simulated(200)
+    options = {"n_estimators": 20, "random_state": 0}
+
+    def law(cv):
+        return QuantileHuberBoostingRegressor(interval_cv=cv, **options).fit(X, y).error_law_
+
+    assert QuantileHuberBoostingRegressor(**options).interval_cv == "auto"
+    assert law("auto") == law(5) != law(None)
+    monkeypatch.setattr("qhreg.boosting.estimator.FEW_ROWS", 199)
+    assert law("auto") == law(None)
+
+
+def test_out_of_fold_errors_are_those_of_models_that_have_not_seen_the_row():
+    X, y = simulated(60)
+    model = QuantileHuberBoostingRegressor(n_estimators=10, interval_cv=None, random_state=0)
+    errors = out_of_fold_errors(model, Rows(X, y, None), 3, seed=1)
+    for inside, outside in KFold(3, shuffle=True, random_state=1).split(X):
+        expected = y[outside] - model.fit(X[inside], y[inside]).predict(X[outside])
+        np.testing.assert_array_equal(errors[outside], expected)
+
+
+def test_the_initial_sigma_is_that_of_the_response_and_stays():
+    X, y = simulated(200)
+    model = QuantileHuberBoostingRegressor(n_estimators=8, random_state=0).fit(X, y)
+    _, noise = fit_location(y, None, Task(0.05, None, None, BOUNDS))
+    np.testing.assert_allclose(model.sigma_path_, noise.sigma, rtol=1e-12)
+    same = QuantileHuberBoostingRegressor(n_estimators=8, random_state=0, sigma=noise.sigma)
+    np.testing.assert_allclose(model.predict(X), same.fit(X, y).predict(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("gain", "stages"), [(3.99, 1), (4.01, 0)])
+def test_a_split_that_gains_less_than_asked_for_is_not_made(gain, stages):
+    # slopes -1/2, -1/2, -1/4, 1/4 | 1/2, 1/2: their mean square is 3/16, and the split gains
+    # 4 (1/4)^2 + 2 (1/2)^2 = 3/4, four times as much
+    X, y = six_points()
+    model = QuantileHuberBoostingRegressor(
+        kappa=2.0,
+        tau=0.5,
+        sigma=1.0,
+        n_estimators=1,
+        max_depth=1,
+        min_samples_leaf=1,
+        min_split_gain=gain,
+    ).fit(X, y)
+    assert model.n_estimators_ == stages
+
+
+@pytest.mark.parametrize("weights", [None, np.full(6, 2.0)])
+def test_less_gain_is_asked_for_where_less_of_the_spread_is_left(weights):
+    X, _ = six_points()
+    slopes = np.array([-0.5, -0.5, -0.25, 0.25, 0.5, 0.5])
+    options = TreeOptions(max_depth=1, min_split_gain=8.0 if weights is None else 16.0)
+    for share, found in [(0.70, True), (0.72, False)]:  # 8 share^2 against 4
+        trees = HistogramTrees(options, X, weights, None)
+        outputs = trees.fit(slopes, share)
+        expected = np.array([-0.25] * 4 + [0.5] * 2) if found else np.zeros(6)
+        np.testing.assert_allclose(outputs, expected, atol=1e-6)
+
+
+def test_noise_alone_gives_no_stages_unless_all_are_asked_for():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 5)), rng.laplace(size=300)
+    assert QuantileHuberBoostingRegressor(n_estimators=30).fit(X, y).n_estimators_ <= 2
+    every = QuantileHuberBoostingRegressor(n_estimators=30, min_split_gain=0.0).fit(X, y)
+    assert every.n_estimators_ == 30
 
 
 def test_a_progress_bar_is_shown_when_asked_for(capsys):
@@ -524,9 +609,10 @@ def test_a_constant_target_gives_a_constant_model(sigma, n, stop):
 
 
 @pytest.mark.parametrize("sigma", [1.0, None])
-def test_features_without_information_give_a_constant_model(sigma):
+@pytest.mark.parametrize("value", [1.0, 0.0, np.nan])
+def test_features_without_information_give_a_constant_model(sigma, value):
     y = np.random.default_rng(0).normal(size=50)
-    model = QuantileHuberBoostingRegressor(sigma=sigma).fit(np.ones((50, 1)), y)
+    model = QuantileHuberBoostingRegressor(sigma=sigma).fit(np.full((50, 1), value), y)
     assert model.n_estimators_ == 0
     np.testing.assert_array_equal(model.predict([[0.0], [1.0]]), np.full(2, model.init_))
     with pytest.raises(AttributeError, match="no importances"):
@@ -552,6 +638,25 @@ def test_useless_weights_are_refused(weights, message):
     X, y = simulated(50)
     with pytest.raises(ValueError, match=message):
         QuantileHuberBoostingRegressor().fit(X, y, sample_weight=weights)
+
+
+@pytest.mark.parametrize("gain", [0.0, 12.0])
+def test_a_weight_of_two_is_a_row_given_twice(gain):
+    X, y = simulated(150)
+    w = np.random.default_rng(1).integers(0, 4, 150)
+    model = QuantileHuberBoostingRegressor(
+        n_estimators=20, min_split_gain=gain, interval_cv=None, kappa=0.5
+    )
+    weighted = model.fit(X, y, sample_weight=w).predict(X)
+    repeated = model.fit(np.repeat(X, w, axis=0), np.repeat(y, w)).predict(X)
+    assert model.n_estimators_ > 3
+    np.testing.assert_allclose(weighted, repeated, atol=1e-5)
+
+
+def test_weights_that_look_like_shares_are_warned_about():
+    X, y = simulated(50)
+    with pytest.warns(UserWarning, match="rescale them if they are shares"):
+        QuantileHuberBoostingRegressor(n_estimators=2).fit(X, y, sample_weight=np.full(50, 0.02))
 
 
 def test_weights_need_a_learner_that_takes_them():
@@ -582,6 +687,9 @@ def test_a_classifier_is_no_base_learner():
         {"learning_rate": 0.0},
         {"subsample": 1.5},
         {"interval_cv": 1},
+        {"interval_cv": "many"},
+        {"sigma": "first"},
+        {"min_split_gain": -1.0},
         {"max_bins": 1},
     ],
 )

@@ -14,7 +14,14 @@ from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError
 from qhreg.loss import quantile_huber_loss
 from qhreg.paper import drawing, report, verdicts
-from qhreg.paper.boosted import VARIANTS, BoostingRow, TauPath, boosting_rows, noisy_split
+from qhreg.paper.boosted import (
+    VARIANTS,
+    BoostingRow,
+    TauPath,
+    boosting_rows,
+    noisy_split,
+    own_methods,
+)
 from qhreg.paper.boosted_page import error_verdicts, path_verdicts, pattern_verdicts
 from qhreg.paper.curves import (
     curvature_curve,
@@ -374,8 +381,13 @@ def test_training_targets_get_noise_of_the_given_signs_and_validation_targets_no
 
 def test_each_row_of_table_2_has_the_errors_of_every_variant_on_the_same_splits():
     pytest.importorskip("lightgbm")
-    variants = {"sigma = 1": {"sigma": 1.0}, "again": {"sigma": 1.0}, "other": {"sigma": None}}
-    rows = boosting_rows(toy_data(), 1, variants=variants)
+    own = own_methods()
+    methods = {
+        "sigma = 1": own["sigma = 1"],
+        "again": own["sigma = 1"],
+        "other": own["sigma inferred"],
+    }
+    rows = list(boosting_rows(toy_data(), 1, methods=methods))
     printed = [entry for entry in TABLE_2 if entry.dataset == "concrete_strength"]
     assert [(row.noise, row.positive, row.printed) for row in rows] == [
         (entry.noise, entry.positive, entry.mse) for entry in printed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -10,24 +11,28 @@ import numpy as np
 import numpy.typing as npt
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from sklearn.base import BaseEstimator, RegressorMixin, _fit_context, clone, is_regressor
-from sklearn.model_selection import KFold, train_test_split
 from sklearn.utils import check_random_state, get_tags
-from sklearn.utils._param_validation import HasMethods, Interval
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from qhreg.boosting.density import check_coverage, check_levels, fit_errors
 from qhreg.boosting.learners import Learners, SklearnLearners
-from qhreg.boosting.loop import Path, Patience, Validation, boost
+from qhreg.boosting.loop import Patience
 from qhreg.boosting.plot import plot_path
 from qhreg.boosting.progress import progress
-from qhreg.boosting.stage import Noise, fit_location
-from qhreg.exceptions import DataError
-from qhreg.problem import Task
+from qhreg.boosting.rows import hold_out, out_of_fold_errors, weighted_rows
+from qhreg.boosting.run import Rows, Schedule, Stages, run_stages
 from qhreg.solver import task_of
 
 __all__ = ["QuantileHuberBoostingRegressor"]
 
 FloatArray = npt.NDArray[np.float64]
+
+FOLDS = 5
+"""Folds behind the intervals when `interval_cv` is "auto"."""
+
+FEW_ROWS = 10_000
+"""Rows up to which it is."""
 
 
 class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -55,8 +60,11 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
     tau : float or None
         A number fixes the asymmetry, None infers it. The slope is tau on negative and 1 - tau on
         positive residuals.
-    sigma : float or None
-        A number fixes the scale, in the units of y (1.0 is the paper's model); None infers it.
+    sigma : float, "initial" or None
+        A number fixes the scale, in the units of y (1.0 is the paper's model). "initial" keeps the
+        scale of y around its location, fitted before the first stage. None infers it at each stage:
+        best for the noise itself, and for targets whose noise is larger than what the features
+        explain.
     tau_bounds : (float, float)
         Range of an inferred tau.
     n_estimators : int
@@ -69,13 +77,18 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
     max_depth, max_leaf_nodes : int or None
         Depth of a tree; number of its leaves, None for as many as the depth allows.
     min_samples_leaf : int
-        Rows in a leaf.
+        Rows in a leaf, counted by their weights.
     max_features : float
         Share of the columns considered for each split.
     max_bins : int
         Bins of a column.
     l2_regularization : float
         Added to the number of rows of a leaf in the mean that is its output.
+    min_split_gain : float
+        Decrease of the sum of squares that a split has to bring, in units of the mean square of the
+        slopes times the square of the share of the spread of y that is left. A split that separates
+        nothing brings as much as a chi-squared variable with one degree of freedom, the best of many
+        more. The stages end when no split brings enough; 0 runs all of them.
     leaf_refinement : bool
         Whether each leaf gets its own location at (sigma_j, tau_j) instead of the common step.
     n_iter_no_change : int or None
@@ -85,11 +98,12 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         Share of the rows held out for the validation score.
     tol : float
         Decrease of the score that counts as better.
-    interval_cv : int or None
+    interval_cv : int, "auto" or None
         Folds for the errors that `predict_quantile` and `predict_interval` are based on: each fold's
-        come from a model fitted to the others. None takes the errors of the validation rows, or of
-        the training rows when there are none; training errors are too small by as much as the model
-        overfits.
+        come from a model fitted to the others. "auto" takes five up to 10 000 rows, and none beyond.
+        None takes the errors of the validation rows, or of the training rows when there are none;
+        training errors are too small by as much as the model overfits. Predictions do not depend on
+        it; a fit with five folds takes about five times as long.
     warm_start : bool
         Whether a second fit adds stages to the first.
     random_state : int, RandomState or None
@@ -127,9 +141,12 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
 
     Notes
     -----
-    With sigma inferred the fit does not depend on the units of y. With sigma fixed it does, and the
-    quadratic zone of the loss keeps its width `kappa * sigma` in the units of y: stages whose
-    residuals all lie in it are least-squares ones.
+    With sigma inferred or initial the fit does not depend on the units of y. With a number it does.
+    Where sigma keeps its value, the quadratic zone of the loss keeps its width `kappa * sigma` in the
+    units of y, and tau moves back to one half as the residuals get small beside sigma: it then tells
+    of the noise no more, and `error_law_.tau` does. Where sigma is inferred at each stage, skewed
+    residuals of a model that has yet to learn can pull tau away from one half early, and keep it
+    there.
 
     With more than 5000 rows the last Newton step of each stage is taken without a pass to verify it.
 
@@ -140,7 +157,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (400, 2))
     >>> y = np.sign(X[:, 0]) + rng.exponential(size=400)
-    >>> model = QuantileHuberBoostingRegressor(n_estimators=50, random_state=0).fit(X, y)
+    >>> model = QuantileHuberBoostingRegressor(sigma=None, random_state=0).fit(X, y)
     >>> bool(model.tau_ > 0.7)
     True
     >>> model.predict_interval(X[:2], coverage=[0.8, 0.95]).shape
@@ -151,7 +168,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         "estimator": [HasMethods(["fit", "predict"]), None],
         "kappa": [Interval(Real, 0, None, closed="left")],
         "tau": [Interval(Real, 0, 1, closed="neither"), None],
-        "sigma": [Interval(Real, 0, None, closed="neither"), None],
+        "sigma": [Interval(Real, 0, None, closed="neither"), StrOptions({"initial"}), None],
         "tau_bounds": ["array-like"],
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
@@ -162,11 +179,12 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         "max_features": [Interval(Real, 0, 1, closed="right")],
         "max_bins": [Interval(Integral, 2, 65535, closed="both")],
         "l2_regularization": [Interval(Real, 0, None, closed="left")],
+        "min_split_gain": [Interval(Real, 0, None, closed="left")],
         "leaf_refinement": ["boolean"],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "interval_cv": [Interval(Integral, 2, None, closed="left"), None],
+        "interval_cv": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"}), None],
         "warm_start": ["boolean"],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
@@ -179,22 +197,23 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         *,
         kappa: float = 0.05,
         tau: float | None = None,
-        sigma: float | None = None,
+        sigma: float | str | None = "initial",
         tau_bounds: tuple[float, float] = (1e-3, 1.0 - 1e-3),
         n_estimators: int = 200,
-        learning_rate: float = 0.1,
+        learning_rate: float = 0.2,
         subsample: float = 1.0,
-        max_depth: int | None = 3,
+        max_depth: int | None = 6,
         max_leaf_nodes: int | None = None,
-        min_samples_leaf: int = 20,
+        min_samples_leaf: int = 5,
         max_features: float = 1.0,
         max_bins: int = 255,
         l2_regularization: float = 0.0,
+        min_split_gain: float = 12.0,
         leaf_refinement: bool = False,
         n_iter_no_change: int | None = None,
         validation_fraction: float = 0.1,
         tol: float = 1e-4,
-        interval_cv: int | None = None,
+        interval_cv: int | str | None = "auto",
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -214,6 +233,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         self.max_features = max_features
         self.max_bins = max_bins
         self.l2_regularization = l2_regularization
+        self.min_split_gain = min_split_gain
         self.leaf_refinement = leaf_refinement
         self.n_iter_no_change = n_iter_no_change
         self.validation_fraction = validation_fraction
@@ -255,22 +275,25 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         y : array-like, shape (n,)
             Response.
         sample_weight : array-like, shape (n,), or None
-            Case weights: a weight of two is a row given twice.
+            Case weights: a weight of two is a row given twice, and their sum counts as the number of
+            rows.
         """
         exog, endog = self._checked_rows(X, reset=not self._continues(), y=y, y_numeric=True)
-        endog = np.asarray(endog, dtype=np.float64)
-        exog, endog, weights = _weighted_rows(exog, endog, sample_weight)
+        rows = weighted_rows(exog, np.asarray(endog, dtype=np.float64), sample_weight)
         self._begin()
         rng = check_random_state(self._seed)
-        held_out = [None, None, None]
+        train, held_out = rows, None
         if self.n_iter_no_change is not None:
-            exog, endog, weights, *held_out = self._hold_out(exog, endog, weights, rng)
-        self._run(exog, endog, weights, held_out, rng)
-        self._fit_errors(exog, endog, weights, held_out)
+            train, held_out = hold_out(rows, self.validation_fraction, rng)
+        stages = self._run(train, held_out, rng)
+        self._set_stages(stages)
+        residuals, weights = self._errors(train, held_out, stages)
+        low, high = self.tau_bounds
+        self.error_law_ = fit_errors(residuals, weights, self.kappa, (low, high))
         return self
 
     def _continues(self) -> bool:
-        return bool(self.warm_start and hasattr(self, "_path"))
+        return bool(self.warm_start and hasattr(self, "_stages"))
 
     def _begin(self) -> None:
         """Forget an earlier fit unless this one continues it."""
@@ -281,120 +304,40 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
                     f"{self.n_estimators_} stages already fitted when warm_start=True"
                 )
             return
-        for name in ("_path", "_model"):
-            if hasattr(self, name):
-                delattr(self, name)
+        if hasattr(self, "_stages"):
+            del self._stages
         self._seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
 
-    def _hold_out(self, exog: Any, endog: Any, weights: Any, rng: Any) -> list[Any]:
-        """Return training and validation rows, responses and weights."""
-        options = {"test_size": self.validation_fraction, "random_state": rng}
-        if weights is None:
-            x_in, x_out, y_in, y_out = train_test_split(exog, endog, **options)
-            return [x_in, y_in, None, x_out, y_out, None]
-        x_in, x_out, y_in, y_out, w_in, w_out = train_test_split(exog, endog, weights, **options)
-        return [x_in, y_in, w_in, x_out, y_out, w_out]
-
-    def _run(self, exog: Any, endog: Any, weights: Any, held_out: Any, rng: Any) -> None:
-        """Run the stages still missing, and set the attributes."""
-        task = task_of(self.kappa, self.tau, self.sigma, self.tau_bounds)
-        before = self._model if self._continues() else None
-        earlier = self._path if self._continues() else None
-        start = self._start(exog, endog, weights, task)
-        if start is None:
-            self._set_constant(endog, weights)
-            return
-        step, noise = start
-        base = self.init_ if before is None else before.predict(exog)
-        unit = noise.sigma if task.sigma is None else task.sigma
-        if task.sigma is None:
-            unit = float(2.0 ** np.round(np.log2(unit)))
-        design = np.empty((endog.size, 2), order="F")
-        design[:, 1] = (endog - base) / unit
-        validation = self._validation(held_out, before, unit)
-        learners = self._learners(exog, weights, held_out[0], before, rng)
-        missing = self.n_estimators - (0 if earlier is None else earlier.tau.size)
+    def _run(self, train: Rows, held_out: Rows | None, rng: Any) -> Stages:
+        """Return the stages, after those of an earlier fit that this one continues."""
+        sigma = None if isinstance(self.sigma, str) else self.sigma
         patience = None
         if self.n_iter_no_change is not None:
             patience = Patience(self.n_iter_no_change, self.tol)
+        earlier = self._stages if self._continues() else None
+        missing = self.n_estimators - (0 if earlier is None else earlier.path.tau.size)
+        validation = None if held_out is None else held_out.exog
         with progress(missing, bool(self.verbose)) as after_stage:
-            path = boost(
-                learners,
-                design,
-                weights,
-                Task(task.kappa, task.tau, task.sigma and 1.0, task.tau_bounds),
-                (step / unit, Noise(noise.sigma / unit, noise.tau)),
-                n_stages=missing,
-                learning_rate=self.learning_rate,
-                unit=unit,
-                leaf_refinement=self.leaf_refinement,
-                validation=validation,
-                patience=patience,
+            return run_stages(
+                train,
+                held_out,
+                task_of(self.kappa, self.tau, sigma, self.tau_bounds),
+                Schedule(self.n_estimators, self.learning_rate, self.leaf_refinement, patience),
+                lambda before: self._learners(train, validation, before, rng),
+                earlier=earlier,
+                keep_sigma=isinstance(self.sigma, str),
                 after_stage=after_stage,
             )
-        path = path if earlier is None else earlier.followed_by(path)
-        if path.validation_score is not None and path.tau.size:
-            path = path.first(int(np.argmin(path.validation_score)) + 1)
-        self._residuals = design[:, 1] * unit
-        self._set_path(path, noise, learners.model(self.init_, path.tau.size))
 
-    def _start(self, exog: Any, endog: Any, weights: Any, task: Task) -> tuple[float, Noise] | None:
-        """Return step and noise to start from, the constant set; None when y is constant."""
-        if self._continues() and self._path.tau.size:
-            path = self._path
-            return float(path.step[-1]), Noise(float(path.sigma[-1]), float(path.tau[-1]))
-        found = fit_location(endog, weights, task)
-        if found is None:
-            return None
-        self.init_ = found[0]
-        return 0.0, found[1]
-
-    def _set_constant(self, endog: FloatArray, weights: FloatArray | None) -> None:
-        """Set the attributes of a model without stages: the response has one value."""
-        self.init_ = float(np.average(endog, weights=weights))
-        empty = np.empty(0)
-        score = empty if self.n_iter_no_change is not None else None
-        learners = SklearnLearners(None, None, None, None, subsample=1.0, rng=None)
-        noise = Noise(0.0 if self.sigma is None else self.sigma, self.tau or 0.5)
-        self._residuals = endog - self.init_
-        path = Path(empty, empty, empty, empty, score)
-        self._set_path(path, noise, learners.model(self.init_, 0))
-
-    def _set_path(self, path: Path, noise: Noise, model: Any) -> None:
-        self._path, self._model = path, model
-        self.n_estimators_ = int(path.tau.size)
-        self.tau_path_, self.sigma_path_, self.step_sizes_ = path.tau, path.sigma, path.step
-        self.tau_ = float(path.tau[-1]) if path.tau.size else noise.tau
-        self.sigma_ = float(path.sigma[-1]) if path.tau.size else noise.sigma
-        self.train_score_ = path.train_score
-        for name in ("validation_score_", "booster_", "estimators_"):
-            if hasattr(self, name):
-                delattr(self, name)
-        if path.validation_score is not None:
-            self.validation_score_ = path.validation_score
-        if self.estimator is None:
-            self.booster_ = getattr(model, "booster", None)
-        else:
-            self.estimators_ = model.learners
-
-    def _validation(self, held_out: Any, before: Any, unit: float) -> Validation | None:
-        exog, endog, weights = held_out
-        if exog is None:
-            return None
-        base = self.init_ if before is None else before.predict(exog)
-        return Validation((endog - base) / unit, weights)
-
-    def _learners(
-        self, exog: Any, weights: Any, validation: Any, before: Any, rng: Any
-    ) -> Learners:
+    def _learners(self, train: Rows, validation: Any, before: Any, rng: Any) -> Learners:
         """Return the base learners on the training rows."""
         if self.estimator is not None:
             if not is_regressor(self.estimator):
                 raise ValueError(f"estimator must be a regressor, got {self.estimator!r}")
             return SklearnLearners(
                 self.estimator,
-                exog,
-                weights,
+                train.exog,
+                train.weights,
                 validation,
                 subsample=self.subsample,
                 rng=rng,
@@ -409,28 +352,41 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
             max_features=float(self.max_features),
             max_bins=self.max_bins,
             l2_regularization=float(self.l2_regularization),
+            min_split_gain=float(self.min_split_gain),
             subsample=float(self.subsample),
             n_threads=effective_n_jobs(self.n_jobs),
             seed=int(rng.randint(np.iinfo(np.int32).max)),
         )
-        return HistogramTrees(options, exog, weights, validation, before=before)
+        return HistogramTrees(options, train.exog, train.weights, validation, before=before)
 
-    def _fit_errors(self, exog: Any, endog: Any, weights: Any, held_out: Any) -> None:
-        """Fit the law of the errors to out-of-fold, validation or training residuals."""
-        residuals, use = self._residuals, weights
-        del self._residuals
-        if self.interval_cv is not None and endog.size >= self.interval_cv:
-            residuals = self._out_of_fold(exog, endog, weights)
-        elif held_out[0] is not None:
-            residuals, use = held_out[1] - self._model.predict(held_out[0]), held_out[2]
-        low, high = self.tau_bounds
-        self.error_law_ = fit_errors(residuals, use, self.kappa, (low, high))
+    def _set_stages(self, stages: Stages) -> None:
+        """Set the attributes that the stages give."""
+        path = stages.path
+        # the residuals have the size of the data, and a continued fit computes its own
+        self._stages = replace(stages, residuals=np.empty(0))
+        self.init_ = stages.constant
+        self.n_estimators_ = int(path.tau.size)
+        self.tau_path_, self.sigma_path_, self.step_sizes_ = path.tau, path.sigma, path.step
+        self.tau_, self.sigma_ = stages.noise.tau, stages.noise.sigma
+        self.train_score_ = path.train_score
+        for name in ("validation_score_", "booster_", "estimators_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        if path.validation_score is not None:
+            self.validation_score_ = path.validation_score
+        if self.estimator is None:
+            self.booster_ = getattr(stages.model, "booster", None)
+        else:
+            self.estimators_ = getattr(stages.model, "learners", [])
 
-    def _out_of_fold(self, exog: Any, endog: FloatArray, weights: Any) -> FloatArray:
-        """Return each row's error under a model fitted to the other folds."""
-        residuals = np.empty(endog.size)
-        folds = KFold(self.interval_cv, shuffle=True, random_state=self._seed)
-        for inside, outside in folds.split(exog):
+    def _errors(
+        self, train: Rows, held_out: Rows | None, stages: Stages
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Return out-of-fold, validation or training errors with their weights."""
+        folds = self.interval_cv
+        if isinstance(folds, str):
+            folds = FOLDS if train.endog.size <= FEW_ROWS else None
+        if folds is not None and train.endog.size >= folds:
             model = clone(self).set_params(
                 n_estimators=max(self.n_estimators_, 1),
                 n_iter_no_change=None,
@@ -438,10 +394,10 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
                 warm_start=False,
                 verbose=0,
             )
-            weight = None if weights is None else weights[inside]
-            model.fit(exog[inside], endog[inside], sample_weight=weight)
-            residuals[outside] = endog[outside] - model._model.predict(exog[outside])
-        return residuals
+            return out_of_fold_errors(model, train, folds, self._seed), train.weights
+        if held_out is not None:
+            return held_out.endog - stages.model.predict(held_out.exog), held_out.weights
+        return stages.residuals, train.weights
 
     def predict(self, X: Any) -> FloatArray:
         """Return the location of the response: the mode of the fitted law.
@@ -452,7 +408,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
             Features.
         """
         check_is_fitted(self)
-        predicted: FloatArray = self._model.predict(self._checked_rows(X))
+        predicted: FloatArray = self._stages.model.predict(self._checked_rows(X))
         return predicted
 
     def staged_predict(self, X: Any) -> Iterator[FloatArray]:
@@ -467,7 +423,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         exog = self._checked_rows(X)
         total = np.zeros(exog.shape[0])
         for index in range(self.n_estimators_):
-            total += self._model.stage(exog, index)
+            total += self._stages.model.stage(exog, index)
             yield total.copy()
 
     def predict_quantile(self, X: Any, q: Any = 0.5) -> FloatArray:
@@ -511,7 +467,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
     def feature_importances_(self) -> FloatArray:
         """Share of each feature in the improvement of the learners' fits."""
         check_is_fitted(self)
-        importances: FloatArray = self._model.importances()
+        importances: FloatArray = self._stages.model.importances()
         return importances
 
     def plot_tau_path(self, ax: Any = None, **line_options: Any) -> Any:
@@ -526,22 +482,3 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         """
         check_is_fitted(self)
         return plot_path(self.tau_path_, ax, **line_options)
-
-
-def _weighted_rows(
-    exog: Any, endog: FloatArray, sample_weight: Any
-) -> tuple[Any, FloatArray, FloatArray | None]:
-    """Return the rows with positive weight, and their weights."""
-    if sample_weight is None:
-        return exog, endog, None
-    weights = _check_sample_weight(sample_weight, exog, dtype=np.float64)
-    if bool((weights < 0.0).any()):
-        raise DataError(
-            f"sample_weight must not be negative, got {int((weights < 0.0).sum())} below zero"
-        )
-    keep = weights > 0.0
-    if not keep.any():
-        raise DataError("all sample weights are zero: there is nothing to fit")
-    if not keep.all():
-        exog, endog, weights = exog[keep], endog[keep], weights[keep]
-    return exog, endog, weights

@@ -1,9 +1,11 @@
 """LightGBM's histogram trees as base learners, and their sum as one LightGBM booster.
 
 The data are binned once. Each stage hands LightGBM the pseudo-responses as gradients of a squared
-error, with the weights as Hessian: the leaf outputs are then weighted means. Outputs on the training
-rows are differences of the raw scores that LightGBM keeps anyway. Those scores belong to the unscaled
-trees; the step sizes are written into the leaves when the model is asked for.
+error, with the weights as Hessian: the leaf outputs are then weighted means. Responses are divided by
+their root mean square times the share of the spread of y that is left, so that the gain of a split is
+measured in units of the noise. Outputs on the training rows are differences of the raw scores that
+LightGBM keeps anyway. Those scores belong to the unscaled trees; the step sizes are written into the
+leaves when the model is asked for.
 """
 
 from __future__ import annotations
@@ -33,6 +35,12 @@ FloatArray = npt.NDArray[np.float64]
 ROUNDING_GAIN = 1e-12
 """Gain per unit of weight below which a split separates only the rounding of the responses."""
 
+WEIGHT_ROUNDING = 1e-5
+"""Share by which the weight of a leaf, a sum of single-precision numbers, may miss what it should be."""
+
+LEAST_SHARE = 1e-3
+"""Share of the spread of y below which splits need no gain: none is smaller than this one squared."""
+
 
 @dataclass(frozen=True)
 class TreeOptions:
@@ -43,13 +51,16 @@ class TreeOptions:
     max_depth, max_leaf_nodes : int or None
         Depth; number of leaves, by default all that the depth allows, or 31 without a depth.
     min_samples_leaf : int
-        Rows in a leaf.
+        Rows in a leaf, or their weight.
     max_features : float
         Share of the columns drawn for each split.
     max_bins : int
         Bins of a column.
     l2_regularization : float
         Added to the number of rows of a leaf in its mean.
+    min_split_gain : float
+        Decrease of the sum of squares that a split has to bring, in units of the mean square times
+        the square of the share of the spread of y that is left.
     subsample : float
         Share of the rows drawn for each tree.
     n_threads : int
@@ -64,6 +75,7 @@ class TreeOptions:
     max_features: float = 1.0
     max_bins: int = 255
     l2_regularization: float = 0.0
+    min_split_gain: float = 0.0
     subsample: float = 1.0
     n_threads: int = 1
     seed: int = 0
@@ -79,9 +91,12 @@ class TreeOptions:
     def parameters(self, lightest: float = 1.0, total: float = 0.0) -> dict[str, Any]:
         """Return LightGBM's parameters, given the smallest weight of a row and their sum.
 
-        LightGBM estimates the rows of a leaf from its weight, and would find none in a light one: a
-        minimum of one row is left to the weight, which no leaf with a row can miss.
+        The rows of a leaf are counted by their weights, so that a weight of two is a row given twice:
+        LightGBM's own count would not do so. A minimum of one row is taken for less than the smallest
+        weight, which no leaf with a row can miss.
         """
+        rows = self.min_samples_leaf
+        least = 0.5 * lightest if rows == 1 else rows * (1.0 - WEIGHT_ROUNDING)
         return {
             "objective": "none",
             "metric": "none",
@@ -89,9 +104,9 @@ class TreeOptions:
             "learning_rate": 1.0,
             "num_leaves": self.leaves,
             "max_depth": -1 if self.max_depth is None else self.max_depth,
-            "min_data_in_leaf": self.min_samples_leaf if self.min_samples_leaf > 1 else 0,
-            "min_sum_hessian_in_leaf": 0.5 * lightest,
-            "min_gain_to_split": ROUNDING_GAIN * total,
+            "min_data_in_leaf": 0,
+            "min_sum_hessian_in_leaf": least,
+            "min_gain_to_split": max(self.min_split_gain, ROUNDING_GAIN * total),
             "lambda_l2": self.l2_regularization,
             "feature_fraction_bynode": self.max_features,
             "bagging_fraction": self.subsample,
@@ -163,6 +178,12 @@ def _as_lightgbm(exog: Any) -> Any:
     return matrix(exog) if sparse.issparse(exog) else exog
 
 
+def _has_nonzero(exog: Any) -> bool:
+    """Return whether any entry differs from zero, most often from the first row alone."""
+    values = exog.data if hasattr(exog, "nnz") else exog
+    return bool(np.any(values[:1]) or np.any(values))
+
+
 def _leaf_outputs(model: str) -> list[FloatArray]:
     """Return the outputs of the leaves of each tree of a model in LightGBM's text format.
 
@@ -214,9 +235,12 @@ class HistogramTrees:
         self._gradient = np.empty(n, np.float32)
         self._hessian = np.ones(n, np.float32) if weights is None else weights.astype(np.float32)
         self._booster: Any = None
+        self._nothing_to_split = not _has_nonzero(exog)
         self._before = before if before is not None and before.n_stages else None
         self._scores = np.zeros(n) if self._before is None else self._before.predict(exog)
         self._outputs = np.empty(n)
+        self._unit = 1.0
+        self._total = float(total)
         self._leaf_values: list[float | FloatArray] = []
         self._validation: Any = None
         if validation is not None:
@@ -242,12 +266,16 @@ class HistogramTrees:
             keep_training_booster=True,
         )
 
-    def fit(self, responses: FloatArray) -> FloatArray:
+    def fit(self, responses: FloatArray, share_left: float = 1.0) -> FloatArray:
         """Grow the next tree, and return its outputs on the training rows.
 
         They are all zero when no split improves the fit.
         """
-        np.negative(responses, out=self._gradient, casting="same_kind")
+        if self._nothing_to_split:  # LightGBM would not start
+            self._outputs[:] = 0.0
+            return self._outputs
+        self._unit = max(share_left, LEAST_SHARE) * self._root_mean_square(responses)
+        np.multiply(responses, -1.0 / self._unit, out=self._gradient, casting="same_kind")
         if self._weights is not None:
             self._gradient *= self._hessian
         if self._booster is None:
@@ -261,7 +289,12 @@ class HistogramTrees:
             return "received", 0.0, False
 
         self._booster.eval_train(receive)
+        self._outputs *= self._unit
         return self._outputs
+
+    def _root_mean_square(self, responses: FloatArray) -> float:
+        weighted = responses if self._weights is None else responses * self._weights
+        return float(np.sqrt(weighted @ responses / self._total)) or 1.0
 
     def validation_outputs(self) -> FloatArray:
         """Return the last tree's outputs on the validation rows."""
@@ -269,7 +302,7 @@ class HistogramTrees:
 
         def receive(scores: FloatArray, data: Any) -> tuple[str, float, bool]:
             nonlocal outputs
-            outputs = scores - self._validation_scores
+            outputs = self._unit * (scores - self._validation_scores)
             self._validation_scores[:] = scores
             return "received", 0.0, False
 
@@ -278,7 +311,7 @@ class HistogramTrees:
 
     def leaves(self) -> Leaves:
         """Return the leaves of the last tree; leaves of equal output count as one."""
-        values = np.unique(self._last_outputs())
+        values = self._unit * np.unique(self._last_outputs())
         borders = 0.5 * (values[1:] + values[:-1])
         validation = None
         if self._validation is not None:
@@ -296,7 +329,7 @@ class HistogramTrees:
 
     def keep(self, step: float) -> None:
         """Add the last tree times `step`."""
-        self._leaf_values.append(step)
+        self._leaf_values.append(step * self._unit)
 
     def keep_leaves(self, values: FloatArray) -> None:
         """Add the last tree with new values in its leaves, in the order of their outputs."""

@@ -12,7 +12,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from qhreg.exceptions import DataError
 
-__all__ = ["AdditiveModel", "Learners", "Leaves", "SklearnLearners"]
+__all__ = ["AdditiveModel", "Learners", "Leaves", "SklearnLearners", "SklearnSum"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -60,8 +60,17 @@ class AdditiveModel(Protocol):
 class Learners(Protocol):
     """A growing sequence of learners on fixed training rows."""
 
-    def fit(self, responses: FloatArray) -> FloatArray:
-        """Fit the next learner by least squares, and return its outputs on the training rows."""
+    def fit(self, responses: FloatArray, share_left: float) -> FloatArray:
+        """Fit the next learner by least squares, and return its outputs on the training rows.
+
+        Parameters
+        ----------
+        responses : ndarray, shape (n,)
+            What to fit.
+        share_left : float
+            How much of the spread of the response is left, for learners that ask a split for more
+            where there is more noise.
+        """
         ...
 
     def validation_outputs(self) -> FloatArray:
@@ -174,7 +183,7 @@ class SklearnLearners:
         self._steps = [] if before is None else list(before.steps)
         self._last: Any = None
 
-    def fit(self, responses: FloatArray) -> FloatArray:
+    def fit(self, responses: FloatArray, share_left: float = 1.0) -> FloatArray:
         """Fit the next regressor, and return its outputs on all training rows."""
         learner = clone(self._estimator)
         if "random_state" in learner.get_params():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg.blas import dasum
 
 from qhreg.boosting.learners import Learners
 from qhreg.boosting.stage import (
@@ -114,6 +115,7 @@ def boost(
     *,
     n_stages: int,
     learning_rate: float,
+    spread: float = 0.0,
     unit: float = 1.0,
     leaf_refinement: bool = False,
     validation: Validation | None = None,
@@ -141,6 +143,9 @@ def boost(
         Most stages. Fewer are run when no learner improves the fit or no residual is left.
     learning_rate : float
         Shrinkage.
+    spread : float
+        Mean absolute residual before the first stage of all; the learners are told how much of it is
+        left.
     unit : float
         The unit of y in which residuals and sigma are given here; what the learners keep and the path
         are in the units of y.
@@ -157,7 +162,8 @@ def boost(
     scores: list[float] = []
     responses = np.empty(residuals.size)
     for _ in range(n_stages):
-        design[:, 0] = learners.fit(pseudo_responses(residuals, noise, task.kappa, responses))
+        pseudo_responses(residuals, noise, task.kappa, responses)
+        design[:, 0] = learners.fit(responses, _share_left(residuals, weights, spread))
         if not design[:, 0].any():
             break
         try:
@@ -186,6 +192,15 @@ def boost(
         np.array([fit.value for fit in fits]) + log_unit,
         None if validation is None else np.array(scores) + log_unit,
     )
+
+
+def _share_left(residuals: FloatArray, weights: FloatArray | None, spread: float) -> float:
+    """Return the mean absolute residual as a share of what it was."""
+    if spread == 0.0:
+        return 1.0
+    if weights is None:
+        return float(dasum(residuals)) / (residuals.size * spread)
+    return float(np.average(np.abs(residuals), weights=weights)) / spread
 
 
 def _add(

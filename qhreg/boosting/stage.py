@@ -57,8 +57,12 @@ per row, for the next stage to gain."""
 STEP_PASSES = 12
 """Passes after which a stage leaves Newton's method for the exact route."""
 
-FLAT_SLOPE = 1e-9
-"""Derivative of the loss in the step, relative to its terms, that counts as none."""
+FLAT_SLOPE = 2e-7
+"""Derivative of the loss in the step, relative to its terms, that counts as none: trees are fitted to
+responses in single precision."""
+
+TIED_ROWS = 200
+"""Rows up to which equal responses often make an interval of steps equally good."""
 
 LEAF_TOLERANCE = 1e-6
 """Change of a leaf's location, in units of sigma, at which its refinement stops."""
@@ -197,7 +201,7 @@ def _newton_step(
         z, tau, value = _last_step(problem, point, task)
     theta = float(z[1])
     step, noise = -float(z[0]) / theta, Noise(1.0 / theta, float(tau))
-    if point.curvature.d2_z[0, 0] == 0.0:
+    if point.curvature.d2_z[0, 0] == 0.0 or rows.n_rows <= TIED_ROWS:
         step = _central_step(design, weights, noise, task.kappa, step)
     return StageFit(step, noise, value / problem.n, False)
 
@@ -275,7 +279,7 @@ def fit_location(
     """
     if values.size == 0 or float(np.ptp(values)) == 0.0:
         return None
-    middle = _location(values, weights, 0.5, 0.0)
+    middle = float(np.median(values)) if weights is None else _location(values, weights, 0.5, 0.0)
     spread = float(np.average(np.abs(values - middle), weights=weights))
     start = Noise(0.5 * spread, 0.5)
     design = np.column_stack([np.ones(values.size), values - middle])

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from qhreg.paper.datasets import PaperData, scaled
-from qhreg.paper.printed import TABLE_2
+from qhreg.paper.printed import TABLE_2, BoostingEntry
 
 __all__ = [
     "VARIANTS",
     "BoostingRow",
     "TauPath",
     "all_boosting",
+    "boosting_row",
     "boosting_rows",
     "noisy_split",
+    "own_methods",
     "tau_paths",
 ]
 
@@ -26,11 +29,21 @@ FloatArray = npt.NDArray[np.float64]
 
 PAPERS = "paper's settings"
 VARIANTS: dict[str, dict[str, Any]] = {
-    PAPERS: {"sigma": 1.0, "learning_rate": 1.0, "min_samples_leaf": 1},
+    PAPERS: {
+        "sigma": 1.0,
+        "learning_rate": 1.0,
+        "max_depth": 3,
+        "min_samples_leaf": 1,
+        "min_split_gain": 0.0,
+    },
     "sigma = 1": {"sigma": 1.0},
     "sigma inferred": {"sigma": None},
+    "sigma initial": {"sigma": "initial"},
 }
 """Options of the regressor by name. The paper's: no shrinkage, sigma = 1; all have kappa = 0.05."""
+
+Method = Callable[[int], Any]
+"""Gives a regressor for a seed."""
 
 PATH_SETS = ("forest_fires", "concrete_slump", "concrete_strength")
 """The data sets in the paper's figure of the paths."""
@@ -126,7 +139,51 @@ def _regressor(options: dict[str, Any], seed: int) -> Any:
     from qhreg.boosting import QuantileHuberBoostingRegressor
 
     return QuantileHuberBoostingRegressor(
-        kappa=0.05, n_estimators=200, random_state=seed, n_jobs=1, **options
+        kappa=0.05, n_estimators=200, random_state=seed, n_jobs=1, interval_cv=None, **options
+    )
+
+
+def own_methods() -> dict[str, Method]:
+    """Return the variants of the regressor as methods."""
+    return {name: partial(_regressor, options) for name, options in VARIANTS.items()}
+
+
+def boosting_row(
+    data: PaperData,
+    entry: BoostingEntry,
+    repetitions: int = 10,
+    *,
+    seed: int = 0,
+    methods: dict[str, Method] | None = None,
+) -> BoostingRow:
+    """Return one row of Table 2.
+
+    Parameters
+    ----------
+    data : PaperData
+        The data.
+    entry : BoostingEntry
+        The paper's row for them.
+    repetitions, seed : int
+        Number of splits, seed.
+    methods : dict or None
+        Regressors by name; by default the variants of ours.
+    """
+    methods = own_methods() if methods is None else methods
+    errors: dict[str, list[float]] = {name: [] for name in methods}
+    for repetition in range(repetitions):
+        key = [seed, repetition, int(entry.noise), entry.positive or 0]
+        x, y, x_test, clean = noisy_split(data, entry.noise, entry.positive, key)
+        for name, make in methods.items():
+            predicted = make(repetition).fit(x, y).predict(x_test)
+            errors[name].append(float(np.mean((predicted - clean) ** 2)))
+    return BoostingRow(
+        data.name,
+        entry.noise,
+        entry.positive,
+        entry.mse,
+        float(np.var(scaled(data.endog))),
+        {name: np.array(values) for name, values in errors.items()},
     )
 
 
@@ -135,32 +192,12 @@ def boosting_rows(
     repetitions: int = 10,
     *,
     seed: int = 0,
-    variants: dict[str, dict[str, Any]] = VARIANTS,
-) -> tuple[BoostingRow, ...]:
-    """Return the rows of Table 2 for one data set.
-
-    Parameters
-    ----------
-    data : PaperData
-        The data.
-    repetitions, seed : int
-        Number of splits, seed.
-    variants : dict
-        Options of the regressor by name.
-    """
-    rows = []
-    constant = float(np.var(scaled(data.endog)))
-    for entry in (entry for entry in TABLE_2 if entry.dataset == data.name):
-        errors: dict[str, list[float]] = {name: [] for name in variants}
-        for repetition in range(repetitions):
-            key = [seed, repetition, int(entry.noise), entry.positive or 0]
-            x, y, x_test, clean = noisy_split(data, entry.noise, entry.positive, key)
-            for name, options in variants.items():
-                predicted = _regressor(options, repetition).fit(x, y).predict(x_test)
-                errors[name].append(float(np.mean((predicted - clean) ** 2)))
-        made = {name: np.array(values) for name, values in errors.items()}
-        rows.append(BoostingRow(data.name, entry.noise, entry.positive, entry.mse, constant, made))
-    return tuple(rows)
+    methods: dict[str, Method] | None = None,
+) -> Iterator[BoostingRow]:
+    """Give the rows of Table 2 for one data set, as `boosting_row` does."""
+    for entry in TABLE_2:
+        if entry.dataset == data.name:
+            yield boosting_row(data, entry, repetitions, seed=seed, methods=methods)
 
 
 def tau_paths(data: PaperData, *, seed: int = 0) -> tuple[TauPath, ...]:
