@@ -122,14 +122,14 @@ def table_2_page(rows: Sequence[BoostingRow], paths: Sequence[TauPath]) -> Page:
     body = f"""
 Four data sets, inputs and target scaled to $(-1, 1)$, 75 % of the rows for training, Laplacian noise
 of the given standard deviation on their targets, squared error on the clean targets of the other
-rows, {repetitions} random splits, 200 trees, $\\kappa=0.05$. "Paper's settings" has $\\sigma=1$ and
-no shrinkage; the other two columns shrink each stage by 0.1. The paper does not say whether its
-errors are on clean or noisy targets, how deep its trees are, or which target of the slump data it
-predicts; here the depth is 3 and the target the strength after 28 days.
+rows, {repetitions} random splits, 200 stages, $\\kappa=0.05$. "Paper's settings" has $\\sigma=1$, trees
+of depth 3, no shrinkage and all 200 stages; the other three columns have the regressor's defaults, which
+shrink each stage and end when no split says more than noise, with $\\sigma=1$, inferred at each stage,
+or kept at its first value. The paper does not say whether its errors are on clean or noisy targets, how
+deep its trees are, or which target of the slump data it predicts; here it is the strength after 28 days.
 
-The page "Boosting: results" of the documentation sets the same table beside other methods of boosting.
-It comes from another run, with other splits and other noise, and its figures for "sigma = 1" and "sigma
-inferred" differ from these by that.
+The page "Boosting: results" of the documentation sets the last three columns beside other methods of
+boosting, on the same splits with the same noise.
 
 ## Errors
 
