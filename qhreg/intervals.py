@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from qhreg.parameters import ParameterSpace
 
@@ -37,12 +38,13 @@ def wald_intervals(
     for name in space.extra_names:
         j = space.position(name)
         value, width = params[j], half[j]
+        sides = np.array([-1.0, 1.0])
         if name == "tau":
             logit = np.log(value) - np.log1p(-value)
-            step = width / (value * (1.0 - value))
-            limits[j] = [1.0 / (1.0 + np.exp(-(logit + sign * step))) for sign in (-1.0, 1.0)]
+            limits[j] = special.expit(logit + sides * width / (value * (1.0 - value)))
         elif value > 0.0:
-            limits[j] = [value * np.exp(sign * width / value) for sign in (-1.0, 1.0)]
+            with np.errstate(over="ignore"):  # an enormous standard error: no upper limit
+                limits[j] = value * np.exp(sides * width / value)
         else:
             limits[j] = np.nan
     return limits
