@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 from qhreg.distribution import quantile_huber
 from qhreg.kappafit import solve_kappa
 from qhreg.profile import profile_likelihood
-from qhreg.profile_fits import profile_data
+from qhreg.profile_data import profile_data
 from qhreg.solver import solve
 
 BAR = 12.0

@@ -16,7 +16,7 @@ import pandas as pd
 
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, DomainError
-from qhreg.profile_fits import ProfileData
+from qhreg.profile_data import ProfileData
 from qhreg.simulation import expanded, simulate_fits
 from qhreg.solver import Solution
 
@@ -160,7 +160,7 @@ def goodness_of_fit(
     --------
     >>> import numpy as np
     >>> from qhreg.goodness import goodness_of_fit
-    >>> from qhreg.profile_fits import profile_data
+    >>> from qhreg.profile_data import profile_data
     >>> from qhreg.solver import solve
     >>> X, y = np.ones((200, 1)), np.random.default_rng(0).laplace(size=200)
     >>> test = goodness_of_fit(profile_data(X, y, kappa=0.0), solve(X, y, kappa=0.0), n_boot=19)

@@ -14,7 +14,7 @@ from qhreg.joint_covariance import JOINT_TYPES
 from qhreg.parameters import ParameterSpace
 from qhreg.process import fit_taus, tau_levels
 from qhreg.process_results import ProcessResults
-from qhreg.profile_fits import ProfileData
+from qhreg.profile_data import ProfileData
 from qhreg.regularized import largest_alpha, regularized_path, warn_about
 from qhreg.regularized_cv import CrossValidation, cross_validate
 from qhreg.regularized_results import RegularizationPath, RegularizedResults

@@ -20,7 +20,8 @@ from qhreg.domain import check_kappa, check_tau
 from qhreg.exceptions import DataError, DomainError
 from qhreg.hypothesis_tests import HypothesisTest
 from qhreg.local import LocalFit
-from qhreg.profile_fits import ProfileData, TauCurve, curve_of
+from qhreg.profile_data import ProfileData
+from qhreg.profile_fits import TauCurve, curve_of
 from qhreg.profile_trace import with_progress
 from qhreg.solver import Solution, report, solve
 
@@ -96,7 +97,7 @@ def fit_taus(
     --------
     >>> import numpy as np
     >>> from qhreg.process import fit_taus
-    >>> from qhreg.profile_fits import profile_data
+    >>> from qhreg.profile_data import profile_data
     >>> data = profile_data(np.ones((5, 1)), [0.0, 1.0, 2.0, 3.0, 10.0], kappa=0.0)
     >>> [float(fit.beta[0].round(6)) for fit in fit_taus(data, [0.1, 0.5, 0.9])]
     [10.0, 2.0, 0.0]

@@ -24,7 +24,8 @@ from qhreg.exceptions import ConvergenceWarning, DomainError
 from qhreg.globalopt import GlobalCertificate
 from qhreg.hypothesis_tests import lr_inflation
 from qhreg.profile_band import CertifiedBound, certified_bound
-from qhreg.profile_fits import Curve, ProfileData, ProfilePoint, TauCurve, curve_of, refit
+from qhreg.profile_data import ProfileData
+from qhreg.profile_fits import Curve, ProfilePoint, TauCurve, curve_of, refit
 from qhreg.profile_maxima import LocalMaxima, local_maxima
 from qhreg.profile_result import ProfileLikelihood
 from qhreg.profile_trace import (
@@ -132,7 +133,7 @@ def profile_likelihood(
     --------
     >>> import numpy as np
     >>> from qhreg.profile import profile_likelihood
-    >>> from qhreg.profile_fits import profile_data
+    >>> from qhreg.profile_data import profile_data
     >>> from qhreg.solver import solve
     >>> rng = np.random.default_rng(0)
     >>> X, y = np.ones((200, 1)), rng.laplace(size=200)

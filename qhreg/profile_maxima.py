@@ -15,7 +15,8 @@ import pandas as pd
 
 from qhreg.exceptions import DomainError
 from qhreg.local import local_fit
-from qhreg.profile_fits import ProfileData, ProfilePoint, TauCurve, curve_of
+from qhreg.profile_data import ProfileData
+from qhreg.profile_fits import ProfilePoint, TauCurve, curve_of
 from qhreg.solver import Solution
 from qhreg.threads import one_blas_thread
 
@@ -136,7 +137,7 @@ def local_maxima(
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.profile_fits import profile_data
+    >>> from qhreg.profile_data import profile_data
     >>> from qhreg.profile_maxima import local_maxima
     >>> from qhreg.solver import solve
     >>> tails = -np.log1p(-(np.arange(30) + 0.5) / 30)

@@ -23,7 +23,8 @@ from qhreg.local import profile_value
 from qhreg.preparation import Setup, set_up
 from qhreg.problem import Problem
 from qhreg.profile import profile_likelihood
-from qhreg.profile_fits import ProfileData, refit
+from qhreg.profile_data import ProfileData
+from qhreg.profile_fits import refit
 from qhreg.profile_trace import likelihood_ratio_cut, with_progress
 from qhreg.solver import Solution, start_of, task_of, value_shift
 from qhreg.threads import one_blas_thread
@@ -242,7 +243,7 @@ def profile_surface(
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.profile_fits import profile_data
+    >>> from qhreg.profile_data import profile_data
     >>> from qhreg.profile_surface import profile_surface
     >>> from qhreg.solver import solve
     >>> y = np.random.default_rng(0).laplace(size=200)

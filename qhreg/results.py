@@ -21,10 +21,10 @@ from qhreg.fitstatistics import (
 )
 from qhreg.globalopt import GlobalCertificate, certify_global
 from qhreg.parameters import Parameters, ParameterSpace
-from qhreg.profile_fits import ProfileData
+from qhreg.profile_data import ProfileData
 from qhreg.results_comparison import ComparisonResults
 from qhreg.results_covariance import CovarianceResults
-from qhreg.results_profile import ProfileResults
+from qhreg.results_plots import PlotResults
 from qhreg.results_rows import RowResults
 from qhreg.solver import Solution
 from qhreg.summary import summary2_tables, summary_tables
@@ -42,7 +42,7 @@ class QuantileHuberResults(
     RowResults,
     CovarianceResults,
     ComparisonResults,
-    ProfileResults,
+    PlotResults,
     _Base,  # type: ignore[misc]
 ):
     """A fitted quantile Huber regression.

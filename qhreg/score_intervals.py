@@ -23,7 +23,8 @@ from qhreg.dependence import clustered, group_codes, lags, serial
 from qhreg.exceptions import DomainError
 from qhreg.information import unit_information
 from qhreg.observations import Observations
-from qhreg.profile_fits import Curve, ProfileData, ProfilePoint, curve_of
+from qhreg.profile_data import ProfileData
+from qhreg.profile_fits import Curve, ProfilePoint, curve_of
 from qhreg.scores import Point, checked_sample, evaluated_blocks, score_block
 from qhreg.solver import Solution
 from qhreg.threads import one_blas_thread
@@ -267,7 +268,7 @@ def score_intervals(
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.profile_fits import profile_data
+    >>> from qhreg.profile_data import profile_data
     >>> from qhreg.score_intervals import score_intervals
     >>> from qhreg.solver import solve
     >>> rng = np.random.default_rng(0)

@@ -13,7 +13,8 @@ from qhreg.diagnostics import normal_scores
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, QhregError
 from qhreg.observations import Observations
-from qhreg.profile_fits import ProfileData, refit
+from qhreg.profile_data import ProfileData
+from qhreg.profile_fits import refit
 from qhreg.profile_trace import with_progress
 from qhreg.solver import Solution
 

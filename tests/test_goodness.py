@@ -13,7 +13,7 @@ from qhreg.exceptions import DataError, DomainError
 from qhreg.goodness import anderson_darling, goodness_of_fit, kolmogorov_smirnov
 from qhreg.observations import Observations
 from qhreg.parameters import ParameterSpace
-from qhreg.profile_fits import ProfileData, profile_data
+from qhreg.profile_data import ProfileData, profile_data
 from qhreg.simulation import expanded, simulate_fits, simulated_residuals
 from qhreg.solver import solve
 

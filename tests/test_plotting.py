@@ -25,7 +25,7 @@ from qhreg.globalopt import certify_global
 from qhreg.loss import quantile_huber_loss
 from qhreg.normalizer import log_normalizer
 from qhreg.profile import profile_likelihood
-from qhreg.profile_fits import profile_data
+from qhreg.profile_data import profile_data
 from qhreg.profile_surface import profile_surface
 from qhreg.simulation import simulated_residuals
 from qhreg.solver import solve

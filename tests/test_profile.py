@@ -20,7 +20,8 @@ from qhreg.globalopt import certify_global
 from qhreg.hypothesis_tests import lr_cut
 from qhreg.kappafit import solve_kappa
 from qhreg.profile import profile_intervals, profile_likelihood
-from qhreg.profile_fits import curve_of, profile_data
+from qhreg.profile_data import profile_data
+from qhreg.profile_fits import curve_of
 from qhreg.profile_maxima import local_maxima
 from qhreg.profile_roots import Node, find_root, inverse_interpolate
 from qhreg.profile_surface import profile_surface

@@ -10,7 +10,7 @@ from qhreg.covariance import Point, covariance, score_obs, smoothed_bread
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DomainError
 from qhreg.observations import Observations
-from qhreg.profile_fits import profile_data
+from qhreg.profile_data import profile_data
 from qhreg.score_intervals import robust_score_root, score_intervals
 from qhreg.score_tests import score_test
 from qhreg.solver import solve
