@@ -103,6 +103,14 @@ def _profile(ax, profile, colours: dict[str, str]) -> None:
     ax.set(xlabel="tau", ylabel="log-likelihood below its maximum", ylim=(-9.0, 0.4), xlim=TAUS)
 
 
+def process(folder: Path) -> None:
+    """Draw the coefficients over tau, as the how-to page on many values of tau does."""
+    data = sm.datasets.engel.load_pandas().data
+    model = qhf.quantile_huber("foodexp ~ income", data, kappa=0.0)
+    figure = model.fit_process(quantiles=np.linspace(0.05, 0.95, 19)).plot()
+    figure.savefig(folder / "process.png", dpi=110)
+
+
 def draw(app: Sphinx) -> None:
     """Draw every picture, unless it is there and newer than the package."""
     folder = Path(app.srcdir) / "_static" / "generated"
@@ -110,9 +118,11 @@ def draw(app: Sphinx) -> None:
     sources = [*Path(qhf.__file__).parents[1].rglob("*.py"), Path(__file__)]
     newest = max(path.stat().st_mtime for path in sources)
     wanted = [folder / f"{part}_{name}.svg" for part in ("bands", "profile") for name in THEMES]
+    wanted.append(folder / "process.png")
     if all(path.exists() and path.stat().st_mtime > newest for path in wanted):
         return
     landing(folder)
+    process(folder)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
