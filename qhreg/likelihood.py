@@ -102,6 +102,8 @@ class ArrayRows:
     transform : ndarray or None
         When given, shape (p + 1, r + 1): each block [X, y] is multiplied by it, and its last column
         becomes the response. Costs a product per pass; for columns too collinear for a Gram matrix.
+    pieces : int
+        Least number of blocks of data that are large enough to be cut.
     """
 
     exog: npt.NDArray[np.floating]
@@ -110,6 +112,7 @@ class ArrayRows:
     offset: FloatArray | None = None
     endog_scale: float = 1.0
     transform: FloatArray | None = None
+    pieces: int = BLOCK_SHARE
 
     @property
     def n_rows(self) -> int:
@@ -150,7 +153,7 @@ class ArrayRows:
         """Iterate over blocks of about BLOCK_BYTES."""
         step = BLOCK_BYTES // (8 * max(self.exog.shape[1], 1))
         step = min(max(step, BLOCK_ROWS[0]), BLOCK_ROWS[1])
-        step = min(step, max(self.n_rows // BLOCK_SHARE, SHORT_BLOCK))
+        step = min(step, max(self.n_rows // self.pieces, SHORT_BLOCK))
         for start in range(0, self.n_rows, step):
             yield self.block(slice(start, start + step))
 
