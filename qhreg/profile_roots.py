@@ -25,6 +25,13 @@ LEVEL_TOLERANCE = 3e-10
 """Distance from the target, as a share of it, at which a root is found: t is nearly linear in r, and
 below it lies the rounding of log-likelihoods."""
 
+NEAR_LEVEL = 1e-4
+"""Distance from the target, as a share of it, beyond which a proposal that repeats itself is not a root
+but a function that is no line."""
+
+PATIENCE = 12
+"""Steps of interpolation with a bisection now and then, after which every other one is a bisection."""
+
 STRIDE = 3.0
 """Largest factor by which one step outwards may exceed the distance covered so far."""
 
@@ -111,13 +118,18 @@ def find_root(
         if outer is None and inner.t >= last:
             return None
         proposal = _next(known, target, step, last)
-        if outer is not None and attempt % 4 == 3 and not _close(proposal, guess, known[0].t, 1e-3):
-            proposal = 0.5 * (inner.t + outer.t)
-        if outer is not None and (
-            _close(proposal, guess, known[0].t, WIDTH_TOLERANCE)
-            or _close(inner.t, outer.t, known[0].t, 0.1 * WIDTH_TOLERANCE)
-        ):
+        if outer is None:
+            guess = proposal
+            continue
+        origin = known[0].t
+        repeated = _close(proposal, guess, origin, WIDTH_TOLERANCE)
+        near = abs(node.r - target) <= NEAR_LEVEL * target
+        if (repeated and near) or _close(inner.t, outer.t, origin, 0.1 * WIDTH_TOLERANCE):
             return proposal
+        creeps = _close(proposal, guess, origin, 1e-3)
+        turn = attempt % 2 == 1 if attempt >= PATIENCE else attempt % 4 == 3 and not creeps
+        if repeated or turn:
+            proposal = 0.5 * (inner.t + outer.t)
         guess = proposal
     return guess
 

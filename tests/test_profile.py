@@ -940,3 +940,22 @@ def test_short_work_shows_no_bar(monkeypatch):
 def test_the_examples_in_the_docstrings_run(name):
     outcome = doctest.testmod(importlib.import_module(f"qhreg.{name}"))
     assert outcome.failed == 0
+
+
+@pytest.mark.parametrize(
+    ("top", "step", "origin", "drop"),
+    [
+        (3.078442548532582, 3.2429419979023226, 0.0, 0.003),
+        (3.1226848658113466, 4.167772278910793, -3.3, 0.003),
+        (3.0346771503786347, 4.492154115634452, 1.3, 0.001),
+        (3.0609331765786316, 3.032530692689183, 0.0, 0.001),
+    ],
+)
+def test_a_proposal_that_repeats_itself_off_the_level_is_no_root(top, step, origin, drop):
+    """Nodes nearly level with each other count once, so that one of them can be proposed again."""
+
+    def rising_then_flat(t):
+        return Node(min(1.2 * (t - origin), top - drop * (t - origin)), t, math.nan)
+
+    found = find_root(rising_then_flat, [Node(0.0, origin, math.nan)], 2.5, step, math.inf)
+    assert found == pytest.approx(origin + 2.5 / 1.2, abs=1e-8)
