@@ -76,9 +76,11 @@ def require_finite(rows: ArrayRows) -> None:
 def endog_scale(rows: ArrayRows) -> float:
     """Return a power of two near the size of the response when squares could leave the float range."""
     assert rows.endog is not None
-    size = float(np.abs(rows.endog).max(initial=0.0))
-    if rows.offset is not None:
-        size = max(size, float(np.abs(rows.offset).max(initial=0.0)))
+    size = 0.0
+    for values in (rows.endog, rows.offset):
+        if values is not None:  # no copy of absolute values
+            low, high = values.min(initial=0.0), values.max(initial=0.0)
+            size = max(size, float(high), -float(low))
     if size == 0.0 or 1e-70 < size < 1e70:
         return 1.0
     return float(2.0 ** np.round(np.log2(size)))
