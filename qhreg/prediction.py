@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
-from scipy import stats
 
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DomainError
 from qhreg.normalizer import log_normalizer_derivatives, log_normalizer_higher
 from qhreg.parameters import Parameters, ParameterSpace
+from qhreg.prediction_intervals import PredictionIntervals
 
 __all__ = ["KINDS", "Prediction", "predict", "prediction_gradient"]
 
@@ -191,7 +190,7 @@ def prediction_gradient(
 
 
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(PredictionIntervals):
     """Predictions with standard errors, confidence intervals and observation intervals.
 
     Attributes
@@ -218,60 +217,7 @@ class Prediction:
     row_labels: Any = None
     df: float | None = None
 
-    @property
-    def predicted_mean(self) -> FloatArray:
-        """The prediction, under the name statsmodels gives it."""
-        return self.predicted
-
-    @property
-    def se_mean(self) -> FloatArray:
-        """The standard error, under the name statsmodels gives it."""
-        return self.se
-
-    def conf_int(self, alpha: float = 0.05) -> FloatArray:
-        """Return confidence limits of the prediction, shape (n, 2).
-
-        On the natural scale; for a probability on the logit scale and for a variance on the log
-        scale, so that the limits are probabilities and variances.
-        """
-        law = stats.norm if self.df is None else stats.t(self.df)
-        half = float(law.ppf(1.0 - 0.5 * alpha)) * self.se
-        value = self.predicted
-        if self.which == "var":
-            return np.column_stack([value * np.exp(-half / value), value * np.exp(half / value)])
-        if self.which == "prob":
-            with np.errstate(divide="ignore", invalid="ignore"):
-                logit = np.log(value) - np.log1p(-value)
-                half = np.where(half > 0.0, half / (value * (1.0 - value)), 0.0)
-            limits = [1.0 / (1.0 + np.exp(-(logit + sign * half))) for sign in (-1.0, 1.0)]
-            return np.column_stack(limits)
-        return np.column_stack([value - half, value + half])
-
-    def obs_int(self, alpha: float = 0.05) -> FloatArray:
-        """Return limits between which a new observation falls with probability 1 - alpha, (n, 2).
-
-        Equal tails of the fitted distribution. The uncertainty of the parameters is not part of it.
-        """
-        levels = [0.5 * alpha, 1.0 - 0.5 * alpha]
-        limits: FloatArray = predict(self.location, self.parameters, "quantile", q=levels)
-        return limits
-
-    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Return a frame with the prediction, its error, its interval and the observation interval.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the coverage of both intervals.
-        """
-        name = self.which
-        lower, upper = self.conf_int(alpha).T
-        columns = {
-            name: self.predicted,
-            f"{name}_se": self.se,
-            f"{name}_ci_lower": lower,
-            f"{name}_ci_upper": upper,
-        }
-        if self.which not in ("prob", "var"):
-            columns["obs_ci_lower"], columns["obs_ci_upper"] = self.obs_int(alpha).T
-        return pd.DataFrame(columns, index=self.row_labels)
+    def response_quantiles(self, levels: list[float]) -> FloatArray:
+        """Return quantiles of the response in the fitted law, shape (n, number of levels)."""
+        quantiles: FloatArray = predict(self.location, self.parameters, "quantile", q=levels)
+        return quantiles

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
-from scipy import special, stats
+from scipy import special
 
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DomainError
 from qhreg.normalizer import log_normalizer_derivatives, log_normalizer_higher
+from qhreg.prediction_intervals import PredictionIntervals
 
 __all__ = ["KINDS", "DistributionalPrediction", "RowLaw", "predict", "prediction_factors"]
 
@@ -157,7 +157,7 @@ def prediction_factors(
 
 
 @dataclass(frozen=True)
-class DistributionalPrediction:
+class DistributionalPrediction(PredictionIntervals):
     """Predictions with standard errors, confidence intervals and observation intervals.
 
     Attributes
@@ -181,59 +181,7 @@ class DistributionalPrediction:
     row_labels: Any = None
     df: float | None = None
 
-    @property
-    def predicted_mean(self) -> FloatArray:
-        """The prediction, under the name statsmodels gives it."""
-        return self.predicted
-
-    @property
-    def se_mean(self) -> FloatArray:
-        """The standard error, under the name statsmodels gives it."""
-        return self.se
-
-    def conf_int(self, alpha: float = 0.05) -> FloatArray:
-        """Return confidence limits of the prediction, shape (n, 2).
-
-        On the log scale for sigma and the variance, on the logit scale for tau and probabilities,
-        so that no limit leaves the domain; on the natural scale for the others.
-        """
-        law = stats.norm if self.df is None else stats.t(self.df)
-        half = float(law.ppf(1.0 - 0.5 * alpha)) * self.se
-        value = self.predicted
-        signs = (-1.0, 1.0)
-        if self.which in ("sigma", "var"):
-            return np.column_stack([value * np.exp(sign * half / value) for sign in signs])
-        if self.which in ("tau", "prob"):
-            with np.errstate(divide="ignore", invalid="ignore"):
-                centre = special.logit(value)
-                half = np.where(half > 0.0, half / (value * (1.0 - value)), 0.0)
-            return np.column_stack([special.expit(centre + sign * half) for sign in signs])
-        return np.column_stack([value + sign * half for sign in signs])
-
-    def obs_int(self, alpha: float = 0.05) -> FloatArray:
-        """Return limits between which a new observation falls with probability 1 - alpha, (n, 2).
-
-        Equal tails of the fitted distribution. The uncertainty of the parameters is not part of it.
-        """
-        limits: FloatArray = predict(self.law, "quantile", q=[0.5 * alpha, 1.0 - 0.5 * alpha])
-        return limits
-
-    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Return a frame with the prediction, its error, its interval and the observation interval.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the coverage of both intervals.
-        """
-        name = self.which
-        lower, upper = self.conf_int(alpha).T
-        columns = {
-            name: self.predicted,
-            f"{name}_se": self.se,
-            f"{name}_ci_lower": lower,
-            f"{name}_ci_upper": upper,
-        }
-        if name in ("location", "mean", "median", "quantile"):
-            columns["obs_ci_lower"], columns["obs_ci_upper"] = self.obs_int(alpha).T
-        return pd.DataFrame(columns, index=self.row_labels)
+    def response_quantiles(self, levels: list[float]) -> FloatArray:
+        """Return quantiles of the response in the fitted law, shape (n, number of levels)."""
+        quantiles: FloatArray = predict(self.law, "quantile", q=levels)
+        return quantiles
