@@ -19,6 +19,7 @@ from qhreg.covariance_choice import CovarianceChoice, estimate_covariance
 from qhreg.exceptions import DomainError
 from qhreg.intervals import wald_intervals
 from qhreg.parameters import ParameterSpace
+from qhreg.results_uncertainty import UncertaintyResults
 from qhreg.score_intervals import SANDWICHES, score_intervals
 from qhreg.scores import score_sum
 from qhreg.solver import Solution
@@ -28,7 +29,7 @@ __all__ = ["CovarianceResults"]
 FloatArray = npt.NDArray[np.float64]
 
 
-class CovarianceResults:
+class CovarianceResults(UncertaintyResults):
     """The part of the results that says how uncertain the estimates are."""
 
     model: Any
@@ -37,22 +38,10 @@ class CovarianceResults:
     solution: Solution
     constraint: Constraint | None
     kappa_limit: Any
-    df_resid: float
     use_t: bool
     profile_intervals: Any
     _fit_data: Any
-    _choice: CovarianceChoice
     _observations: Any
-
-    @property
-    def cov_type(self) -> str:
-        """Type of the covariance."""
-        return self._choice.cov_type
-
-    @property
-    def cov_kwds(self) -> dict[str, Any]:
-        """Options of the covariance with a description."""
-        return {**self._choice.options, "description": self._covariance.description}
 
     @cached_property
     def _residuals(self) -> FloatArray:
@@ -171,22 +160,6 @@ class CovarianceResults:
             plain, cases, self.solution, space, self.constraint, known=self._known
         )
         return math.sqrt(max(float(score @ made.cov @ score), 0.0))
-
-    @property
-    def cov_params_default(self) -> FloatArray:
-        """Covariance of the parameters."""
-        return self._covariance.cov
-
-    @property
-    def normalized_cov_params(self) -> FloatArray:
-        """Covariance of the parameters; the scale of statsmodels is 1 here."""
-        return self._covariance.cov
-
-    @property
-    def df_resid_inference(self) -> float:
-        """Degrees of freedom of the t distribution, if that is used."""
-        df = self._covariance.df_inference
-        return self.df_resid if df is None else float(df)
 
     @property
     def bse(self) -> FloatArray:

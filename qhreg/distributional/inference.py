@@ -11,20 +11,20 @@ import numpy.typing as npt
 from scipy import stats
 
 from qhreg.covariance import CovarianceEstimate
-from qhreg.covariance_choice import CovarianceChoice
 from qhreg.distributional.covariance import distributional_covariance
 from qhreg.distributional.fit import solve_distributional
 from qhreg.distributional.likelihood import BLOCKS, Regression
 from qhreg.distributional.solution import DistributionalSolution
 from qhreg.exceptions import DataError, DomainError
 from qhreg.hypothesis_tests import HypothesisTest, lr_test
+from qhreg.results_uncertainty import UncertaintyResults
 
 __all__ = ["DistributionalInference"]
 
 FloatArray = npt.NDArray[np.float64]
 
 
-class DistributionalInference:
+class DistributionalInference(UncertaintyResults):
     """The part of the results that says how uncertain the estimates are."""
 
     model: Any
@@ -33,21 +33,9 @@ class DistributionalInference:
     nobs: float
     n_rows: int
     n_params: int
-    df_resid: float
     use_t: bool
     llf: Any
     llf_homoskedastic: Any
-    _choice: CovarianceChoice
-
-    @property
-    def cov_type(self) -> str:
-        """Type of the covariance."""
-        return self._choice.cov_type
-
-    @property
-    def cov_kwds(self) -> dict[str, Any]:
-        """Options of the covariance with a description."""
-        return {**self._choice.options, "description": self._covariance.description}
 
     @cached_property
     def _covariance(self) -> CovarianceEstimate:
@@ -60,22 +48,6 @@ class DistributionalInference:
             weights=obs.weights,
             held=self.solution.held,
         )
-
-    @property
-    def cov_params_default(self) -> FloatArray:
-        """Covariance of the parameters."""
-        return self._covariance.cov
-
-    @property
-    def normalized_cov_params(self) -> FloatArray:
-        """Covariance of the parameters; the scale of statsmodels is 1 here."""
-        return self._covariance.cov
-
-    @property
-    def df_resid_inference(self) -> float:
-        """Degrees of freedom of the t distribution, if that is used."""
-        df = self._covariance.df_inference
-        return self.df_resid if df is None else float(df)
 
     @property
     def bse(self) -> FloatArray:
