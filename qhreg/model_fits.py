@@ -15,9 +15,10 @@ from qhreg.parameters import ParameterSpace
 from qhreg.process import fit_taus, tau_levels
 from qhreg.process_results import ProcessResults
 from qhreg.profile_data import ProfileData
-from qhreg.regularized import largest_alpha, regularized_path, warn_about
+from qhreg.regularized import largest_alpha, regularized_path
 from qhreg.regularized_cv import CrossValidation, cross_validate
 from qhreg.regularized_results import RegularizationPath, RegularizedResults
+from qhreg.regularized_solution import warn_about
 from qhreg.results import (
     QuantileHuberResults,
     QuantileHuberResultsWrapper,

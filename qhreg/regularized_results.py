@@ -12,7 +12,7 @@ import pandas as pd
 from qhreg.exceptions import DomainError
 from qhreg.fitstatistics import location_level
 from qhreg.parameters import Parameters, ParameterSpace
-from qhreg.regularized import RegularizedSolution
+from qhreg.regularized_solution import RegularizedSolution
 from qhreg.results_rows import RowResults
 
 __all__ = ["RegularizationPath", "RegularizedResults"]

@@ -19,13 +19,8 @@ from qhreg.exceptions import BoundaryWarning, ConvergenceWarning, DataError, Dom
 from qhreg.loss import loss_slope, quantile_huber_loss
 from qhreg.normalizer import log_normalizer
 from qhreg.penalized import Penalty, quadratic_with_penalty
-from qhreg.regularized import (
-    largest_alpha,
-    penalty_of,
-    regularized_path,
-    solve_regularized,
-    warn_about,
-)
+from qhreg.regularized import largest_alpha, regularized_path, solve_regularized
+from qhreg.regularized_solution import penalty_of, warn_about
 from qhreg.solver import solve
 
 
