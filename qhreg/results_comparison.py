@@ -294,7 +294,8 @@ class ComparisonResults:
             self.solution,
             np.asarray(self.model.row_source.take("exog_extra", exog_extra), dtype=np.float64),
             free=self.space.free,
-            weights=obs.case_weights,
+            freq_weights=obs.freq_weights,
+            weights=obs.weights,
             offset=obs.offset,
             robust=robust,
         )

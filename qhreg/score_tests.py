@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.curvature import smoothed_bread
+from qhreg.curvature import row_weights, smoothed_bread
 from qhreg.exceptions import DataError
 from qhreg.hypothesis_tests import HypothesisTest, chi2_sf
 from qhreg.information import check_free, expected_information
@@ -19,12 +20,13 @@ __all__ = ["score_test"]
 FloatArray = npt.NDArray[np.float64]
 
 
-def _schur(matrix: FloatArray, tested: npt.NDArray[np.bool_]) -> FloatArray:
-    """Return the information about the tested parameters when the others are estimated."""
-    other = ~tested
-    inner, cross = matrix[np.ix_(tested, tested)], matrix[np.ix_(other, tested)]
-    taken: FloatArray = cross.T @ np.linalg.solve(matrix[np.ix_(other, other)], cross)
-    return np.asarray(inner - taken)
+def _independent(exog: FloatArray) -> FloatArray:
+    """Return orthonormal columns with the span of exog, whatever the units of its columns."""
+    size = np.abs(exog).max(axis=0, initial=0.0)
+    left, values, _ = np.linalg.svd(exog / np.where(size > 0.0, size, 1.0), full_matrices=False)
+    basis: FloatArray = left[:, values > 1e-10 * values.max(initial=0.0)]
+    basis *= math.sqrt(exog.shape[0])
+    return basis
 
 
 def score_test(
@@ -34,6 +36,7 @@ def score_test(
     exog_extra: Any,
     *,
     free: Sequence[str] = ("beta", "sigma", "tau"),
+    freq_weights: Any = None,
     weights: Any = None,
     offset: Any = None,
     robust: bool = False,
@@ -52,17 +55,21 @@ def score_test(
         The columns to add.
     free : sequence of str
         Which of "beta", "sigma", "tau", "kappa" were estimated.
+    freq_weights : array_like, shape (n,), or None
+        How often each row was observed.
     weights, offset : array_like, shape (n,), or None
-        Case weights; known part of the location.
+        Sampling weights, which need `robust`; known part of the location.
     robust : bool
         Whether the variance of the score comes from the scores themselves (White), with the smoothed
         bread, instead of the expected information.
 
     Notes
     -----
-    With S the score of the extra coefficients at zero, :math:`S' V^{-1} S`, where V is the expected
-    information about them less what the estimated parameters take. The robust form uses the scores
-    :math:`s_{2i} - B_{21} B_{11}^{-1} s_{1i}`.
+    With the scores :math:`s_{2i}` of the extra coefficients at zero and :math:`s_{1i}` of the estimated
+    parameters, :math:`S' V^{-1} S`, where S is the sum of :math:`s_{2i} - B_{21} B_{11}^{-1} s_{1i}` and
+    B the expected information: V is then :math:`B_{22} - B_{21} B_{11}^{-1} B_{12}`. The robust form has
+    the smoothed bread as B and sums the products of these scores for V. The :math:`s_{1i}` sum to zero
+    at the fit, but at kappa = 0, where a row that the fit interpolates has no slope of its own.
 
     Examples
     --------
@@ -83,26 +90,34 @@ def score_test(
     if not np.isfinite(extra).all():
         raise DataError("exog_extra contains NaN or infinite values")
     names = check_free(free)
-    both = np.column_stack([x, extra])
-    point = Point(
-        np.append(np.asarray(fit.beta), np.zeros(extra.shape[1])), fit.sigma, fit.tau, fit.kappa
-    )
-    options = {"free": names, "weights": weights, "offset": offset}
+    w = row_weights(freq_weights, weights, x.shape[0])
+    location = x @ np.asarray(fit.beta, dtype=np.float64)
+    basis = _independent(x)
+    both = np.column_stack([basis, extra])
+    point = Point(np.zeros(both.shape[1]), fit.sigma, fit.tau, fit.kappa)
+    options: dict[str, Any] = {
+        "free": names,
+        "weights": w.total,
+        "offset": location if offset is None else location + np.asarray(offset),
+    }
     scores = score_obs(both, endog, point, **options)
     tested = np.zeros(scores.shape[1], dtype=bool)
-    tested[x.shape[1] : both.shape[1]] = True
+    tested[basis.shape[1] : both.shape[1]] = True
     if robust:
-        bread = smoothed_bread(both, endog, point, **options)
-        carry = np.linalg.solve(bread[np.ix_(~tested, ~tested)], bread[np.ix_(~tested, tested)])
-        effective = scores[:, tested] - scores[:, ~tested] @ carry
-        cases = effective if weights is None else effective / _root_weights(weights)
-        total, variance = effective.sum(axis=0), cases.T @ cases
+        bread = smoothed_bread(both, endog, point, nobs=w.nobs, **options)
     else:
-        total = scores[:, tested].sum(axis=0)
-        info = expected_information(
-            both, fit.sigma, fit.tau, fit.kappa, weights=weights, free=names
+        bread = expected_information(
+            both, fit.sigma, fit.tau, fit.kappa, weights=w.total, free=names
         )
-        variance = _schur(info, tested)
+    cross = bread[np.ix_(~tested, tested)]
+    carry = np.linalg.solve(bread[np.ix_(~tested, ~tested)], cross)
+    effective = scores[:, tested] - scores[:, ~tested] @ carry
+    total = effective.sum(axis=0)
+    if robust:
+        cases = effective if w.freq is None else effective / _root(w.freq)
+        variance = cases.T @ cases
+    else:
+        variance = np.asarray(bread[np.ix_(tested, tested)] - cross.T @ carry)
     size = np.sqrt((scores[:, tested] ** 2).sum(axis=0))
     shares = np.linalg.eigvalsh(variance / np.outer(size, size))
     if not shares.min() > 1e-9:
@@ -113,7 +128,7 @@ def score_test(
     return HypothesisTest(name, null, statistic, total.size, chi2_sf(statistic, total.size))
 
 
-def _root_weights(weights: Any) -> FloatArray:
-    """Return square roots of case weights as a column, one where the weight is zero."""
-    w = np.asarray(weights, dtype=np.float64)[:, None]
-    return np.sqrt(np.where(w > 0.0, w, 1.0))
+def _root(freq: FloatArray) -> FloatArray:
+    """Return square roots of frequencies as a column, one where there is no case."""
+    root: FloatArray = np.sqrt(np.where(freq > 0.0, freq, 1.0))[:, None]
+    return root

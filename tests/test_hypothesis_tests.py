@@ -7,9 +7,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from qhreg.covariance import Point, covariance, expected_information, score_obs
+from qhreg.covariance import Point, covariance, expected_information, score_obs, smoothed_bread
 from qhreg.distribution import quantile_huber
-from qhreg.exceptions import DataError, DomainError
+from qhreg.exceptions import DataError, DomainError, RankWarning
 from qhreg.hypothesis_tests import lr_cut, lr_inflation, lr_test
 from qhreg.score_tests import score_test
 from qhreg.solver import solve
@@ -120,18 +120,51 @@ def test_score_test_is_close_to_the_likelihood_ratio_test(robust):
     assert test.pvalue < 0.05
 
 
+@pytest.mark.parametrize("kappa", [0.0, 1.0])
 @pytest.mark.parametrize("robust", [False, True])
-def test_score_test_takes_case_weights(robust):
+def test_score_test_takes_frequencies_as_repeated_rows(robust, kappa):
     exog, endog = draw(200, 0.4, seed=6)
     extra = np.random.default_rng(1).standard_normal(200)
-    w = np.random.default_rng(0).integers(1, 4, 200)
-    fit = solve(exog, endog, weights=w)
-    weighted = score_test(exog, endog, fit, extra, weights=w, robust=robust)
+    w = np.random.default_rng(0).integers(0, 4, 200)
+    fit = solve(exog, endog, kappa=kappa, weights=w)
+    weighted = score_test(exog, endog, fit, extra, freq_weights=w, robust=robust)
     repeated = score_test(
         np.repeat(exog, w, axis=0), np.repeat(endog, w), fit, np.repeat(extra, w), robust=robust
     )
-    # The width of the smoothed bread depends on the number of rows, which differs.
-    assert_allclose(weighted.statistic, repeated.statistic, rtol=0.1 if robust else 1e-9)
+    assert_allclose(weighted.statistic, repeated.statistic, rtol=1e-9)
+
+
+def test_robust_score_test_does_not_depend_on_the_unit_of_sampling_weights():
+    exog, endog = draw(200, 0.4, seed=6)
+    extra = np.random.default_rng(1).standard_normal(200)
+    w = np.random.default_rng(0).uniform(0.5, 3.0, 200)
+    fit = solve(exog, endog, weights=w)
+    one, other = (
+        score_test(exog, endog, fit, extra, weights=unit * w, robust=True) for unit in (1.0, 1e3)
+    )
+    assert_allclose(other.statistic, one.statistic, rtol=1e-9)
+    # by hand: products of the weighted scores, and the smoothed bread
+    both = np.column_stack([exog, extra])
+    point = Point(np.append(fit.beta, 0.0), fit.sigma, fit.tau, fit.kappa)
+    bread = smoothed_bread(both, endog, point, weights=w)
+    s = score_obs(both, endog, point, weights=w)
+    other_columns = [0, 1, 3, 4]
+    carry = np.linalg.solve(bread[np.ix_(other_columns, other_columns)], bread[other_columns, 2])
+    effective = s[:, 2] - s[:, other_columns] @ carry
+    assert_allclose(one.statistic, effective.sum() ** 2 / (effective @ effective), rtol=1e-6)
+
+
+def test_score_test_leaves_dependent_columns_out():
+    exog, endog = draw(150, 0.4, seed=7)
+    extra = np.random.default_rng(1).standard_normal(150)
+    twice = np.column_stack([exog, 1e6 * exog.sum(axis=1)])
+    with pytest.warns(RankWarning):
+        fit = solve(twice, endog)
+    plain = solve(exog, endog)
+    for robust in (False, True):
+        one = score_test(twice, endog, fit, extra, robust=robust)
+        other = score_test(exog, endog, plain, extra, robust=robust)
+        assert_allclose(one.statistic, other.statistic, rtol=1e-5)
 
 
 @pytest.mark.slow
