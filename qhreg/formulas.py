@@ -12,10 +12,14 @@ import pickle
 import re
 import sys
 import types
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pandas as pd
+
+from qhreg.exceptions import DataError
 
 try:
     from statsmodels.formula._manager import FormulaManager
@@ -84,25 +88,47 @@ def design_matrix(spec: Any, data: Any, namespace: Any) -> pd.DataFrame:
     ----------
     spec : patsy.DesignInfo or formulaic.ModelSpec
         Description of the design, with what it remembers of the data it was made from.
-    data : DataFrame or mapping
-        The variables of the formula's right-hand side.
+    data : DataFrame
+        The variables of the formula's right-hand side. A category that the spec has not seen is an
+        error: formulaic alone would take it for the reference category.
     namespace : dict
         Other names in the formula.
     """
-    keep_rows: Any = "ignore"
-    if _engine_of(spec) == "patsy":
-        from patsy import NAAction, dmatrix
+    numbered = data.reset_index(drop=True)
+    if FormulaManager is None:
+        from patsy import dmatrix
 
-        keep_rows = NAAction(NA_types=[])
-        if FormulaManager is None:
-            made: pd.DataFrame = dmatrix(spec, data, NA_action=keep_rows, return_type="dataframe")
-            return made
-    manager = FormulaManager(engine=_engine_of(spec))
-    env = namespace if isinstance(namespace, dict) else {}
-    made = manager.get_matrices(
-        spec, data, eval_env=env, pandas=True, na_action=keep_rows, prediction=True
-    )
-    return pd.DataFrame(made)
+        made = dmatrix(spec, numbered, NA_action="drop", return_type="dataframe")
+    else:
+        manager = FormulaManager(engine=_engine_of(spec))
+        env = namespace if isinstance(namespace, dict) else {}
+        with _unseen_categories_raise(spec):
+            made = manager.get_matrices(
+                spec,
+                numbered,
+                eval_env=env,
+                pandas=True,
+                na_action=manager.get_na_action("drop"),
+                prediction=True,
+            )
+    return pd.DataFrame(made).reindex(numbered.index).set_axis(data.index, axis=0)
+
+
+@contextmanager
+def _unseen_categories_raise(spec: Any) -> Iterator[None]:
+    """Turn formulaic's warning about a category it has not seen into a DataError."""
+    if _engine_of(spec) == "patsy":
+        yield
+        return
+    from formulaic.errors import DataMismatchWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataMismatchWarning)
+        try:
+            yield
+        except DataMismatchWarning as error:
+            said = str(error).partition(". ")[0]
+            raise DataError(f"the new data have a category the fit has not seen: {said}") from error
 
 
 def new_design(formula: str, data: pd.DataFrame, namespace: Any) -> tuple[pd.DataFrame, Any]:

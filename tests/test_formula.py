@@ -156,6 +156,24 @@ def test_rows_with_missing_values_predict_nan_even_with_repeated_labels(engine):
     assert predicted.isna().tolist() == [False, True, False]
 
 
+@pytest.mark.parametrize("formula", ["y ~ C(g) + x", "y ~ g:z - 1"])
+def test_rows_with_a_missing_category_predict_nan(formula, engine):
+    fit = qhf.quantile_huber(formula, FRAME).fit()
+    some = FRAME.iloc[[3, 50, 7]].copy()
+    expected = fit.predict(some)
+    some["g"] = some.g.astype(object)
+    some.iloc[1, some.columns.get_loc("g")] = None
+    predicted = fit.predict(some)
+    assert np.isnan(predicted.iloc[1])
+    np.testing.assert_array_equal(predicted.iloc[[0, 2]], expected.iloc[[0, 2]])
+
+
+def test_a_category_that_the_fit_has_not_seen_is_an_error(engine):
+    fit = qhf.quantile_huber("y ~ C(g)", FRAME).fit()
+    with pytest.raises(Exception, match="unheard of"):
+        fit.predict(pd.DataFrame({"g": ["a", "unheard of"]}))
+
+
 def test_a_missing_column_is_named(engine):
     with pytest.raises(Exception, match="nosuch"):
         qhf.quantile_huber("y ~ nosuch", FRAME)
