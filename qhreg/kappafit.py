@@ -147,6 +147,8 @@ class _Profile:
 def gaussian_loglike(exog: Any, endog: Any, *, weights: Any = None, offset: Any = None) -> float:
     """Return the maximum of the normal log-likelihood: the limit of the profile for kappa to infinity.
 
+    Infinity where the regressors fit the response exactly.
+
     Parameters
     ----------
     exog : array_like, shape (n, p)
@@ -171,8 +173,13 @@ def gaussian_loglike(exog: Any, endog: Any, *, weights: Any = None, offset: Any 
         n = float(w.sum())
         root = np.sqrt(w)
         x, y = x * root[:, None], y * root
+    unit = float(np.abs(y).max(initial=0.0)) or 1.0
+    y = y / unit
     residual = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
-    return -0.5 * n * (1.0 + math.log(2.0 * math.pi * float(residual @ residual) / n))
+    square = float(residual @ residual)
+    if square == 0.0:
+        return math.inf
+    return -0.5 * n * (1.0 + math.log(2.0 * math.pi * square / n) + 2.0 * math.log(unit))
 
 
 def _scan(profile: _Profile) -> None:

@@ -52,7 +52,9 @@ def coordinates_of(factor: FloatArray) -> Coordinates:
     p = factor.shape[0]
     basis = basis_of(factor, np.zeros(p))
     transform = basis.matrix[:p, : basis.columns.size] / np.sqrt(p)
-    back = np.column_stack([minimum_norm(basis, column) for column in transform.T])
+    back = np.empty_like(transform)
+    for j, column in enumerate(transform.T):
+        back[:, j] = minimum_norm(basis, column)
     return Coordinates(transform, back)
 
 

@@ -26,6 +26,7 @@ from qhreg.results_comparison import ComparisonResults
 from qhreg.results_covariance import CovarianceResults
 from qhreg.results_plots import PlotResults
 from qhreg.results_rows import RowResults
+from qhreg.scores import INTERPOLATED
 from qhreg.solver import Solution
 from qhreg.summary import summary2_tables, summary_tables
 
@@ -159,8 +160,12 @@ class QuantileHuberResults(
 
     @cached_property
     def share_below(self) -> float:
-        """Share of the observations below the fitted line, weights included."""
-        return share_below(self._residuals, self._observations.case_weights)
+        """Share of the observations below the fitted line, weights included.
+
+        Rows that a fit with kappa = 0 interpolates lie on the line, not below it.
+        """
+        slack = INTERPOLATED * self.sigma if self.kappa == 0.0 else 0.0
+        return share_below(self._residuals, self._observations.case_weights, slack)
 
     @cached_property
     def certificate(self) -> BiconvexityCertificate:
@@ -211,6 +216,7 @@ class QuantileHuberResults(
         **cov_kwds
             Options of the type, such as ``groups``.
         """
+        self.model.require_data()
         choice = covariance_request(self.model, cov_type, cov_kwds)
         made = copy.copy(self)
         for name in ("_covariance", "_replicates"):

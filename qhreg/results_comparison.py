@@ -89,6 +89,9 @@ class ComparisonResults:
 
         Notes
         -----
+        With sampling weights the log-likelihood has the unit of the weights: compare models with the
+        same weights only.
+
         With H the inverse smoothed bread times the meat of the robust covariance, which is near the
         identity when the model holds, "tic" is :math:`-2\ell + 2\operatorname{tr} H`, "gbic"
         :math:`-2\ell + k\log n - \log\det H` and "gbicp" that plus :math:`\operatorname{tr} H` [1]_.
@@ -145,8 +148,11 @@ class ComparisonResults:
 
     @property
     def llr_pvalue(self) -> float:
-        """The p-value of `llr`, corrected for small samples; NaN when there is nothing to test."""
-        if not self.k_constant or self.df_model <= 0:
+        """The p-value of `llr`, corrected for small samples; NaN when there is nothing to test.
+
+        NaN with sampling weights too: the unit of the weights is that of the statistic.
+        """
+        if not self.k_constant or self.df_model <= 0 or self.model.weights is not None:
             return math.nan
         null = "no regressors"
         return self._lr_test(self.llnull, int(self.df_model), null=null).pvalue
@@ -158,23 +164,27 @@ class ComparisonResults:
         ----------
         kind : {"r1", "cs", "mcf"}
             "r1" (Koenker and Machado): one minus the loss over that of the best constant at the same
-            sigma, tau and kappa. "cs" (Cox and Snell): one minus exp(-llr / nobs), R-squared itself
-            for normal noise. "mcf" (McFadden): one minus llf / llnull, whose value depends on the
-            units of the response, as that of any density does.
+            sigma, tau and kappa. "cs" (Cox and Snell): one minus exp(-llr / n), n the sum of the
+            weights, R-squared itself for normal noise. "mcf" (McFadden): one minus llf / llnull,
+            whose value depends on the units of the response, as that of any density does.
         """
         if kind == "r1":
             return self.prsquared
         if kind == "cs":
-            return -math.expm1(-self.llr / self.nobs)
+            return -math.expm1(-self.llr / self.solution.n)
         if kind == "mcf":
             return 1.0 - self.solution.loglike / self.llnull
         raise DomainError(f"kind must be 'r1', 'cs' or 'mcf', got {kind!r}")
 
     @cached_property
     def prsquared(self) -> float:
-        """R1 of Koenker and Machado, as in QuantReg: one minus the ratio of the losses."""
+        """R1 of Koenker and Machado, as in QuantReg: one minus the ratio of the losses.
+
+        NaN where a constant fits exactly.
+        """
         loss = total_loss(self.solution.loglike, self.solution.n, self.parameters)
-        return 1.0 - loss / null_loss(self._observations, self.parameters)
+        null = null_loss(self._observations, self.parameters)
+        return 1.0 - loss / null if null > 0.0 else math.nan
 
     # ------------------------------------------------------------------ tests
 

@@ -16,7 +16,7 @@ from qhreg.bootstrap import BootstrapResult, bootstrap
 from qhreg.constraints import Constraint
 from qhreg.covariance import CovarianceEstimate
 from qhreg.covariance_choice import CovarianceChoice, estimate_covariance
-from qhreg.exceptions import DomainError
+from qhreg.exceptions import DataError, DomainError
 from qhreg.intervals import wald_intervals
 from qhreg.parameters import ParameterSpace
 from qhreg.results_uncertainty import UncertaintyResults
@@ -28,6 +28,9 @@ __all__ = ["CovarianceResults"]
 
 FloatArray = npt.NDArray[np.float64]
 
+SMALLEST_VARIANCE = 1e-290
+"""Variance below which floating point numbers lose digits."""
+
 
 class CovarianceResults(UncertaintyResults):
     """The part of the results that says how uncertain the estimates are."""
@@ -38,6 +41,7 @@ class CovarianceResults(UncertaintyResults):
     solution: Solution
     constraint: Constraint | None
     kappa_limit: Any
+    sigma: float
     use_t: bool
     profile_intervals: Any
     _fit_data: Any
@@ -53,15 +57,29 @@ class CovarianceResults(UncertaintyResults):
     def _covariance(self) -> CovarianceEstimate:
         if self._choice.cov_type == "bootstrap":
             return self._bootstrap_covariance()
-        return estimate_covariance(
-            self._choice,
-            self._observations,
-            self.solution,
-            self.space,
-            self.constraint,
-            known=self._known,
-            resid=None if self.cov_type == "nonrobust" else self._residuals,
-        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            made = estimate_covariance(
+                self._choice,
+                self._observations,
+                self.solution,
+                self.space,
+                self.constraint,
+                known=self._known,
+                resid=None if self.cov_type == "nonrobust" else self._residuals,
+            )
+        self._require_range(made.cov.diagonal())
+        return made
+
+    def _require_range(self, variances: FloatArray) -> None:
+        """Raise a DataError where a square of the units is no floating point number."""
+        lost = ~np.isfinite(variances) | ((variances > 0.0) & (variances < SMALLEST_VARIANCE))
+        lost |= (variances == 0.0) & (self.sigma < math.sqrt(SMALLEST_VARIANCE))
+        if lost.any():
+            name = self.model.data.param_names[int(np.flatnonzero(lost)[0])]
+            raise DataError(
+                f"the variance of {name} is beyond the range of floating point numbers (its estimate "
+                f"is {self.params[lost][0]:.3g}): give endog or the column in another unit"
+            )
 
     @property
     def _known(self) -> tuple[str, ...]:

@@ -157,6 +157,13 @@ def notes(results: Any) -> list[str]:
     found = [about, results.cov_kwds["description"]]
     if results._choice.reason:
         found.append(f"The default covariance is robust here: {results._choice.reason}.")
+    if results.model.weights is not None:
+        found.append(
+            "Log-likelihood, AIC and BIC have the unit of the sampling weights: they compare models "
+            "with the same weights only."
+        )
+    if results.constraint is not None:
+        found.append("The parameters satisfy linear constraints; one they determine has no error.")
     if results.solution.tau_at_bound:
         found.append(
             f"tau ended on its bound {results.tau:g}: the noise lies on one side of the line."

@@ -1,0 +1,129 @@
+"""Hard data through the model: every fit can be printed, or is refused or warned about with a reason."""
+
+import warnings
+
+import numpy as np
+import pytest
+from model_data import skewed_frame
+from numpy.testing import assert_allclose
+
+import qhreg.formula.api as qhf
+from qhreg import QuantileHuberMLE, quantile_huber
+from qhreg.exceptions import DataError, QhregError, RankWarning
+
+FRAME = skewed_frame()
+N = 60
+RNG = np.random.default_rng(1)
+X = np.column_stack([np.ones(N), RNG.standard_normal((N, 2))])
+NOISE = quantile_huber.rvs(0.4, 1.0, size=N, random_state=RNG)
+Y = X @ [1.0, 2.0, 0.0] + NOISE
+LINE = X @ [1.0, 2.0, 0.0]
+
+HARD = {
+    "dependent columns": (Y, np.column_stack([X, X[:, 1] + X[:, 2]])),
+    "the constant twice": (Y, np.column_stack([X, np.ones(N)])),
+    "a column of zeros": (Y, np.column_stack([X, np.zeros(N)])),
+    "nothing but zeros": (Y, np.zeros((N, 1))),
+    "fewer rows than columns": (Y[:2], X[:2]),
+    "as many rows as columns": (Y[:3], X[:3]),
+    "one row more": (Y[:4], X[:4]),
+    "one row": (Y[:1], X[:1, :1]),
+    "a perfect fit": (LINE, X),
+    "a constant response": (np.full(N, 3.0), X),
+    "a response of zeros": (np.zeros(N), X),
+    "noise above the line": (LINE + np.abs(NOISE), X),
+    "noise below the line": (LINE - np.abs(NOISE), X),
+    "an outlier": (np.where(np.arange(N) == 3, 1e15, Y), X),
+    "tiny units": (1e-200 * Y, X),
+    "huge units": (1e200 * Y, X),
+    "columns in other units": (Y, X * [1.0, 1e10, 1e-10]),
+    "integers": (np.round(Y), X),
+    "half zeros": (np.maximum(Y - 1.0, 0.0), X),
+    "two values": ((Y > 1.0) * 1.0, X),
+    "nearly all tied": ((np.arange(N) > 57) * 1.0, X[:, :1]),
+}
+MODELS = {
+    "joint": {},
+    "kappa 0": {"kappa": 0.0},
+    "small kappa": {"kappa": 0.05},
+    "tau fixed": {"tau": 0.3},
+    "sigma fixed": {"sigma": 1.0},
+    "kappa estimated": {"kappa": None},
+    "zero weights": {"weights": True},
+}
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("data", HARD)
+def test_hard_data_give_a_summary_or_a_reason(data, model):
+    endog, exog = HARD[data]
+    options = dict(MODELS[model])
+    if options.pop("weights", False):
+        options["weights"] = 1.0 * (np.arange(len(endog)) % 3 > 0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            fit = QuantileHuberMLE(endog, exog, **options).fit()
+            text = str(fit.summary())
+        except QhregError:  # a stated reason; any other exception fails the test
+            return
+    for warning in caught:
+        assert issubclass(warning.category, UserWarning), warning
+    assert np.isfinite(fit.params).all()
+    assert np.isfinite(fit.llf)
+    assert fit.converged or "NOT CONVERGED" in text
+
+
+def test_a_variance_that_is_no_floating_point_number_is_refused():
+    plain = QuantileHuberMLE(Y, X).fit()
+    for unit in (1e-200, 1e200):
+        fit = QuantileHuberMLE(unit * Y, X).fit()
+        assert_allclose(fit.params[:4], unit * plain.params[:4], rtol=1e-9)
+        with pytest.raises(DataError, match="variance of const is beyond the range"):
+            _ = fit.bse
+    for unit in (1e-140, 1e140):
+        fit = QuantileHuberMLE(unit * Y, X).fit()
+        assert_allclose(fit.bse[:4], unit * plain.bse[:4], rtol=1e-9)
+
+
+def test_without_independent_columns_sigma_and_tau_are_still_estimated():
+    with pytest.warns(RankWarning):
+        fit = QuantileHuberMLE(Y, np.zeros((N, 1))).fit()
+    assert fit.params[0] == 0.0
+    assert fit.df_model == 0.0
+    # the law of the noise around 0 is that of a regression on a column that does not matter
+    unrelated = X[:, 1] * 1e-12
+    assert_allclose(
+        fit.llf,
+        QuantileHuberMLE(Y, unrelated).loglike([0.0, fit.sigma, fit.tau]),
+        rtol=1e-12,
+    )
+
+
+def test_the_share_below_does_not_count_interpolated_rows():
+    fit = QuantileHuberMLE(np.sqrt(np.arange(11)), np.ones(11), kappa=0.0, tau=0.5).fit()
+    assert fit.share_below == 5 / 11  # the sixth of eleven values is the median
+    doubled = QuantileHuberMLE(
+        FRAME.y, FRAME[["x", "z"]], kappa=0.0, tau=0.5, freq_weights=FRAME.w
+    ).fit()
+    rows = FRAME.loc[FRAME.index.repeat(FRAME.w.astype(int))]
+    repeated = QuantileHuberMLE(rows.y, rows[["x", "z"]], kappa=0.0, tau=0.5).fit()
+    assert_allclose(doubled.share_below, repeated.share_below, rtol=1e-12)
+
+
+def test_pseudo_r_squared_is_undefined_where_a_constant_fits_exactly():
+    fit = QuantileHuberMLE(np.full(N, 3.0), X, sigma=1.0).fit()
+    assert np.isnan(fit.prsquared)
+    assert "nan" in str(fit.summary())
+
+
+def test_what_depends_on_the_unit_of_sampling_weights_is_not_given_as_a_number():
+    one, other = (
+        qhf.quantile_huber("y ~ x", FRAME, weights=unit * FRAME.w).fit() for unit in (1.0, 100.0)
+    )
+    assert_allclose(other.llf, 100.0 * one.llf, rtol=1e-9)
+    assert np.isnan(one.llr_pvalue)
+    assert_allclose(other.pseudo_rsquared("cs"), one.pseudo_rsquared("cs"), rtol=1e-9)
+    assert "unit of the sampling weights" in " ".join(str(one.summary()).split())
+    counted = qhf.quantile_huber("y ~ x", FRAME, freq_weights="w").fit()
+    assert_allclose(counted.pseudo_rsquared("cs"), one.pseudo_rsquared("cs"), rtol=1e-9)
