@@ -17,6 +17,7 @@ from qhreg.exceptions import BoundaryWarning, DataError, DomainError
 from qhreg.fitstatistics import information_criterion, null_fit, null_loss, total_loss
 from qhreg.hypothesis_tests import HypothesisTest, lr_test
 from qhreg.kappafit import solve_kappa
+from qhreg.nesting import require_nested
 from qhreg.parameters import ParameterSpace
 from qhreg.score_tests import score_test
 from qhreg.solver import Solution
@@ -217,12 +218,17 @@ class ComparisonResults:
         ----------
         restricted : QuantileHuberResults
             A fit to the same data whose model is nested in this one: fewer columns, a constraint, or
-            a fixed parameter.
+            a fixed parameter. That is checked while the data are there.
         correction : bool
             Whether the p-value is corrected for small samples: see
             :func:`qhreg.hypothesis_tests.lr_inflation`.
         """
         self._require_likelihood("a likelihood ratio test")
+        if not hasattr(restricted, "n_params"):
+            raise DataError(
+                f"restricted must be a fit of this model, got {type(restricted).__name__}"
+            )
+        restricted._require_likelihood("a likelihood ratio test")
         if restricted.nobs != self.nobs or restricted.n_rows != self.n_rows:
             raise DataError(
                 f"the restricted fit has {restricted.nobs:.10g} observations, this one "
@@ -234,6 +240,9 @@ class ComparisonResults:
                 f"the restricted fit has {restricted.n_params} parameters, this one {self.n_params}: "
                 "it is not nested in this one"
             )
+        if self.model.exog is not None and restricted.model.exog is not None:
+            inner, outer = restricted._fit_data, self._fit_data
+            require_nested((inner.observations, inner.space), (outer.observations, outer.space))
         return self._lr_test(restricted.llf, df, null="the restricted model", correction=correction)
 
     def compare_lr_test(

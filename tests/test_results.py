@@ -231,6 +231,32 @@ def test_nested_fits_are_compared_by_their_likelihoods(fit):
         weighted.lr_test(small)
 
 
+def test_fits_that_are_not_nested_are_refused_with_the_reason(fit):
+    def other(formula, frame=FRAME, **options):
+        return qhf.quantile_huber(formula, frame, **options).fit()
+
+    for restricted, reason in [
+        (other("y ~ z"), "no combination of the columns"),
+        (other("y ~ x", offset="o"), "no combination of the columns"),
+        (other("y ~ x", FRAME.assign(y=FRAME.y + 1.0)), "responses differ"),
+        (other("y ~ x", kappa=0.5), "fixes kappa at 1, the restricted one fixes it at 0.5"),
+        (sm.OLS(FRAME.y, FRAME[["x"]]).fit(), "must be a fit of this model"),
+    ]:
+        with pytest.raises(DataError, match=reason):
+            fit.lr_test(restricted)
+    with pytest.raises(DomainError, match="sampling weights"):
+        fit.lr_test(other("y ~ x", weights="w"))
+    # combinations of columns, offsets in their span and constraints are nested
+    combined = FRAME.assign(both=2.0 * FRAME.x + (FRAME.g == "b"), twice=2.0 * FRAME.x)
+    assert fit.lr_test(other("y ~ both", combined)).df == 2
+    assert fit.lr_test(other("y ~ 1", combined, offset="twice")).df == 3
+    assert fit.lr_test(fit.model.fit_constrained("x = 2")).df == 1
+    assert fit.lr_test(other("y ~ x", sigma=0.4)).df == 3
+    half = other("y ~ x + C(g)", tau=0.5)
+    with pytest.raises(DataError, match=r"fixes tau at 0.5, the restricted one estimates it"):
+        half.lr_test(other("y ~ x"))
+
+
 def test_symmetry_is_tested_in_three_ways(fit):
     made = fit.test_symmetry()
     fixed = qhf.quantile_huber("y ~ x + C(g)", FRAME, tau=0.5).fit()
