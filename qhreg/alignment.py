@@ -75,7 +75,9 @@ class RowSource:
         return self.frame[column]
 
     def _by_position(self, name: str, values: Any) -> Any:
-        n = len(values) if np.ndim(values) else 0
+        if np.ndim(values) == 0:
+            raise DataError(f"{name} must have one entry for each row, got {values}")
+        n = len(values)
         if n == self.n_kept:
             return values
         if n == self.n_given and self.kept is not None:

@@ -25,6 +25,7 @@ from qhreg.kappafit import solve_kappa
 from qhreg.model_fits import OtherFits
 from qhreg.model_input import (
     KEYWORDS,
+    REMEDY,
     ROW_EXTRAS,
     as_table,
     bounds,
@@ -32,6 +33,7 @@ from qhreg.model_input import (
     check_lengths,
     default_names,
     formula_extras,
+    gaps,
     has_mask,
     match_extras,
     number,
@@ -199,10 +201,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
                 raise DataError(f"{name} has length {array.size}, exog has {n} rows")
             bad = np.flatnonzero(~np.isfinite(array))
             if bad.size:
-                raise DataError(
-                    f"{name} contains {bad.size} NaN or infinite value(s), the first in row "
-                    f'{bad[0]}: use missing="drop" for NaN, or remove these rows'
-                )
+                raise DataError(f"{name} contains {gaps(array)}, the first in row {bad[0]}{REMEDY}")
             if name != "endog" and name != "offset" and float(array.min(initial=0.0)) < 0.0:
                 raise DataError(f"{name} must not be negative, got {float(array.min())!r}")
         if n == 0:

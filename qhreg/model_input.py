@@ -25,6 +25,9 @@ FORMULA_KEYS = ("formula", "missing_idx", SPEC_NAME)
 KEYWORDS = ("kappa", "tau", "sigma", "tau_bounds", *ROW_EXTRAS, "missing", "hasconst")
 """The keywords of the model."""
 
+REMEDY = ': use missing="drop" for NaN, or remove these rows'
+"""The end of a message about values that are no numbers."""
+
 
 def reject_unknown(kwargs: dict[str, Any]) -> None:
     """Raise a TypeError that names an unknown keyword, and the known one that is meant."""
@@ -75,6 +78,8 @@ def as_table(name: str, values: Any) -> Any:
     array = np.asarray(values)
     if array.dtype in _FLOATS:
         return array
+    if np.iscomplexobj(array):
+        raise DataError(f"{name} must be real, got complex numbers")
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError) as error:
@@ -135,17 +140,22 @@ def formula_extras(
 
 
 def check_design(exog: FloatArray, names: Sequence[Any] | None = None) -> None:
-    """Raise a DataError that names the columns with NaN or infinite values."""
+    """Raise a DataError when there are no columns, or one that names those with NaN or infinity."""
+    if exog.shape[1] == 0:
+        raise DataError("exog has no columns: pass at least a column of ones for a constant")
     with np.errstate(all="ignore"):
         if np.isfinite(exog.sum()):
             return
     bad = np.flatnonzero(~np.isfinite(exog).all(axis=0))
     if bad.size:
         columns = [str(j if names is None else names[j]) for j in bad[:10]]
-        raise DataError(
-            f"exog contains NaN or infinite values in column(s) {', '.join(columns)}: "
-            'use missing="drop" for NaN, or remove these rows'
-        )
+        raise DataError(f"exog contains {gaps(exog)}, in column(s) {', '.join(columns)}{REMEDY}")
+
+
+def gaps(array: FloatArray) -> str:
+    """Return how many values of an array are NaN and how many infinite, in words."""
+    counts = {"NaN": int(np.isnan(array).sum()), "infinite": int(np.isinf(array).sum())}
+    return " and ".join(f"{n} {kind} value(s)" for kind, n in counts.items() if n)
 
 
 def default_names(k: int, constant: int | None) -> list[str]:
