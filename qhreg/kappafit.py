@@ -362,11 +362,18 @@ def _along_ridge(fit: Callable[..., Solution], best: Solution, kappa: float) -> 
 
 
 def _ridge(profile: _Profile, fit: Callable[..., Solution], best: Solution) -> Solution | None:
-    """Return the fit of least width on a level ridge of the profile, or None if there is none."""
-    wide = _along_ridge(fit, best, 4.0 * best.kappa)
-    profile.add(wide)
-    top = max(best.loglike, wide.loglike)
-    if wide.loglike < top - TOLERANCE:
+    """Return the fit of least width on a level ridge of the profile, or None if there is none.
+
+    The ridge is seen at other widths than that of the best fit. It may end at both sides: where a
+    residual leaves the zone, and where tau would have to pass its bound.
+    """
+    for ratio in (4.0, 1.4, 0.7):
+        other = _along_ridge(fit, best, ratio * best.kappa)
+        profile.add(other)
+        top = max(best.loglike, other.loglike)
+        if other.loglike >= top - TOLERANCE:
+            break
+    else:
         return None
     low, high, found = 0.0, best.kappa, best
     for _ in range(12):

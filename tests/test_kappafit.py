@@ -88,6 +88,19 @@ def test_a_normal_side_leaves_the_width_undetermined():
     assert narrower.loglike < fit.loglike - 1e-7
 
 
+def test_a_ridge_that_ends_at_the_bound_of_tau_is_seen():
+    exog = design(600)
+    endog = exog @ [1.0, 2.0] + spread(600, 0.1, 100.0)
+    with pytest.warns(BoundaryWarning, match="kappa is not determined"):
+        wide = solve_kappa(exog, endog)
+    bound = 0.7 * wide.solution.tau  # reached at twice the least width
+    with pytest.warns(BoundaryWarning, match="kappa is not determined"):
+        fit = solve_kappa(exog, endog, tau_bounds=(bound, 1.0 - bound))
+    assert fit.limit == "one-sided"
+    assert_allclose(fit.loglike, wide.loglike, atol=1e-6)
+    assert fit.kappa < 1.2 * wide.kappa
+
+
 def test_case_weights_equal_repeated_rows_and_offsets_move_the_location(interior):
     exog, endog, _ = interior
     keep = slice(0, 1500, 2)
