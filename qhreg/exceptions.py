@@ -1,4 +1,7 @@
-"""Every error and warning class of the package."""
+"""Every error and warning class of the package, and the line that a warning points to."""
+
+import sys
+import warnings
 
 from statsmodels.tools.sm_exceptions import (
     CollinearityWarning,
@@ -14,6 +17,7 @@ __all__ = [
     "DomainError",
     "QhregError",
     "RankWarning",
+    "warn_caller",
 ]
 
 
@@ -35,3 +39,23 @@ class BoundaryWarning(ModelWarning):  # type: ignore[misc]
 
 class RankWarning(CollinearityWarning):  # type: ignore[misc]
     """The design matrix has linearly dependent columns."""
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line that called the package.
+
+    Python shows a warning once for each line it points to: pointing into the package, the second fit
+    of a session to end on a bound would say nothing.
+
+    Parameters
+    ----------
+    message : str
+        What happened.
+    category : type
+        Class of the warning.
+    """
+    package = __name__.partition(".")[0]
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

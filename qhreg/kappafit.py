@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.exceptions import BoundaryWarning, DataError
+from qhreg.exceptions import BoundaryWarning, DataError, warn_caller
 from qhreg.kappalocal import SHIFT, TOLERANCE, climb, close_in, kappa_slope, log_width
 from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
@@ -413,4 +413,4 @@ def _gaussian_end(
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, BoundaryWarning, stacklevel=3)
+    warn_caller(message, BoundaryWarning)

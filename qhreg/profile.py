@@ -13,14 +13,13 @@ value of the likelihood ratio, found by interpolating x as a function of r insid
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.exceptions import ConvergenceWarning, DomainError
+from qhreg.exceptions import ConvergenceWarning, DomainError, warn_caller
 from qhreg.globalopt import GlobalCertificate
 from qhreg.hypothesis_tests import lr_inflation
 from qhreg.profile_band import CertifiedBound, certified_bound
@@ -212,11 +211,10 @@ def _warn_of_better(
     """Warn when a point of the profile is higher than the fit."""
     best = max(points, key=lambda point: point.loglike)
     if best.loglike > loglike + BETTER:
-        warnings.warn(
+        warn_caller(
             f"the profile of {name} is higher by {best.loglike - loglike:.3g} at "
             f"{best.value:.6g} than at the fit ({estimate:.6g}): the fit is a local maximum only",
             ConvergenceWarning,
-            stacklevel=4,
         )
 
 

@@ -6,7 +6,6 @@ With both held the rest of the problem is convex, so that every point of the sur
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +15,7 @@ import pandas as pd
 from scipy import interpolate
 
 from qhreg.convex import fit_at
-from qhreg.exceptions import ConvergenceWarning, DomainError
+from qhreg.exceptions import ConvergenceWarning, DomainError, warn_caller
 from qhreg.figures import SurfaceFigure
 from qhreg.inputs import rows_of
 from qhreg.local import profile_value
@@ -178,10 +177,9 @@ def _line(
                 z = z * (problem.theta / z[-1])
             fit = fit_at(problem, float(taus[i]), z, warm=True)
             if not fit.proved(problem.n):
-                warnings.warn(
+                warn_caller(
                     f"the fit at tau = {taus[i]:.4g} is proved to {fit.gap:.2g} only",
                     ConvergenceWarning,
-                    stacklevel=4,
                 )
             values[i] = -profile_value(fit, problem) - value_shift(setup)
             z = fit.z

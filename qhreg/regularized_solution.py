@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.exceptions import BoundaryWarning, ConvergenceWarning, DataError, DomainError
+from qhreg.exceptions import (
+    BoundaryWarning,
+    ConvergenceWarning,
+    DataError,
+    DomainError,
+    warn_caller,
+)
 from qhreg.penalized import Penalty
 
 __all__ = ["RegularizedSolution", "penalty_of", "warn_about"]
@@ -125,11 +130,10 @@ class RegularizedSolution:
 def warn_about(made: RegularizedSolution) -> None:
     """Warn when a fit is not proved or tau ended on a bound."""
     if not made.converged:
-        warnings.warn(
+        warn_caller(
             f"the penalised fit did not converge: duality gap {made.gap:.3g}, subgradient violated "
             f"by {made.subgradient:.3g}, slope in tau {made.tau_slope:.3g}",
             ConvergenceWarning,
-            stacklevel=3,
         )
     elif made.tau_at_bound:
-        warnings.warn(f"tau ended on its bound {made.tau:g}", BoundaryWarning, stacklevel=3)
+        warn_caller(f"tau ended on its bound {made.tau:g}", BoundaryWarning)

@@ -9,7 +9,6 @@ over tau can have several minima, branch and bound over tau. Every result carrie
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +25,7 @@ from qhreg.exceptions import (
     DataError,
     DomainError,
     RankWarning,
+    warn_caller,
 )
 from qhreg.inputs import require_finite, rows_of
 from qhreg.likelihood import ArrayRows
@@ -288,12 +288,11 @@ def start_of(basis: Basis, start: Solution, scale: float, task: Task) -> tuple[F
 
 def _warn_dependent(basis: Basis, names: Sequence[str] | None) -> None:
     columns = [names[j] if names is not None else str(j) for j in basis.dependent]
-    warnings.warn(
+    warn_caller(
         f"exog has rank {basis.columns.size} but {basis.matrix.shape[0] - 1} columns: column(s) "
         f"{', '.join(columns)} are linear combinations of earlier ones; the coefficients returned "
         "are the shortest ones with the same fitted values",
         RankWarning,
-        stacklevel=3,
     )
 
 
@@ -310,13 +309,12 @@ def report(setup: Setup, local: LocalFit, *, searched: bool) -> Solution:
     reason = local.reason
     if not converged:
         reason = f"duality gap {fit.gap:.3g}, profile slope in tau {slope:.3g} per row: not proved"
-        warnings.warn(f"the fit did not converge: {reason}", ConvergenceWarning, stacklevel=3)
+        warn_caller(f"the fit did not converge: {reason}", ConvergenceWarning)
     if at_bound and converged:
-        warnings.warn(
+        warn_caller(
             f"tau ended on its bound {fit.tau:g}: the noise lies on one side, and the likelihood "
             "would rise further beyond the bound",
             BoundaryWarning,
-            stacklevel=3,
         )
     return Solution(
         beta * scale,

@@ -127,3 +127,15 @@ def test_what_depends_on_the_unit_of_sampling_weights_is_not_given_as_a_number()
     assert "unit of the sampling weights" in " ".join(str(one.summary()).split())
     counted = qhf.quantile_huber("y ~ x", FRAME, freq_weights="w").fit()
     assert_allclose(counted.pseudo_rsquared("cs"), one.pseudo_rsquared("cs"), rtol=1e-9)
+
+
+def test_every_fit_warns_at_the_line_that_asked_for_it():
+    one_sided = QuantileHuberMLE(LINE + np.abs(NOISE), X)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")  # once for each line
+        one_sided.fit()
+        one_sided.fit()
+        QuantileHuberMLE(Y, np.column_stack([X, X[:, 1]])).fit()
+        QuantileHuberMLE(LINE + np.abs(NOISE), X, kappa=None).fit()
+    assert [warning.filename for warning in caught] == [__file__] * len(caught)
+    assert len({warning.lineno for warning in caught}) == 4

@@ -33,7 +33,13 @@ from qhreg.distributional.coordinates import Coordinates, coordinates
 from qhreg.distributional.likelihood import BLOCKS, Coefficients, Regression, evaluate
 from qhreg.distributional.location import exact_location, location_gap
 from qhreg.distributional.solution import DistributionalSolution
-from qhreg.exceptions import BoundaryWarning, ConvergenceWarning, DomainError, RankWarning
+from qhreg.exceptions import (
+    BoundaryWarning,
+    ConvergenceWarning,
+    DomainError,
+    RankWarning,
+    warn_caller,
+)
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
 from qhreg.taufit import GAP_TOLERANCE, TINY_KAPPA
 from qhreg.threads import one_blas_thread
@@ -322,13 +328,13 @@ def _report(ends: list[tuple[Coordinates, _End]], first: Solution) -> Distributi
     reason = "stationary"
     if best.held:
         reason = " and ".join(_HELD[name] for name in best.held)
-        warnings.warn(f"{reason}; its coefficients are held there", BoundaryWarning, stacklevel=4)
+        warn_caller(f"{reason}; its coefficients are held there", BoundaryWarning)
     elif not best.stationary:
         reason = (
             f"the gradient is {best.score_norm:.2g} standard errors long, the location's duality gap "
             f"{per_row * best.gap:.2g}: not stationary"
         )
-        warnings.warn(f"the fit did not converge: {reason}", ConvergenceWarning, stacklevel=4)
+        warn_caller(f"the fit did not converge: {reason}", ConvergenceWarning)
     state = evaluate(data, best.params)
     return DistributionalSolution(
         params,
@@ -359,9 +365,8 @@ _HELD = {
 
 def _warn_dependent(name: str, dependent: tuple[int, ...], names: Sequence[str] | None) -> None:
     columns = [str(j) if names is None else names[j] for j in dependent]
-    warnings.warn(
+    warn_caller(
         f"column(s) {', '.join(columns)} of the {name} are linear combinations of earlier ones; the "
         "coefficients returned are the shortest ones with the same fitted values",
         RankWarning,
-        stacklevel=4,
     )
