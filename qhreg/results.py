@@ -269,7 +269,7 @@ class QuantileHuberResults(
         combine_terms: Any = None,
         scalar: bool = True,
     ) -> Any:
-        """Return Wald tests of the terms of the formula; see statsmodels.
+        """Return Wald tests of the terms of the formula, or of each coefficient; see statsmodels.
 
         Parameters
         ----------
@@ -284,7 +284,9 @@ class QuantileHuberResults(
             combine_terms=combine_terms,
             scalar=scalar,
         )
-        made.table = made.table.rename(index={"1": "Intercept"})
+        # without a formula the base class tests sigma = 0 and tau = 0 too
+        extras = made.table.index.intersection(self.space.extra_names)
+        made.table = made.table.drop(index=extras).rename(index={"1": "Intercept"})
         return made
 
     # ------------------------------------------------------------------ tables

@@ -263,6 +263,8 @@ class CovarianceResults(UncertaintyResults):
         if not 0.0 < alpha < 1.0:
             raise DomainError(f"alpha must satisfy 0 < alpha < 1, got {alpha!r}")
         if method == "wald":
+            if options:
+                raise TypeError(f"Wald intervals have no option {next(iter(options))!r}")
             critical = self._critical_value(alpha)
             return wald_intervals(self.params, self.bse, self.space, critical)
         if method == "profile":

@@ -37,6 +37,7 @@ class RowResults:
     kappa: float
     use_t: bool
     parameters: Any
+    constraint: Any
     df_resid_inference: Any
     cov_params: Any
 
@@ -210,6 +211,8 @@ class RowResults:
 
     def get_influence(self) -> QuantileHuberInfluence:
         """Return measures of how much each row moves the fit."""
+        if self.constraint is not None:
+            raise DomainError("get_influence is for fits without constraints")
         return QuantileHuberInfluence(self)
 
 

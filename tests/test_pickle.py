@@ -68,6 +68,8 @@ def test_without_data_the_summary_and_predictions_stay_and_the_size_shrinks(engi
         assert without_time(kept.summary().as_text()) == without_time(text)
         np.testing.assert_array_equal(kept.predict(some), predicted)
         np.testing.assert_allclose(kept.get_prediction(some).summary_frame(), frame, rtol=1e-12)
+        with pytest.raises(DataError, match="were removed"):
+            kept.get_robustcov_results("HC1")
         assert kept.conf_int().shape == (len(kept.params), 2)
         with pytest.raises(DataError, match="removed"):
             kept.predict()

@@ -151,6 +151,8 @@ def test_profile_limits_are_where_the_likelihood_ratio_meets_its_cut(fit):
 
 
 def test_unknown_interval_methods_and_levels_are_refused(fit):
+    with pytest.raises(TypeError, match="cols"):
+        fit.conf_int(cols=[0])
     with pytest.raises(DomainError, match="'wals'"):
         fit.conf_int(method="wals")
     with pytest.raises(DomainError, match="alpha"):
@@ -207,6 +209,8 @@ def test_tests_of_statsmodels_work_with_names_and_terms(fit):
     terms = fit.wald_test_terms().table
     assert list(terms.index) == ["Intercept", "C(g)", "x"]
     assert float(terms.loc["C(g)", "statistic"]) >= 0.0
+    by_column = QuantileHuberMLE(FRAME.y, sm.add_constant(FRAME[["x", "z"]])).fit()
+    assert list(by_column.wald_test_terms().table.index) == ["const", "x", "z"]
     pairs = fit.t_test_pairwise("C(g)").result_frame
     assert pairs.loc["b-a", "coef"] == pytest.approx(fit.params["C(g)[T.b]"])
 
@@ -301,6 +305,14 @@ def test_constrained_fits_satisfy_the_constraints_and_nest(fit):
     assert equal.llf == pytest.approx(merged.llf, abs=1e-8)
     assert equal.bse["C(g)[T.b]"] == pytest.approx(merged.bse.iloc[2], rel=1e-6)
     assert equal.bse["x"] == pytest.approx(merged.bse["x"], rel=1e-6)
+
+
+def test_what_constrained_fits_do_not_offer_is_refused(fit):
+    held = fit.model.fit_constrained("x = 2")
+    assert "satisfy linear constraints" in str(held.summary())
+    for call in (held.get_influence, held.bootstrap, lambda: held.score_test(FRAME.o)):
+        with pytest.raises(DomainError, match="without constraints"):
+            call()
 
 
 def test_a_constraint_may_fix_tau_or_a_coefficient(fit):
