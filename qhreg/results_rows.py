@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from qhreg.alignment import RowSource
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, DomainError
 from qhreg.fitstatistics import robust_weights
@@ -20,7 +21,7 @@ from qhreg.parameters import ParameterSpace
 from qhreg.prediction import Prediction, predict, prediction_gradient
 from qhreg.solver import Solution
 
-__all__ = ["RowResults", "new_offset", "new_variables"]
+__all__ = ["RowResults", "by_label", "in_order", "new_offset", "new_variables"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -96,8 +97,8 @@ class RowResults:
         Parameters
         ----------
         exog : DataFrame or array_like, optional
-            New rows: variables of the formula, or columns as in the model. The rows of the model by
-            default.
+            New rows: variables of the formula, or columns as in the model; a DataFrame with the names
+            of the model's columns may have them in another order. The rows of the model by default.
         transform : bool
             Whether to put `exog` through the formula.
         *args, **kwargs
@@ -124,7 +125,8 @@ class RowResults:
         """Return regressors, offset and labels of new rows."""
         if exog is None:
             self.model.require_data()
-            return None, offset, self.model.data.row_labels
+            labels = self.model.data.row_labels
+            return None, by_label(offset, labels), labels
         if offset is None and self.model._offset_name is not None:
             offset = new_offset(exog, self.model._offset_name)
         spec = getattr(self.model.data, SPEC_NAME, None)
@@ -132,11 +134,14 @@ class RowResults:
             made = design_matrix(spec, new_variables(exog), self.model._namespace)
             # drop_cols may have removed single columns of a term, which the spec does not know
             exog = made[self.model.exog_names[: self.space.k]]
+        elif isinstance(exog, pd.DataFrame):
+            exog = in_order(exog, self.model.exog_names[: self.space.k])
         labels = exog.index if isinstance(exog, (pd.DataFrame, pd.Series)) else None
         rows = np.asarray(exog, dtype=np.float64)
         if rows.ndim < 2:
             rows = rows.reshape(-1, 1) if self.space.k == 1 else rows.reshape(1, -1)
             labels = labels if labels is not None and len(labels) == len(rows) else None
+        offset = by_label(offset, labels)
         return rows, None if offset is None else np.asarray(offset, dtype=np.float64), labels
 
     def get_prediction(
@@ -232,6 +237,19 @@ def new_variables(exog: Any) -> Any:
             "columns of the design with transform=False"
         )
     return exog
+
+
+def by_label(offset: Any, labels: Any) -> Any:
+    """Return a Series of offsets in the order of the rows' labels, and everything else as it is."""
+    if not isinstance(offset, pd.Series) or not isinstance(labels, pd.Index):
+        return offset
+    return RowSource(len(labels), labels=labels).take("offset", offset)
+
+
+def in_order(exog: pd.DataFrame, names: list[Any]) -> pd.DataFrame:
+    """Return the columns in the order of the names when they have just these, else as they are."""
+    same = exog.columns.is_unique and set(exog.columns) == set(names)
+    return exog[list(names)] if same and len(names) == exog.shape[1] else exog
 
 
 def new_offset(exog: Any, name: str) -> Any:

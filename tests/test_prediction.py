@@ -7,7 +7,7 @@ from model_data import skewed_frame
 from statsmodels.tools.numdiff import approx_fprime
 
 import qhreg.formula.api as qhf
-from qhreg import QuantileHuberMLE, quantile_huber
+from qhreg import QuantileHuberDistributional, QuantileHuberMLE, quantile_huber
 from qhreg.exceptions import DataError, DomainError
 
 FRAME = skewed_frame()
@@ -144,6 +144,19 @@ def test_arrays_predict_without_a_formula():
     assert fit.get_prediction().summary_frame().shape == (300, 6)
     with pytest.raises(DataError, match="exog has 2 columns, the model has 3"):
         fit.predict(exog[:, :2])
+
+
+def test_columns_of_new_rows_are_found_by_name_and_offsets_by_label():
+    exog = sm.add_constant(FRAME[["x", "z"]])
+    for model in (QuantileHuberMLE, QuantileHuberDistributional):
+        fit = model(FRAME.y, exog, offset=FRAME.o).fit()
+        new, offset = exog.iloc[:5], FRAME.o.iloc[:5]
+        expected = fit.predict(new, offset=offset.to_numpy())
+        shuffled = fit.predict(new[["z", "const", "x"]], offset=offset.iloc[::-1])
+        np.testing.assert_allclose(shuffled, expected, rtol=1e-13)
+        np.testing.assert_allclose(fit.predict(offset=FRAME.o.iloc[::-1])[:5], expected, rtol=1e-13)
+        with pytest.raises(DataError, match="offset has no entry for 2 of 5 rows"):
+            fit.predict(new, offset=offset.iloc[:3])
 
 
 @pytest.mark.parametrize(

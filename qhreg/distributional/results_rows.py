@@ -20,7 +20,7 @@ from qhreg.distributional.prediction import (
 )
 from qhreg.exceptions import DomainError
 from qhreg.formulas import SPEC_NAME, design_matrix
-from qhreg.results_rows import new_offset, new_variables
+from qhreg.results_rows import by_label, in_order, new_offset, new_variables
 
 __all__ = ["DistributionalRows"]
 
@@ -162,7 +162,8 @@ class DistributionalRows:
         model = self.model
         if exog is None and exog_scale is None and exog_tau is None:
             model.require_data()
-            return model.new_rows(offset=offset), model.data.row_labels
+            labels = model.data.row_labels
+            return model.new_rows(offset=by_label(offset, labels)), labels
         if offset is None and model._offset_name is not None:
             offset = new_offset(exog, model._offset_name)
         spec = getattr(model.data, SPEC_NAME, None)
@@ -176,8 +177,10 @@ class DistributionalRows:
                 for name, part in model._specs.items()
             }
             exog_scale, exog_tau = parts.get("scale"), parts.get("tau")
+        elif isinstance(exog, pd.DataFrame):
+            exog = in_order(exog, model.exog_names[: model.k_exog])
         labels = exog.index if isinstance(exog, (pd.DataFrame, pd.Series)) else None
-        rows = model.new_rows(exog, exog_scale, exog_tau, offset)
+        rows = model.new_rows(exog, exog_scale, exog_tau, by_label(offset, labels))
         return rows, labels if labels is not None and len(labels) == rows.endog.size else None
 
     def get_prediction(
