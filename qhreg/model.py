@@ -41,6 +41,7 @@ from qhreg.model_input import (
 )
 from qhreg.model_likelihood import LikelihoodMethods
 from qhreg.model_prediction import PredictionMethods
+from qhreg.notoffered import NotOffered, without
 from qhreg.observations import Observations, find_constant
 from qhreg.parameters import EXTRA_NAMES, ParameterSpace
 from qhreg.results import (
@@ -119,6 +120,12 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
     """
 
     _formula_max_endog = 1
+
+    expandparams = NotOffered("fix tau, sigma or kappa when the model is built")
+    reduceparams = NotOffered("fix tau, sigma or kappa when the model is built")
+
+    def __dir__(self) -> list[str]:
+        return without(super().__dir__(), type(self))
 
     def __init__(
         self,

@@ -20,6 +20,7 @@ from qhreg.fitstatistics import (
     share_below,
 )
 from qhreg.globalopt import GlobalCertificate, certify_global
+from qhreg.notoffered import NotOffered, without
 from qhreg.parameters import Parameters, ParameterSpace
 from qhreg.profile_data import ProfileData
 from qhreg.results_comparison import ComparisonResults
@@ -63,6 +64,16 @@ class QuantileHuberResults(
     mle_retvals : dict
         What the solver said: converged, iterations, passes, duality_gap, gradient_norm and more.
     """
+
+    # the observed Hessian of the first two counts the rows in the zone only
+    covjhj = NotOffered('use get_robustcov_results("HC0")')
+    bsejhj = NotOffered('use get_robustcov_results("HC0")')
+    covjac = NotOffered("use cov_params, from the expected information")
+    bsejac = NotOffered("use bse, from the expected information")
+    get_nlfun = NotOffered("use get_prediction, or wald_test for linear functions")
+
+    def __dir__(self) -> list[str]:
+        return without(super().__dir__(), type(self))
 
     def __init__(
         self,

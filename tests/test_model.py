@@ -430,3 +430,17 @@ def test_a_third_positional_argument_is_refused():
 def test_errors_are_value_errors():
     assert issubclass(DataError, ValueError)
     assert issubclass(DomainError, ValueError)
+
+
+def test_what_the_base_class_has_and_the_model_does_not_is_neither_listed_nor_silent():
+    fit = QuantileHuberMLE(Y, X).fit()
+    for thing, name, instead in [
+        (fit, "bsejhj", "HC0"),
+        (fit, "covjac", "cov_params"),
+        (fit, "get_nlfun", "get_prediction"),
+        (fit.model, "expandparams", "when the model is built"),
+    ]:
+        assert name not in dir(thing)
+        with pytest.raises(AttributeError, match=f"{name} is not offered: .*{instead}"):
+            getattr(thing, name)
+    assert {"params", "bse", "summary", "get_robustcov_results"} <= set(dir(fit))
