@@ -55,13 +55,15 @@ class BootstrapResult:
 
     @property
     def cov(self) -> FloatArray:
-        """The covariance of the replicates, shape (q, q)."""
-        return np.atleast_2d(np.cov(self.params, rowvar=False))
+        """The covariance of the replicates, shape (q, q); NaN for a kappa that reached infinity."""
+        with np.errstate(invalid="ignore"):
+            return np.atleast_2d(np.cov(self.params, rowvar=False))
 
     @property
     def bse(self) -> FloatArray:
-        """The standard deviations of the replicates."""
-        deviation: FloatArray = self.params.std(axis=0, ddof=1)
+        """The standard deviations of the replicates; NaN for a kappa that reached infinity."""
+        with np.errstate(invalid="ignore"):
+            deviation: FloatArray = self.params.std(axis=0, ddof=1)
         return deviation
 
     def conf_int(self, alpha: float = 0.05, method: str = "percentile") -> FloatArray:

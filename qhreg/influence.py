@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 from statsmodels.stats.outliers_influence import MLEInfluence
 
 from qhreg.bandwidth import chosen_width
 from qhreg.covariance import Fitted, score_obs, smoothed_bread
+from qhreg.notoffered import NotOffered, without
 from qhreg.observations import Observations
 from qhreg.scores import checked_sample
 
@@ -113,7 +115,10 @@ class QuantileHuberInfluence(_Base):  # type: ignore[misc]
 
     def __init__(self, results: Any) -> None:
         obs = results.model.observations
-        numbers = row_influence(obs, results.solution, results.space.free, results.nobs)
+        space, held = results.space, results.held_fixed
+        free = tuple(name for name in space.free if name not in held)
+        numbers = row_influence(obs, results.solution, free, results.nobs)
+        self._kept = [*range(space.k), *(space.position(name) for name in free[1:])]
         self.results = results
         self.nobs, self.k_vars = obs.exog.shape
         self.k_params = results.params.size
@@ -129,10 +134,75 @@ class QuantileHuberInfluence(_Base):  # type: ignore[misc]
 
     @cached_property
     def d_params(self) -> FloatArray:
-        """Estimates minus the estimates without each row, by one Newton step, shape (n, q)."""
+        """Estimates minus the estimates without each row, by one Newton step, shape (n, q).
+
+        Zero for a parameter that the covariance treats as known, such as tau on its bound.
+        """
         step: FloatArray = self.score_obs @ np.linalg.pinv(-self.hessian, hermitian=True)
         step /= np.maximum(1.0 - self.hat_matrix_diag, 1e-8)[:, None]
-        return step
+        every = np.zeros((step.shape[0], self.k_params))
+        every[:, self._kept] = step
+        return every
+
+    @cached_property
+    def resid_studentized(self) -> FloatArray:
+        """Pearson residuals over the root of one minus the leverage; NaN where that is 1."""
+        studentized: FloatArray = self.resid / self._spread
+        return studentized
+
+    @property
+    def _spread(self) -> FloatArray:
+        """Roots of one minus the leverage, NaN where a row decides its own location."""
+        rest = 1.0 - self.hat_matrix_diag
+        return np.asarray(np.sqrt(np.where(rest > 1e-10, rest, np.nan)))
+
+    @cached_property
+    def dfbetas(self) -> FloatArray:
+        """`d_params` in standard errors; NaN where there is none."""
+        with np.errstate(invalid="ignore"):
+            scaled: FloatArray = self.d_params / np.asarray(self.results.bse)
+        return scaled
+
+    @cached_property
+    def cooks_distance(self) -> tuple[FloatArray, FloatArray]:
+        """Squared length of `d_params` in the metric of the covariance, per parameter, and p-values."""
+        cov = self.cov_params[np.ix_(self._kept, self._kept)]
+        size = np.sqrt(cov.diagonal())
+        size = np.where(size > 0.0, size, 1.0)
+        inverse = np.linalg.pinv(cov / np.outer(size, size), hermitian=True)
+        moved = self.d_params[:, self._kept] / size
+        k = np.linalg.matrix_rank(inverse, hermitian=True)
+        distance: FloatArray = np.einsum("ij,jk,ik->i", moved, inverse, moved) / k
+        return distance, stats.f.sf(distance, k, self.results.df_resid)
+
+    def resid_score(
+        self, joint: bool = True, index: Any = None, studentize: bool = False
+    ) -> FloatArray:
+        """Return the scores of each row in the metric of the Hessian, smoothed as in `d_params`.
+
+        Parameters
+        ----------
+        joint : bool
+            Whether to return one number for each row, the squared length; else one for each parameter.
+        index : array_like, optional
+            Which of the parameters that are not held to look at.
+        studentize : bool
+            Whether to divide by the square root of one minus the leverage.
+        """
+        chosen = slice(None) if index is None else np.asarray(index)
+        scores, bread = self.score_obs[:, chosen], -self.hessian[chosen][:, chosen]
+        if joint:
+            made = np.einsum("ij,jk,ik->i", scores, np.linalg.pinv(bread, hermitian=True), scores)
+        else:
+            made = scores / np.sqrt(bread.diagonal())
+        if studentize:
+            made = (made.T / self._spread).T
+        return np.asarray(made)
+
+    resid_score_factor = NotOffered("outside the zone it would divide by zero; use resid_score")
+
+    def __dir__(self) -> list[str]:
+        return without(super().__dir__(), type(self))
 
     @cached_property
     def d_fittedvalues(self) -> FloatArray:

@@ -244,6 +244,33 @@ class QuantileHuberResults(
 
     # ------------------------------------------------------------------ tests
 
+    def t_test(self, r_matrix: Any, cov_p: Any = None, use_t: bool | None = None) -> Any:
+        """Return t tests of linear restrictions; see statsmodels.
+
+        Parameters
+        ----------
+        r_matrix : array_like, str or tuple
+            Restrictions, such as ``"tau = 0.5, x1 = x2"``.
+        cov_p, use_t
+            As in statsmodels.
+
+        Returns
+        -------
+        ContrastResults
+            Statistic, p-value and standard error are NaN for a parameter that the covariance treats
+            as known, such as tau on its bound: there the base class would return p = 1.
+        """
+        made = super().t_test(r_matrix, cov_p=cov_p, use_t=use_t)
+        sd = np.array(made.sd, dtype=np.float64)
+        known = sd == 0.0
+        if known.any():
+            sd[known] = np.nan
+            made.sd = sd
+            for name in ("statistic", "tvalue", "pvalue"):
+                value = np.asarray(getattr(made, name))
+                setattr(made, name, np.where(known.reshape(value.shape), np.nan, value))
+        return made
+
     def wald_test(
         self,
         r_matrix: Any,

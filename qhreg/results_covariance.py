@@ -285,6 +285,8 @@ class CovarianceResults(UncertaintyResults):
         """Return intervals from robust score tests that allow for what the covariance allows for."""
         if self.constraint is not None:
             raise DomainError("score intervals are for fits without constraints")
+        if self.kappa_limit == "gaussian":
+            raise DomainError("kappa ended at infinity, where tau has no score: use Wald intervals")
         robust = self.cov_type in SANDWICHES
         options = {k: v for k, v in self._choice.options.items() if k != "width"} if robust else {}
         return score_intervals(

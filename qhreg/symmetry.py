@@ -152,11 +152,12 @@ def symmetry_test(
 
 
 def _tau_information(exog: Any, fit: Fitted, weights: Any, free: tuple[str, ...]) -> float:
-    """Return the inverse variance of tau according to the expected information."""
+    """Return the inverse variance of tau by the expected information; NaN if that has none of it."""
     estimate = covariance(
         "nonrobust", exog, np.zeros(np.shape(exog)[0]), fit, free=free, freq_weights=weights
     )
-    return 1.0 / float(estimate.cov[-1, -1])
+    variance = float(estimate.cov[-1, -1])
+    return 1.0 / variance if variance > 0.0 else math.nan
 
 
 def _wald_symmetry(
@@ -177,6 +178,8 @@ def _wald_symmetry(
                 "nonrobust", exog, endog, fit, free=free, freq_weights=weights, offset=offset
             ).cov[-1, -1]
         )
+    if not variance > 0.0:  # nor has a tau that is not determined
+        return HypothesisTest("Wald test", null, math.nan, 1, math.nan)
     # var(logit tau) = var(tau) / (tau (1 - tau))^2
     spread = variance / (fit.tau * (1.0 - fit.tau)) ** 2
     statistic = math.log(fit.tau / (1.0 - fit.tau)) ** 2 / spread

@@ -501,6 +501,64 @@ def test_a_tau_on_its_bound_is_reported_and_has_no_standard_error():
 # --- certificates -----------------------------------------------------------------------------------
 
 
+def one_sided_fit():
+    y = 1.0 + 2.0 * FRAME.x + np.random.default_rng(3).exponential(size=300)
+    with pytest.warns(BoundaryWarning):
+        return qhf.quantile_huber("y ~ x", FRAME.assign(y=y)).fit()
+
+
+def normal_limit_fit():
+    y = 1.0 + 2.0 * FRAME.x + np.random.default_rng(5).uniform(-1.0, 1.0, 300)
+    with pytest.warns(BoundaryWarning, match="infinity"):
+        return qhf.quantile_huber("y ~ x", FRAME.assign(y=y), kappa=None).fit()
+
+
+def test_a_parameter_without_standard_error_has_no_t_test():
+    fit = one_sided_fit()
+    made = fit.t_test("tau = 0.5, x = 2")
+    assert np.isnan([made.pvalue[0], made.statistic[0], np.ravel(made.sd)[0]]).all()
+    assert np.isnan(made.conf_int()[0]).all()
+    plain = fit.t_test("x = 2")
+    assert made.pvalue[1] == pytest.approx(float(plain.pvalue))
+    assert np.isnan(float(fit.t_test("tau = 0.5").pvalue))
+    assert np.isnan(fit.test_symmetry().wald.pvalue)
+
+
+@pytest.mark.parametrize("make", [one_sided_fit, normal_limit_fit])
+def test_influence_moves_no_parameter_that_is_treated_as_known(make):
+    fit = make()
+    influence = fit.get_influence()
+    held = [fit.space.position(name) for name in fit.held_fixed]
+    assert held
+    assert not influence.d_params[:, held].any()
+    distance, _ = influence.cooks_distance
+    free = [j for j in range(fit.params.size) if j not in held]
+    d, cov = influence.d_params[:, free], fit.cov_params().to_numpy()[np.ix_(free, free)]
+    np.testing.assert_allclose(
+        distance, np.einsum("ij,ji->i", d, np.linalg.solve(cov, d.T)) / len(free), rtol=1e-6
+    )
+    assert influence.summary_frame().shape[0] == 300
+    assert np.isnan(influence.dfbetas[:, held]).all()
+
+
+def test_at_the_normal_limit_there_is_nothing_to_say_about_tau():
+    fit = normal_limit_fit()
+    test = fit.test_symmetry()
+    assert test.lr.statistic == pytest.approx(0.0, abs=1e-6)
+    assert np.isnan(test.wald.pvalue)
+    assert not test.score.pvalue < 0.99
+    with pytest.raises(DomainError, match="tau has no score"):
+        fit.conf_int(method="score")
+
+
+def test_score_residuals_stay_finite_at_kappa_zero():
+    influence = qhf.quantile_huber("y ~ x", FRAME, kappa=0.0).fit().get_influence()
+    for joint in (True, False):
+        assert np.isfinite(influence.resid_score(joint=joint, studentize=True)).all()
+    with pytest.raises(AttributeError, match="use resid_score"):
+        influence.resid_score_factor()
+
+
 def test_certificates_are_one_attribute_and_one_call_away(fit):
     assert fit.certificate.holds
     assert fit.certificate.kappa == 1.0
