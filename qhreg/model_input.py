@@ -74,7 +74,11 @@ def as_table(name: str, values: Any) -> Any:
             raise DataError(
                 f"{name} has columns that are not numeric: {', '.join(text)}; use a formula to code them"
             )
-        return values
+        if all(dtype in _FLOATS for dtype in values.dtypes):
+            return values
+        # numbers, booleans and nullable numbers side by side would become objects
+        floats = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        return pd.DataFrame(floats, index=values.index, columns=values.columns)
     array = np.asarray(values)
     if array.dtype in _FLOATS:
         return array

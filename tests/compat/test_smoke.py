@@ -100,6 +100,25 @@ def test_arrays_work_without_a_formula(frame):
     assert made.resid.index.equals(kept.index)
 
 
+def test_columns_may_be_floats_integers_booleans_and_nullable(frame):
+    kept = frame.dropna()
+    exog = pd.DataFrame(
+        {"const": 1, "x": kept.x, "high": kept.z > 2.0, "n": kept.w.astype("Int64")}
+    )
+    fit = QuantileHuberMLE(kept.y, exog).fit()
+    np.testing.assert_array_equal(
+        fit.params, QuantileHuberMLE(kept.y, exog.astype(float)).fit().params
+    )
+
+
+def test_a_missing_category_predicts_nan(fit, frame):
+    some = frame.dropna().iloc[:3].copy()
+    some["g"] = some.g.astype(object)
+    some.iloc[1, some.columns.get_loc("g")] = None
+    predicted = fit.predict(some)
+    assert list(np.isnan(predicted)) == [False, True, False]
+
+
 def test_formulas_of_scale_and_asymmetry(frame):
     fit = qhf.quantile_huber_distributional(
         "y ~ x", frame, scale="~ plus_one(z)", tau="~ C(g) + center(x)", freq_weights="w"
