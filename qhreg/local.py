@@ -22,6 +22,7 @@ from qhreg.problem import Problem, Task
 from qhreg.taubound import GlobalBound, branch_and_bound
 
 __all__ = [
+    "BY_NEWTON",
     "LocalFit",
     "basins",
     "bound_profile",
@@ -39,6 +40,9 @@ FLAT_SLOPE = 1e-7
 
 FAR_TAU = 0.02
 """Distance in tau from every earlier fit beyond which a start is moved to the new quantile first."""
+
+BY_NEWTON = "Newton's method converged"
+"""Reason of a fit that Newton's method found and proved by itself."""
 
 GRID = 9
 """Points of the coarse grid over tau."""
@@ -93,7 +97,8 @@ def _descend_profile(problem: Problem, start: TauFit, bounds: tuple[float, float
     """Return a local minimum of the profile by exact convex fits along tau.
 
     The slope of the profile is known at every fit; a bracket is widened downhill and closed by the
-    secant rule with bisection as its safeguard.
+    secant rule with bisection as its safeguard. The profile has most of its shape where tau or 1 - tau
+    is small: a step at most halves that, and one that ends higher is shortened.
     """
     curvature = max(0.5 * log_normalizer_derivatives(start.tau, problem.kappa).d2_tau, 1e-8)
     here, slope = start, profile_slope(start, problem)
@@ -101,14 +106,18 @@ def _descend_profile(problem: Problem, start: TauFit, bounds: tuple[float, float
     step = min(abs(slope) / curvature, 0.1) or 1e-6
     downhill = -np.sign(slope)
     while True:
-        tau = float(np.clip(here.tau + downhill * step, *bounds))
-        if tau == here.tau:
+        room = 1.0 - here.tau if downhill > 0.0 else here.tau
+        tau = float(np.clip(here.tau + downhill * min(step, 0.5 * room), *bounds))
+        if abs(tau - here.tau) < 1e-13:
             return best
         there = fit_at(problem, tau, here.z, warm=True)
         best = min(best, there, key=lambda f: profile_value(f, problem))
         new_slope = profile_slope(there, problem)
         if new_slope * slope <= 0.0:
             break
+        if profile_value(there, problem) > profile_value(here, problem):
+            step = 0.25 * abs(tau - here.tau)
+            continue
         here, slope, step = there, new_slope, 2.0 * step
     ends = sorted([(here.tau, slope, here), (there.tau, new_slope, there)], key=lambda e: e[0])
     (a, slope_a, fit_a), (b, slope_b, fit_b) = ends
@@ -147,7 +156,7 @@ def local_fit(problem: Problem, z: FloatArray, tau: float, task: Task, **options
         point, fit = _joint_newton(problem, z, tau, task, **options)
         curvature, iterations, passes = point.curvature, point.iterations, point.passes
         if fit is not None and fit.proved(problem.n) and stationary_in_tau(fit, problem, task):
-            return LocalFit(fit, curvature, iterations, fit.passes, "Newton's method converged")
+            return LocalFit(fit, curvature, iterations, fit.passes, BY_NEWTON)
         if point.error < 1e-2:
             z, tau = point.z, point.tau
     fit = fit_at(problem, tau, z, warm=True)

@@ -30,6 +30,7 @@ from qhreg.exceptions import (
 from qhreg.inputs import require_finite, rows_of
 from qhreg.likelihood import ArrayRows
 from qhreg.local import (
+    BY_NEWTON,
     LocalFit,
     basins,
     local_fit,
@@ -51,6 +52,12 @@ DEFAULT_TAU_BOUNDS = (1e-3, 1.0 - 1e-3)
 
 SEARCH_ROWS = 500
 """Rows up to which the whole range of tau is searched."""
+
+DOUBTFUL_TAU = 0.05
+"""Distance of tau from 0 or 1 below which more rows are searched: a bound often is an optimum too."""
+
+DOUBTFUL_ROWS = 5000
+"""Rows up to which the range of tau is searched when the local optimum is doubtful."""
 
 SAME_BASIN = 0.05
 """Difference in tau below which an optimum of a sample and one of all rows are taken for the same."""
@@ -161,8 +168,9 @@ def solve(
     start : Solution or None
         An earlier solution with the same columns to start from.
     search : bool or None
-        Whether to search the whole range of tau; None does so up to 500 rows, and through a sample
-        of larger data whose residuals have light tails.
+        Whether to search the whole range of tau; None does so up to 500 rows, up to 5000 where the
+        zone has too few rows for Newton's method (always at kappa = 0) or tau ends within 0.05 of 0
+        or 1, and through a sample of larger data whose residuals have light tails.
     names : sequence of str or None
         Names of the columns for messages.
 
@@ -228,10 +236,23 @@ def _fit_rows(
     setup = set_up(rows, task)
     whole = rows.n_rows <= SEARCH_ROWS if search is None else search
     local, searched = _fit(setup, method, start, whole)
-    light_tails = setup.kurtosis < FLAT_KURTOSIS
-    if task.tau is None and start is None and search is None and not whole and light_tails:
+    if task.tau is not None or search is not None or whole:
+        return setup, local, searched
+    if rows.n_rows <= DOUBTFUL_ROWS and _doubtful(setup, local):
+        return setup, search_tau(setup.problem, local, task, setup.weights), True
+    if start is None and setup.kurtosis < FLAT_KURTOSIS:
         local = _second_opinion(rows, setup, local)
     return setup, local, searched
+
+
+def _doubtful(setup: Setup, local: LocalFit) -> bool:
+    """Return whether there often is a better optimum than this one.
+
+    So it is near the ends of tau, and with so few rows in the zone that Newton's method failed: the
+    profile over tau is not smooth then.
+    """
+    tau = local.fit.tau
+    return local.reason != BY_NEWTON or min(tau, 1.0 - tau) < DOUBTFUL_TAU
 
 
 def _fit(setup: Setup, method: str, start: Solution | None, search: bool) -> tuple[LocalFit, bool]:

@@ -43,10 +43,12 @@ def test_the_two_peak_sample_has_two_local_maxima_and_the_certificate_finds_the_
 
 def test_a_local_method_alone_misses_it_and_the_default_fit_does_not():
     X, y = two_peaks()
-    assert solve(X, y, kappa=0.3, search=False).tau < 0.25
-    default = solve(X, y, kappa=0.3)
-    assert default.searched
-    assert default.tau > 0.75
+    wrong_side = solve(X, y, kappa=0.3, tau=0.1)
+    assert solve(X, y, kappa=0.3, start=wrong_side, search=False).tau < 0.25
+    for start in (None, wrong_side):
+        default = solve(X, y, kappa=0.3, start=start)
+        assert default.searched
+        assert default.tau > 0.75
     certificate = certify_global(X, y, default)
     assert certificate.holds
     assert "Global maximum proved" in str(certificate)

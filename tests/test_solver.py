@@ -331,3 +331,21 @@ def test_newtons_method_starts_inside_the_bounds_of_tau():
     setup = set_up(rows_of(X, y, None, None), task_of(1.0, None, None, (0.5, 0.6)))
     point = newton(setup.problem, setup.start[0], 0.2, tau_bounds=(0.5, 0.6), max_passes=1)
     assert 0.5 <= point.tau <= 0.6
+
+
+@pytest.mark.parametrize("noise", ["gamma", "lognormal"])
+@pytest.mark.parametrize("n", [1000, 2000])
+def test_the_default_fit_of_skewed_noise_is_the_global_one(n, noise):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        exog = np.column_stack([np.ones(n), rng.standard_normal((n, 4))])
+        skewed = rng.gamma(2.0, size=n) if noise == "gamma" else rng.lognormal(size=n)
+        endog = exog @ rng.standard_normal(5) + skewed
+        best = solve(exog, endog, kappa=0.05, search=True)
+        made = solve(exog, endog, kappa=0.05)
+        assert made.converged
+        assert made.loglike >= best.loglike - 1e-4
+        # a descent along tau may end in another basin, but does not jump over one
+        local = solve(exog, endog, kappa=0.05, search=False)
+        assert local.converged
+        assert local.loglike >= best.loglike - 3.0
