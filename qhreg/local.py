@@ -115,7 +115,7 @@ def _descend_profile(problem: Problem, start: TauFit, bounds: tuple[float, float
         new_slope = profile_slope(there, problem)
         if new_slope * slope <= 0.0:
             break
-        if profile_value(there, problem) > profile_value(here, problem):
+        if profile_value(there, problem) > profile_value(here, problem) + 1e-10 * problem.n:
             step = 0.25 * abs(tau - here.tau)
             continue
         here, slope, step = there, new_slope, 2.0 * step
