@@ -93,8 +93,8 @@ def dual_from_gradient(problem: Problem, point: NewtonPoint) -> DualPoint:
     n, kappa, tau, now = problem.n, problem.kappa, point.tau, point.objective
     theta = float(point.z[-1])
     r = point.z.size - 1
-    gram = kappa * point.curvature.d2_z[:r, :r]
-    correction = solve_positive(gram, now.d_z[:r])
+    assert now.d2_z is not None
+    correction = solve_positive(kappa * now.d2_z[:r, :r], now.d_z[:r])
     if correction is None:
         return DualPoint(-math.inf, 0.0, 0.0)
     omega2 = float(now.d_z[:r] @ correction)
@@ -113,28 +113,27 @@ def dual_from_newton(
 ) -> DualPoint | None:
     """Return the dual point of a nearly stationary z in one pass, or None without enough slack.
 
-    The correction lives on the rows that were in the zone when the Hessian was taken: their Gram
-    matrix is the Hessian's own.
+    The correction lives on the rows in the zone: their Gram matrix is the Hessian's own.
     """
-    n, kappa, tau = problem.n, problem.kappa, point.tau
-    hessian = point.curvature
+    n, kappa, tau, now = problem.n, problem.kappa, point.tau, point.objective
     r = point.z.size - 1
-    gram = kappa * hessian.d2_z[:r, :r]
+    assert now.d2_z is not None
     try:
-        correction = np.linalg.solve(gram, point.objective.d_z[:r])
+        correction = np.linalg.solve(kappa * now.d2_z[:r, :r], now.d_z[:r])
     except np.linalg.LinAlgError:
         return None
     shift = np.zeros(r + 1)
     shift[:r] = correction
     theta = float(point.z[-1])
-    here, shift, there = (problem.to_rows(z) for z in (point.z, shift, hessian.z))
+    here, shift = problem.to_rows(point.z), problem.to_rows(shift)
     alignment = square = 0.0
     overshoot = 1.0
     kept: list[FloatArray] = []
     for block in problem.rows.blocks():
-        u, then = residuals(block, here), residuals(block, there)
-        in_zone = (then >= -kappa * hessian.tau) & (then <= kappa * (1.0 - hessian.tau))
-        v = zone_part(u, tau, kappa) / kappa
+        u = residuals(block, here)
+        v = zone_part(u, tau, kappa)
+        in_zone = v == u
+        v /= kappa
         v -= in_zone * residuals(block, shift)
         overshoot = max(overshoot, _overshoot(v, tau))
         weighted = v if block.weights is None else v * block.weights

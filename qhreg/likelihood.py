@@ -27,7 +27,16 @@ import numpy.typing as npt
 from qhreg.loss import zone_part
 from qhreg.normalizer import LogNormalizer, log_normalizer_derivatives
 
-__all__ = ["ArrayRows", "Block", "Objective", "RowBlocks", "Totals", "objective", "reduce_rows"]
+__all__ = [
+    "ArrayRows",
+    "Block",
+    "Objective",
+    "RowBlocks",
+    "Totals",
+    "Zone",
+    "objective",
+    "reduce_rows",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -42,6 +51,9 @@ BLOCK_SHARE = 6
 
 SHORT_BLOCK = 2048
 """Rows below which no block is cut."""
+
+KEPT_DIGITS = 1e-6
+"""Share of its largest value that must be left of a diagonal element: beyond it is rounding."""
 
 
 class Block(NamedTuple):
@@ -81,7 +93,7 @@ class RowBlocks(Protocol):
         ...
 
     def blocks(self) -> Iterator[Block]:
-        """Iterate over the rows."""
+        """Iterate over the rows, each time in the same blocks."""
         ...
 
 
@@ -158,6 +170,38 @@ class ArrayRows:
             yield self.block(slice(start, start + step))
 
 
+class Zone(NamedTuple):
+    """The rows in the zone at one (z, tau, kappa) and the second-order sums over them; W is n x k.
+
+    Attributes
+    ----------
+    members : tuple of ndarray of bool
+        For each block, which of its rows are in the zone.
+    gram : ndarray, shape (k, k)
+        sum of w W W' over the rows in the zone; divided by kappa, the Hessian of the loss in z.
+    outside : ndarray, shape (k,)
+        sum of w W over the rows outside the zone: minus the mixed derivative in (z, tau).
+    weight_outside : float
+        sum of w over the rows outside: times -kappa, the second derivative of the loss in tau.
+    peak : ndarray, shape (k,), or None
+        The largest that the diagonal of `gram` has been since it was summed over all rows: times the
+        rounding of floats, the error of `gram`. None when it has just been.
+    """
+
+    members: tuple[npt.NDArray[np.bool_], ...]
+    gram: FloatArray
+    outside: FloatArray
+    weight_outside: float
+    peak: FloatArray | None
+
+    @property
+    def accurate(self) -> bool:
+        """Whether taking rows off has left enough digits."""
+        if self.peak is None:
+            return True
+        return bool((self.gram.diagonal() >= KEPT_DIGITS * self.peak).all())
+
+
 class Totals(NamedTuple):
     """Sums over all rows at one (z, tau, kappa); W is n x k.
 
@@ -171,24 +215,18 @@ class Totals(NamedTuple):
         sum w psi^2.
     excess : float
         sum w e: minus the derivative of the loss in tau.
-    gram : ndarray, shape (k, k), or None
-        sum of w W W' over the rows in the zone; divided by kappa, the Hessian of the loss in z.
-    outside : ndarray, shape (k,), or None
-        sum of w W over the rows outside the zone: minus the mixed derivative in (z, tau).
-    weight_outside : float
-        sum of w over the rows outside: times -kappa, the second derivative of the loss in tau.
     rows_in_zone : int
         Number of rows in the zone (with or without weight).
+    zone : Zone or None
+        The second-order sums where they were asked for.
     """
 
     loss: float
     slope: FloatArray
     square: float
     excess: float
-    gram: FloatArray | None
-    outside: FloatArray | None
-    weight_outside: float
     rows_in_zone: int
+    zone: Zone | None
 
 
 def residuals(block: Block, z: FloatArray) -> FloatArray:
@@ -216,27 +254,108 @@ def _gather(exog: FloatArray, rows: npt.NDArray[np.intp]) -> FloatArray:
     return exog.take(rows, axis=0, mode="clip") if by_row else exog[rows]
 
 
-def gram_of_rows(block: Block, rows: npt.NDArray[np.intp]) -> FloatArray:
-    """Return the sum of w W W' over the chosen rows of one block."""
-    chosen = _gather(block.exog, rows)
+def chosen_rows(block: Block, rows: npt.NDArray[np.intp]) -> Block:
+    """Return some rows of a block as a block of their own."""
+    return Block(
+        _gather(block.exog, rows),
+        None if block.endog is None else block.endog[rows],
+        None if block.weights is None else block.weights[rows],
+    )
+
+
+def gram(block: Block) -> FloatArray:
+    """Return the sum of w W W' over a block that may be overwritten."""
+    exog, endog = block.exog, block.endog
     if block.weights is not None:
-        root = np.sqrt(block.weights[rows])
-        chosen *= root[:, None]
-    if block.endog is None:
-        return chosen.T @ chosen
-    endog = block.endog[rows]
-    if block.weights is not None:
-        endog *= root
-    k = chosen.shape[1]
+        root = np.sqrt(block.weights)
+        exog *= root[:, None]
+        endog = None if endog is None else endog * root
+    return _products(exog, endog, exog, endog)
+
+
+def _products(
+    left: FloatArray, left_end: FloatArray | None, exog: FloatArray, endog: FloatArray | None
+) -> FloatArray:
+    """Return the symmetric [left, left_end]' [exog, endog]."""
+    if endog is None or left_end is None:
+        return left.T @ exog
+    k = exog.shape[1]
     total = np.empty((k + 1, k + 1))
-    total[:k, :k] = chosen.T @ chosen
-    total[k, :k] = total[:k, k] = endog @ chosen
-    total[k, k] = endog @ endog
+    total[:k, :k] = left.T @ exog
+    total[k, :k] = total[:k, k] = endog @ left
+    total[k, k] = endog @ left_end
     return total
 
 
+class _ZoneSums:
+    """The second-order sums, gathered block by block: anew, or as changes since another point."""
+
+    def __init__(self, k: int, since: Zone | None) -> None:
+        self.since = since
+        self.members: list[npt.NDArray[np.bool_]] = []
+        self.gram = np.zeros((k, k))
+        self.outside = np.zeros(k)
+        self.weight_outside = 0.0
+        self.changed = since is None
+
+    def add(self, block: Block, in_zone: npt.NDArray[np.bool_], count: int) -> None:
+        """Add the rows of one block, of which `count` are in the zone."""
+        number = len(self.members)
+        self.members.append(in_zone)
+        if self.since is not None:
+            moved = (in_zone != self.since.members[number]).nonzero()[0]
+            if number > 0 or 2 * moved.size <= count:
+                if moved.size:
+                    self._move(chosen_rows(block, moved), in_zone[moved])
+                return
+            self.since = None
+        self.changed = True
+        inside = in_zone.nonzero()[0]
+        self.gram += gram(chosen_rows(block, inside))
+        out_weight = np.ones(in_zone.size) if block.weights is None else block.weights.copy()
+        out_weight[inside] = 0.0
+        self.outside += weighted_columns(block, out_weight)
+        self.weight_outside += float(
+            in_zone.size - inside.size if block.weights is None else np.add.reduce(out_weight)
+        )
+
+    def _move(self, rows: Block, came: npt.NDArray[np.bool_]) -> None:
+        """Add the rows that came into the zone and take off those that left it."""
+        self.changed = True
+        sign = np.where(came, 1.0, -1.0)
+        if rows.weights is not None:
+            sign *= rows.weights
+        signed_end = None if rows.endog is None else sign * rows.endog
+        self.gram += _products(sign[:, None] * rows.exog, signed_end, rows.exog, rows.endog)
+        self.outside -= weighted_columns(rows, sign)
+        self.weight_outside -= float(np.add.reduce(sign))
+
+    def zone(self) -> Zone:
+        """Return the sums over all rows."""
+        members, known = tuple(self.members), self.since
+        if known is not None and not self.changed:
+            return known
+        if known is None:
+            return Zone(members, self.gram, self.outside, self.weight_outside, None)
+        total = known.gram + self.gram
+        peak = known.gram.diagonal() if known.peak is None else known.peak
+        return Zone(
+            members,
+            total,
+            known.outside + self.outside,
+            known.weight_outside + self.weight_outside,
+            np.maximum(peak, total.diagonal()),
+        )
+
+
 def reduce_rows(
-    rows: RowBlocks, z: FloatArray, tau: float, kappa: float, *, hessian: bool = True
+    rows: RowBlocks,
+    z: FloatArray,
+    tau: float,
+    kappa: float,
+    *,
+    hessian: bool = True,
+    since: Zone | None = None,
 ) -> Totals:
     """Return the totals at (z, tau, kappa) in one pass over the rows; kappa must be positive.
 
@@ -250,13 +369,14 @@ def reduce_rows(
         0 < tau < 1, kappa > 0.
     hessian : bool
         Whether to accumulate the second-order totals too.
+    since : Zone or None
+        The zone of the same rows at another point. Near it few rows change sides, and only these are
+        added to its sums and taken off them: the Hessian then costs little more than the gradient.
     """
-    k = rows.n_unknowns
-    linear = square = excess = weight_outside = 0.0
+    linear = square = excess = 0.0
     in_zone = 0
-    slope = np.zeros(k)
-    gram = np.zeros((k, k)) if hessian else None
-    outside = np.zeros(k) if hessian else None
+    slope = np.zeros(rows.n_unknowns)
+    sums = _ZoneSums(rows.n_unknowns, since) if hessian else None
     for block in rows.blocks():
         u = residuals(block, z)
         zone = zone_part(u, tau, kappa)
@@ -266,27 +386,23 @@ def reduce_rows(
         linear += float(weighted @ beyond)
         slope += weighted_columns(block, weighted)
         excess += float(np.add.reduce(beyond) if block.weights is None else beyond @ block.weights)
-        if gram is None or outside is None:
+        if sums is None:
             in_zone += beyond.size - int(np.count_nonzero(beyond))
             continue
-        chosen = (beyond == 0.0).nonzero()[0]
-        in_zone += chosen.size
-        gram += gram_of_rows(block, chosen)
-        out_weight = np.ones(u.size) if block.weights is None else block.weights.copy()
-        out_weight[chosen] = 0.0
-        outside += weighted_columns(block, out_weight)
-        weight_outside += float(
-            u.size - chosen.size if block.weights is None else np.add.reduce(out_weight)
-        )
+        members = beyond == 0.0
+        count = int(np.count_nonzero(members))
+        in_zone += count
+        sums.add(block, members, count)
+    found = None if sums is None else sums.zone()
+    if found is not None and not found.accurate:
+        return reduce_rows(rows, z, tau, kappa)
     return Totals(
         (0.5 * square + linear) / kappa,
         slope / kappa,
         square / kappa**2,
         excess,
-        gram,
-        outside,
-        weight_outside,
         in_zone,
+        found,
     )
 
 
@@ -311,6 +427,8 @@ class Objective(NamedTuple):
         sum w rho and sum w psi^2.
     rows_in_zone : int
         Rows in the quadratic zone.
+    zone : Zone or None
+        The zone, in the coordinates of the rows, where the Hessian was asked for.
     """
 
     value: float
@@ -322,6 +440,7 @@ class Objective(NamedTuple):
     loss: float
     square: float
     rows_in_zone: int
+    zone: Zone | None
 
 
 def objective(totals: Totals, z: FloatArray, tau: float, kappa: float, n: float) -> Objective:
@@ -330,18 +449,23 @@ def objective(totals: Totals, z: FloatArray, tau: float, kappa: float, n: float)
     theta = float(z[-1])
     d_z = totals.slope.copy()
     d_z[-1] -= n / theta
-    d2_z = None
-    if totals.gram is not None:
-        d2_z = totals.gram / kappa
+    zone = totals.zone
+    d2_z = d_z_tau = None
+    d2_tau = n * c.d2_tau
+    if zone is not None:
+        d2_z = zone.gram / kappa
         d2_z[-1, -1] += n / theta**2
+        d_z_tau = -zone.outside
+        d2_tau -= kappa * zone.weight_outside
     return Objective(
         totals.loss + n * (c.value - math.log(theta)),
         d_z,
         n * c.d_tau - totals.excess,
         d2_z,
-        None if totals.outside is None else -totals.outside,
-        n * c.d2_tau - kappa * totals.weight_outside,
+        d_z_tau,
+        d2_tau,
         totals.loss,
         totals.square,
         totals.rows_in_zone,
+        zone,
     )

@@ -1,7 +1,7 @@
 """From rows to a problem: coordinates and a starting point.
 
 Small data are copied into an orthonormal basis. Large data stay where they are: a random sample of the
-rows gives the coordinates, the starting point and the first Hessian.
+rows gives the coordinates and the starting point.
 """
 
 from __future__ import annotations
@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from qhreg.basis import CHOLESKY_SAFE, Basis, basis_of, recentred, rescaled, triangular_factor
-from qhreg.convex import MANY_ROWS
 from qhreg.exceptions import DataError
 from qhreg.inputs import endog_scale, require_finite
 from qhreg.leastsquares import SUSPECT_SPREAD, least_squares, moments_of, starting_point
 from qhreg.likelihood import SHORT_BLOCK, ArrayRows, Block
 from qhreg.local import local_fit
-from qhreg.newton import Curvature, newton
+from qhreg.newton import newton
 from qhreg.problem import Problem, Task
 
 __all__ = ["Setup", "narrowed_start", "sampled", "set_up"]
@@ -42,6 +40,9 @@ SMALL_SIZE = 150_000
 
 COPIED_SIZE = 20_000
 """Elements of [X, y] up to which all data are: a copy is then quicker than care."""
+
+MANY_ROWS = 20_000
+"""Rows from which a pass at a wider width is cheap beside the passes it saves."""
 
 WHOLE_SHARE = 25
 """Rows in the data per row of the sample below which least squares of all rows comes first."""
@@ -99,16 +100,6 @@ def _require_residual(rows: ArrayRows, basis: Basis, task: Task) -> None:
         if np.abs(residual).max() > 1e-12 * np.abs(block.endog).max():
             return
     _reject_perfect_fit(rows, basis, task)
-
-
-def _scaled(curvature: Curvature, factor: float) -> Curvature:
-    """Return the Hessian of a sample as an estimate of the Hessian of all rows."""
-    return curvature._replace(
-        d2_z=factor * curvature.d2_z,
-        d_z_tau=factor * curvature.d_z_tau,
-        d2_tau=factor * curvature.d2_tau,
-        exact=False,
-    )
 
 
 def _sample_size(n: int, p: int) -> int:
@@ -183,8 +174,8 @@ class Setup:
         Where to start.
     kurtosis : float
         Of the least-squares residuals of the rows in `start`'s sample.
-    options : dict
-        Options for Newton's method from there.
+    narrow : bool
+        Whether to come to a small width from a wider one.
     """
 
     basis: Basis
@@ -194,11 +185,11 @@ class Setup:
     weights: FloatArray | None
     start: tuple[FloatArray, float]
     kurtosis: float
-    options: dict[str, Any]
+    narrow: bool
 
 
 def _set_up_large(rows: ArrayRows, task: Task, scale: float) -> Setup:
-    """Return coordinates, starting point and a first Hessian from a random sample of the rows."""
+    """Return coordinates and starting point from a random sample of the rows."""
     n = rows.weight_sum
     m = _sample_size(rows.n_rows, rows.exog.shape[1])
     chosen = np.sort(np.random.default_rng(0).integers(0, rows.n_rows, m))
@@ -223,46 +214,30 @@ def _set_up_large(rows: ArrayRows, task: Task, scale: float) -> Setup:
     first = starting_point(moments, width, theta, task.tau)
     point = newton(small, *first, tau_bounds=task.free_bounds, tol=3e-3)
     start = (point.z, point.tau)
-    curvature: Curvature | None = point.curvature
     if not point.error < 1e-2:
         fit = local_fit(small, *first, task).fit
-        start, curvature = (fit.z, fit.tau), None
-    if curvature is not None and (width != task.kappa or degenerate):
-        curvature = None
-    if curvature is not None:
-        curvature = _scaled(curvature, n / weight)
+        start = (fit.z, fit.tau)
     if rows.n_rows >= MANY_CHUNKS * CHUNK_ROWS:
-        start, curvature = _refine_on_chunks(problem, mapped, start, curvature, task)
-    options: dict[str, Any] = {"reuse_hessian": True}
-    if curvature is not None:
-        options["curvature"] = curvature
-    return Setup(basis, problem, task, scale, rows.weights, start, moments.kurtosis, options)
+        start = _refined_on_chunks(problem, mapped, start, task)
+    return Setup(basis, problem, task, scale, rows.weights, start, moments.kurtosis, True)
 
 
-def _refine_on_chunks(
-    problem: Problem,
-    rows: ArrayRows,
-    start: tuple[FloatArray, float],
-    curvature: Curvature | None,
-    task: Task,
-) -> tuple[tuple[FloatArray, float], Curvature | None]:
-    """Return a better start and Hessian from an eighth of the rows."""
+def _refined_on_chunks(
+    problem: Problem, rows: ArrayRows, start: tuple[FloatArray, float], task: Task
+) -> tuple[FloatArray, float]:
+    """Return a better start from an eighth of the rows."""
     chunks = _Chunks(rows, rows.n_rows // (8 * CHUNK_ROWS))
     n = chunks.weight_sum
     if not n > 0.0 or _easy_width(task.kappa, int(n), start[0].size) != task.kappa:
-        return start, curvature
+        return start
     point = newton(
         replace(problem, rows=chunks, n=n),
         *start,
         tau_bounds=task.free_bounds,
-        curvature=None if curvature is None else _scaled(curvature, n / problem.n),
-        reuse_hessian=True,
         tol=2e-3,
         max_passes=6,
     )
-    if not point.error < 0.1:
-        return start, curvature
-    return (point.z, point.tau), _scaled(point.curvature, problem.n / n)
+    return (point.z, point.tau) if point.error < 0.1 else start
 
 
 def set_up(rows: ArrayRows, task: Task) -> Setup:
@@ -309,8 +284,7 @@ def _set_up_whole(rows: ArrayRows, task: Task, scale: float) -> Setup | None:
         return None
     problem = Problem(rows, rows.weight_sum, task.kappa, basis.matrix, theta)
     start = starting_point(moments, task.kappa, theta, task.tau)
-    options = {"reuse_hessian": True} if n > MANY_ROWS else {}
-    return Setup(basis, problem, task, scale, rows.weights, start, moments.kurtosis, options)
+    return Setup(basis, problem, task, scale, rows.weights, start, moments.kurtosis, n > MANY_ROWS)
 
 
 def _in_memory(basis: Basis, data: _Sample, task: Task, scale: float) -> Setup:
@@ -320,7 +294,7 @@ def _in_memory(basis: Basis, data: _Sample, task: Task, scale: float) -> Setup:
     problem = Problem(ArrayRows(basis.design, None, data.weights), n, task.kappa, None, theta)
     moments = moments_of(basis.design)
     first = starting_point(moments, task.kappa, theta, task.tau)
-    return Setup(basis, problem, task, scale, data.weights, first, moments.kurtosis, {})
+    return Setup(basis, problem, task, scale, data.weights, first, moments.kurtosis, False)
 
 
 def sampled(rows: ArrayRows, count: int) -> ArrayRows:
@@ -370,5 +344,5 @@ def narrowed_start(
     if width == task.kappa:
         return start
     wide = replace(problem, kappa=width)
-    point = newton(wide, *start, tau_bounds=task.free_bounds, tol=1e-5, reuse_hessian=True)
+    point = newton(wide, *start, tau_bounds=task.free_bounds, tol=1e-5)
     return (point.z, point.tau) if point.error < 1e-2 else start

@@ -22,8 +22,9 @@ from qhreg.exceptions import BoundaryWarning, DataError, DomainError, RankWarnin
 from qhreg.inputs import rows_of
 from qhreg.kappafit import gaussian_loglike, solve_kappa
 from qhreg.kappalocal import climb, kappa_slope, log_width
+from qhreg.likelihood import Zone
 from qhreg.local import profile_slope, profile_value
-from qhreg.newton import Curvature, curvature_of, newton
+from qhreg.newton import newton
 from qhreg.preparation import Setup, set_up
 from qhreg.profile_data import ProfileData
 from qhreg.solver import Solution, solve, start_of, task_of, value_shift
@@ -148,7 +149,7 @@ class TauCurve:
     lower: float
     upper: float
     fits: list[TauFit] = field(default_factory=list)
-    curvature: Curvature | None = None
+    zone: Zone | None = None
 
     def __call__(self, value: float) -> ProfilePoint:
         """Return the convex fit at one tau."""
@@ -173,26 +174,15 @@ class TauCurve:
         )
 
     def _fit(self, tau: float, z: FloatArray) -> TauFit:
-        """Return the convex fit; with many rows, by Newton's method with the last Hessian first."""
+        """Return the convex fit; with many rows, by Newton's method from the last zone."""
         problem = self.setup.problem
         if problem.kappa <= TINY_KAPPA or problem.n < MANY_ROWS:
             return fit_at(problem, tau, z, warm=True)
-        if self.curvature is None:
-            self.curvature = curvature_of(problem.evaluate(z, tau), z, tau)
-        point = newton(
-            problem,
-            z,
-            tau,
-            tau_bounds=None,
-            curvature=self.curvature,
-            reuse_hessian=True,
-            tol=1e-9,
-            max_passes=12,
-        )
+        point = newton(problem, z, tau, tau_bounds=None, since=self.zone, tol=1e-9, max_passes=12)
         proved = proved_newton(problem, point)
         if proved is None or not proved.proved(problem.n):
             return fit_at(problem, tau, z, warm=True)
-        self.curvature = point.curvature
+        self.zone = point.objective.zone
         return proved
 
     def _predict(self, tau: float) -> FloatArray:

@@ -236,17 +236,15 @@ def _fit_rows(
 
 def _fit(setup: Setup, method: str, start: Solution | None, search: bool) -> tuple[LocalFit, bool]:
     """Return the fit, and whether the whole range of tau was searched."""
-    task, problem, options = setup.task, setup.problem, dict(setup.options)
+    task, problem = setup.task, setup.problem
     first = setup.start
     if start is not None:
         first = start_of(setup.basis, start, setup.scale, task)
-        options.pop("curvature", None)
-    if setup.options:
+    if setup.narrow:
         first = narrowed_start(problem, first, task)
     if method == "lbfgs" and task.kappa > TINY_KAPPA:
         first = lbfgs(problem, *first, tau_bounds=task.free_bounds)
-        options.pop("curvature", None)
-    local = local_fit(problem, *first, task, **options)
+    local = local_fit(problem, *first, task)
     if not search or task.tau is not None:
         return local, False
     return search_tau(problem, local, task, setup.weights), True

@@ -201,7 +201,8 @@ def _newton_step(
         z, tau, value = _last_step(problem, point, task)
     theta = float(z[1])
     step, noise = -float(z[0]) / theta, Noise(1.0 / theta, float(tau))
-    if point.curvature.d2_z[0, 0] == 0.0 or rows.n_rows <= TIED_ROWS:
+    assert point.objective.d2_z is not None
+    if point.objective.d2_z[0, 0] == 0.0 or rows.n_rows <= TIED_ROWS:
         step = _central_step(design, weights, noise, task.kappa, step)
     return StageFit(step, noise, value / problem.n, False)
 
@@ -210,7 +211,7 @@ def _last_step(problem: Problem, point: NewtonPoint, task: Task) -> tuple[FloatA
     """Return the point after one more Newton step and the value it predicts, without another pass."""
     now, z, tau = point.objective, point.z, point.tau
     k = z.size if problem.theta is None else z.size - 1
-    dz, dtau = newton_step(now, point.curvature, tau_room_of(tau, task.free_bounds), problem.n, k)
+    dz, dtau = newton_step(now, tau_room_of(tau, task.free_bounds), problem.n, k)
     there = z.copy()
     there[:k] += dz
     if not there[-1] > 0.5 * z[-1]:
