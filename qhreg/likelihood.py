@@ -92,6 +92,11 @@ class RowBlocks(Protocol):
         """Sum of the case weights (the number of rows without weights)."""
         ...
 
+    @property
+    def least_weight(self) -> float:
+        """The least case weight (one without weights)."""
+        ...
+
     def blocks(self) -> Iterator[Block]:
         """Iterate over the rows, each time in the same blocks."""
         ...
@@ -142,6 +147,11 @@ class ArrayRows:
     def weight_sum(self) -> float:
         """Sum of the case weights."""
         return float(self.n_rows if self.weights is None else self.weights.sum())
+
+    @cached_property
+    def least_weight(self) -> float:
+        """The least case weight."""
+        return 1.0 if self.weights is None else float(self.weights.min())
 
     def block(self, rows: slice) -> Block:
         """Return one block in float64, response scaled and shifted."""
@@ -219,6 +229,9 @@ class Totals(NamedTuple):
         Number of rows in the zone (with or without weight).
     zone : Zone or None
         The second-order sums where they were asked for.
+    slack : float
+        By how much psi of any row in the zone can change before it meets -tau or 1 - tau; 0 where it
+        was not asked for.
     """
 
     loss: float
@@ -227,6 +240,7 @@ class Totals(NamedTuple):
     excess: float
     rows_in_zone: int
     zone: Zone | None
+    slack: float
 
 
 def residuals(block: Block, z: FloatArray) -> FloatArray:
@@ -356,6 +370,7 @@ def reduce_rows(
     *,
     hessian: bool = True,
     since: Zone | None = None,
+    slack: bool = False,
 ) -> Totals:
     """Return the totals at (z, tau, kappa) in one pass over the rows; kappa must be positive.
 
@@ -372,9 +387,12 @@ def reduce_rows(
     since : Zone or None
         The zone of the same rows at another point. Near it few rows change sides, and only these are
         added to its sums and taken off them: the Hessian then costs little more than the gradient.
+    slack : bool
+        Whether to measure the slack of the rows in the zone; with `hessian` only.
     """
     linear = square = excess = 0.0
     in_zone = 0
+    room = min(tau, 1.0 - tau) * kappa if slack else 0.0
     slope = np.zeros(rows.n_unknowns)
     sums = _ZoneSums(rows.n_unknowns, since) if hessian else None
     for block in rows.blocks():
@@ -393,9 +411,16 @@ def reduce_rows(
         count = int(np.count_nonzero(members))
         in_zone += count
         sums.add(block, members, count)
+        if slack and count:
+            inside = zone[members]
+            room = min(
+                room,
+                float(inside.min()) + kappa * tau,
+                kappa * (1.0 - tau) - float(inside.max()),
+            )
     found = None if sums is None else sums.zone()
     if found is not None and not found.accurate:
-        return reduce_rows(rows, z, tau, kappa)
+        return reduce_rows(rows, z, tau, kappa, slack=slack)
     return Totals(
         (0.5 * square + linear) / kappa,
         slope / kappa,
@@ -403,6 +428,7 @@ def reduce_rows(
         excess,
         in_zone,
         found,
+        room / kappa,
     )
 
 
@@ -429,6 +455,8 @@ class Objective(NamedTuple):
         Rows in the quadratic zone.
     zone : Zone or None
         The zone, in the coordinates of the rows, where the Hessian was asked for.
+    slack : float
+        How far psi of every row in the zone is from -tau and 1 - tau, where that was asked for.
     """
 
     value: float
@@ -441,6 +469,7 @@ class Objective(NamedTuple):
     square: float
     rows_in_zone: int
     zone: Zone | None
+    slack: float
 
 
 def objective(totals: Totals, z: FloatArray, tau: float, kappa: float, n: float) -> Objective:
@@ -468,4 +497,5 @@ def objective(totals: Totals, z: FloatArray, tau: float, kappa: float, n: float)
         totals.square,
         totals.rows_in_zone,
         zone,
+        totals.slack,
     )

@@ -25,11 +25,13 @@ from qhreg.likelihood import Objective, Zone
 from qhreg.problem import Problem
 
 __all__ = [
+    "SHORT_STEP",
     "NewtonPoint",
     "newton",
     "newton_step",
     "solve_positive",
     "tau_room_of",
+    "unverified_step",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -41,8 +43,11 @@ MAX_TAU_STEP = 0.15
 ROUNDING_ERROR = 1e-9
 """Error below which a step that gains less than a digit has met the rounding of the gradient."""
 
-SETTLED = 1e-10
-"""Error at which the estimates have all their digits, the proof permitting."""
+SETTLED = 1e-8
+"""Error at which a step changes the value by less than its rounding."""
+
+SHORT_STEP = 3e-2
+"""Error up to which a step need not be verified: what it leaves is of the order of its square."""
 
 SHORT_ROOM = 0.05
 """Distance to a bound of tau below which a step down the profile goes all the way."""
@@ -184,21 +189,61 @@ def newton(
         done = _proved(problem, now, error, tau) if tol is None else error <= tol
         if done or at_rounding or starved or not math.isfinite(error):
             return NewtonPoint(z, tau, now, error, iterations, passes)
-        found, tried = _line_search(problem, (z, tau, now), (dz, dtau), slope, max_passes - passes)
+        found, tried = _line_search(
+            problem,
+            (z, tau, now),
+            (dz, dtau),
+            slope,
+            max_passes - passes,
+            slack=tol is None and _slack_decides(problem, tau, error, last_error),
+        )
         passes, iterations, last_error = passes + tried, iterations + 1, error
         if found is None:
             return NewtonPoint(z, tau, now, error, iterations, passes)
         z, tau, now = found
 
 
-def _proved(problem: Problem, now: Objective, error: float, tau: float) -> bool:
-    """Return whether the gradient alone proves the fit to about 1e-9 per row.
+def unverified_step(
+    problem: Problem, point: NewtonPoint, tau_bounds: tuple[float, float] | None
+) -> tuple[FloatArray, float, float]:
+    """Return z and tau after one more Newton step and the value it predicts, without another pass.
 
-    What counts for the proof is the error in the coefficients: see `qhreg.dual.dual_from_gradient`.
+    For errors up to SHORT_STEP.
     """
-    limit = 1e-9 * tau * (1.0 - tau) * math.sqrt(problem.kappa / problem.n)
-    if not error <= SETTLED or error <= limit:
-        return error <= limit
+    now, z, tau = point.objective, point.z, point.tau
+    k = z.size if problem.theta is None else z.size - 1
+    dz, dtau = newton_step(now, tau_room_of(tau, tau_bounds), problem.n, k)
+    there = z.copy()
+    there[:k] += dz
+    if not there[-1] > 0.5 * z[-1]:
+        return z, tau, now.value
+    slope = float(now.d_z[:k] @ dz) + now.d_tau * dtau
+    return there, tau + dtau, now.value + 0.5 * slope
+
+
+def _proof_limit(problem: Problem, tau: float, slack: float) -> float:
+    """Return the error in the coefficients up to which the gradient alone proves the fit.
+
+    See `qhreg.dual.dual_from_gradient`: up to the slack of the rows in the zone the gap is of second
+    order, beyond it of first order, and 1e-9 per row is then too much.
+    """
+    per_row = math.sqrt(problem.kappa * problem.rows.least_weight / problem.n)
+    return max(1e-9 * tau * (1.0 - tau), 0.9 * slack) * per_row
+
+
+def _slack_decides(problem: Problem, tau: float, error: float, last_error: float) -> bool:
+    """Return whether the fit may be proved after the next step, and with the slack only."""
+    expected = error * (error / last_error) ** 2  # if the errors fall quadratically
+    return _proof_limit(problem, tau, 0.0) < expected < 100.0 * SETTLED
+
+
+def _proved(problem: Problem, now: Objective, error: float, tau: float) -> bool:
+    """Return whether the gradient alone proves the fit to about 1e-9 per row."""
+    if not error <= SETTLED:
+        return False
+    limit = _proof_limit(problem, tau, now.slack)
+    if error <= limit:
+        return True
     assert now.d2_z is not None
     d = now.d_z[:-1]
     step = solve_positive(now.d2_z[:-1, :-1], d)
@@ -211,6 +256,8 @@ def _line_search(
     move: tuple[FloatArray, float],
     slope: float,
     max_passes: int,
+    *,
+    slack: bool,
 ) -> tuple[tuple[FloatArray, float, Objective] | None, int]:
     """Return the first point down the move that decreases g enough, and the passes taken.
 
@@ -224,7 +271,7 @@ def _line_search(
     for tried in range(1, max_passes + 1):
         trial = z.copy()
         trial[: dz.size] += step * dz
-        after = problem.evaluate(trial, tau + step * dtau, since=now.zone)
+        after = problem.evaluate(trial, tau + step * dtau, since=now.zone, slack=slack)
         if after.value <= now.value + ARMIJO * step * slope + rounding:
             return (trial, tau + step * dtau, after), tried
         step *= 0.4

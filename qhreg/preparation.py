@@ -19,7 +19,7 @@ from qhreg.inputs import endog_scale, require_finite
 from qhreg.leastsquares import SUSPECT_SPREAD, least_squares, moments_of, starting_point
 from qhreg.likelihood import SHORT_BLOCK, ArrayRows, Block
 from qhreg.local import local_fit
-from qhreg.newton import newton
+from qhreg.newton import SHORT_STEP, newton, unverified_step
 from qhreg.problem import Problem, Task
 
 __all__ = ["Setup", "narrowed_start", "sampled", "set_up"]
@@ -29,10 +29,10 @@ FloatArray = npt.NDArray[np.float64]
 SPOILED = 1e-3
 """Median regression with residuals below this share of least squares' shows that it was spoiled."""
 
-CHUNK_ROWS = 4096
+CHUNK_ROWS = 8192
 """Rows of one chunk of the second sample."""
 
-MANY_CHUNKS = 64
+MANY_CHUNKS = 32
 """Chunks in the data from which a second sample pays."""
 
 SMALL_SIZE = 150_000
@@ -145,6 +145,10 @@ class _Chunks:
             return float(self.count * CHUNK_ROWS)
         return float(sum(weights[chunk].sum() for chunk in self._slices()))
 
+    @property
+    def least_weight(self) -> float:
+        return self.rows.least_weight
+
     def _slices(self) -> Iterator[slice]:
         for start in np.linspace(0, self.rows.n_rows - CHUNK_ROWS, self.count).astype(int):
             yield slice(int(start), int(start) + CHUNK_ROWS)
@@ -230,14 +234,12 @@ def _refined_on_chunks(
     n = chunks.weight_sum
     if not n > 0.0 or _easy_width(task.kappa, int(n), start[0].size) != task.kappa:
         return start
-    point = newton(
-        replace(problem, rows=chunks, n=n),
-        *start,
-        tau_bounds=task.free_bounds,
-        tol=2e-3,
-        max_passes=6,
-    )
-    return (point.z, point.tau) if point.error < 0.1 else start
+    part = replace(problem, rows=chunks, n=n)
+    point = newton(part, *start, tau_bounds=task.free_bounds, tol=SHORT_STEP, max_passes=6)
+    if not point.error <= SHORT_STEP:
+        return start
+    z, tau, _ = unverified_step(part, point, task.free_bounds)
+    return z, tau
 
 
 def set_up(rows: ArrayRows, task: Task) -> Setup:

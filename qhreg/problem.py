@@ -83,7 +83,13 @@ class Problem:
         return np.concatenate(parts) if parts else None
 
     def evaluate(
-        self, z: FloatArray, tau: float, *, hessian: bool = True, since: Zone | None = None
+        self,
+        z: FloatArray,
+        tau: float,
+        *,
+        hessian: bool = True,
+        since: Zone | None = None,
+        slack: bool = False,
     ) -> Objective:
         """Return g and its derivatives at (z, tau) in one pass over the rows.
 
@@ -93,10 +99,12 @@ class Problem:
             Whether to return second derivatives too.
         since : Zone or None
             The zone at a point nearby, which makes them cheap.
+        slack : bool
+            Whether to measure the slack of the rows in the zone.
         """
         m = self.matrix
         totals = reduce_rows(
-            self.rows, self.to_rows(z), tau, self.kappa, hessian=hessian, since=since
+            self.rows, self.to_rows(z), tau, self.kappa, hessian=hessian, since=since, slack=slack
         )
         if m is None:
             return objective(totals, z, tau, self.kappa, self.n)

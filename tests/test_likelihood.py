@@ -104,6 +104,17 @@ def test_a_hessian_moved_from_another_point_is_the_new_one(weighted, endog_apart
         zone = moved.zone
 
 
+def test_the_slack_is_the_least_distance_of_psi_in_the_zone_from_its_bounds():
+    X, y, w, _, z = data(n=5000)
+    found = reduce_rows(ArrayRows(X, y, w), z, TAU, KAPPA, slack=True)
+    psi = (z[-1] * y + X @ z[:-1]) / KAPPA
+    inside = psi[(psi >= -TAU) & (psi <= 1.0 - TAU)]
+    assert inside.size == found.rows_in_zone
+    assert found.slack == pytest.approx(min(inside.min() + TAU, 1.0 - TAU - inside.max()), rel=1e-9)
+    assert found.slack > 0.0
+    assert reduce_rows(ArrayRows(X, y, w), z, TAU, KAPPA).slack == 0.0
+
+
 def test_a_hessian_that_would_lose_its_digits_is_summed_anew():
     X = np.ones((100, 2))
     X[:, 1] = np.linspace(-1.0, 1.0, 100)
