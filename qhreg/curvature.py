@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from qhreg.bandwidth import chosen_width
 from qhreg.information import UnitInformation, check_free, score_scale, unit_information
-from qhreg.likelihood import Block, chosen_rows, gram
+from qhreg.rows import Block, chosen_rows, gram
 from qhreg.scores import (
     Fitted,
     Point,

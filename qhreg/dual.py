@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.likelihood import residuals
 from qhreg.loss import zone_part
 from qhreg.newton import NewtonPoint, solve_positive
 from qhreg.problem import Problem
+from qhreg.rows import residuals
 
 __all__ = ["DualPoint", "dual_from_gradient", "dual_from_newton", "dual_from_rows", "dual_value"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.exceptions import DataError
-from qhreg.likelihood import ArrayRows
+from qhreg.rows import ArrayRows
 
 __all__ = ["endog_scale", "require_finite", "rows_of"]
 

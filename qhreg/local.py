@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.convex import GAP_TOLERANCE, TINY_KAPPA, TauFit, fit_at, proved_newton
-from qhreg.likelihood import weighted_columns
 from qhreg.loss import quantile_loss
 from qhreg.newton import NewtonPoint, newton
 from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.problem import Problem, Task
+from qhreg.rows import weighted_columns
 from qhreg.taubound import GlobalBound, branch_and_bound
 
 __all__ = [

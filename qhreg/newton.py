@@ -21,8 +21,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dposv
 
-from qhreg.likelihood import Objective, Zone
+from qhreg.likelihood import Objective
 from qhreg.problem import Problem
+from qhreg.zone import Zone
 
 __all__ = [
     "SHORT_STEP",

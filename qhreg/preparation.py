@@ -17,10 +17,10 @@ from qhreg.basis import CHOLESKY_SAFE, Basis, basis_of, recentred, rescaled, tri
 from qhreg.exceptions import DataError
 from qhreg.inputs import endog_scale, require_finite
 from qhreg.leastsquares import SUSPECT_SPREAD, least_squares, moments_of, starting_point
-from qhreg.likelihood import SHORT_BLOCK, ArrayRows, Block
 from qhreg.local import local_fit
 from qhreg.newton import SHORT_STEP, newton, unverified_step
 from qhreg.problem import Problem, Task
+from qhreg.rows import SHORT_BLOCK, ArrayRows, Block
 
 __all__ = ["Setup", "narrowed_start", "sampled", "set_up"]
 

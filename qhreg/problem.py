@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.likelihood import Objective, RowBlocks, Zone, objective, reduce_rows, residuals
+from qhreg.likelihood import Objective, objective, reduce_rows
+from qhreg.rows import RowBlocks, residuals
+from qhreg.zone import Zone
 
 __all__ = ["Problem", "Task"]
 

@@ -21,7 +21,6 @@ from qhreg.exceptions import DataError, DomainError
 from qhreg.inputs import rows_of
 from qhreg.kappafit import gaussian_loglike
 from qhreg.kappalocal import kappa_slope
-from qhreg.likelihood import Zone
 from qhreg.local import profile_slope, profile_value
 from qhreg.newton import newton
 from qhreg.preparation import Setup, set_up
@@ -29,6 +28,7 @@ from qhreg.profile_data import ProfileData
 from qhreg.profile_refits import best_fit
 from qhreg.solver import Solution, start_of, task_of, value_shift
 from qhreg.threads import one_blas_thread
+from qhreg.zone import Zone
 
 __all__ = ["Curve", "ProfilePoint", "TauCurve", "curve_of"]
 

@@ -28,7 +28,6 @@ from qhreg.exceptions import (
     RankWarning,
 )
 from qhreg.inputs import require_finite, rows_of
-from qhreg.likelihood import ArrayRows
 from qhreg.local import (
     LocalFit,
     basins,
@@ -41,6 +40,7 @@ from qhreg.local import (
 from qhreg.preparation import Setup, narrowed_start, sampled, set_up
 from qhreg.problem import Task
 from qhreg.projection import lbfgs
+from qhreg.rows import ArrayRows
 from qhreg.threads import one_blas_thread
 
 __all__ = ["DEFAULT_TAU_BOUNDS", "Solution", "in_coordinates", "solve", "task_of", "value_shift"]

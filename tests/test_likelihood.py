@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from reference_solvers import log_c, loss
 from solver_data import regression
 
-import qhreg.likelihood
-from qhreg.likelihood import ArrayRows, objective, reduce_rows
+import qhreg.rows
+from qhreg.likelihood import objective, reduce_rows
+from qhreg.rows import ArrayRows
 
 TAU, KAPPA = 0.3, 0.7
 
@@ -150,7 +151,7 @@ def test_the_totals_do_not_depend_on_the_blocks(rows):
     X, y, w, _, z = data(n=1100)
     whole = reduce_rows(ArrayRows(X, y, w), z, TAU, KAPPA)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(qhreg.likelihood, "BLOCK_ROWS", (rows, rows))
+        patch.setattr(qhreg.rows, "BLOCK_ROWS", (rows, rows))
         split = reduce_rows(ArrayRows(X, y, w), z, TAU, KAPPA)
     assert split.loss == pytest.approx(whole.loss, rel=1e-12)
     assert split.rows_in_zone == whole.rows_in_zone

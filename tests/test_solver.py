@@ -19,11 +19,11 @@ from qhreg.dual import dual_from_gradient
 from qhreg.exceptions import BoundaryWarning
 from qhreg.inputs import rows_of
 from qhreg.leastsquares import least_squares
-from qhreg.likelihood import ArrayRows
 from qhreg.newton import NewtonPoint, newton
 from qhreg.preparation import set_up
 from qhreg.problem import Problem
 from qhreg.projection import best_tau
+from qhreg.rows import ArrayRows
 from qhreg.solver import DEFAULT_TAU_BOUNDS, solve, task_of
 
 KAPPAS = [0.0, 1e-3, 0.05, 1.0, 6.0]

@@ -20,13 +20,13 @@ import numpy.typing as npt
 from qhreg.convex import TINY_KAPPA
 from qhreg.exceptions import DataError
 from qhreg.inputs import rows_of
-from qhreg.likelihood import ArrayRows
 from qhreg.local import local_fit, profile_value
 from qhreg.loss import quantile_huber_loss, zone_part
 from qhreg.newton import SHORT_STEP, newton, unverified_step
 from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.preparation import set_up
 from qhreg.problem import Problem, Task
+from qhreg.rows import ArrayRows
 from qhreg.solver import in_coordinates, value_shift
 
 __all__ = [
