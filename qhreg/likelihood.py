@@ -16,7 +16,7 @@ fit in cache. Callers see totals only, so that rows may live anywhere.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -90,6 +90,9 @@ def reduce_rows(
     slack : bool
         Whether to measure the slack of the rows in the zone; with `hessian` only.
     """
+    own = getattr(rows, "totals", None)
+    if own is not None:
+        return cast("Totals", own(z, tau, kappa, hessian=hessian, since=since, slack=slack))
     linear = square = excess = 0.0
     in_zone = 0
     room = min(tau, 1.0 - tau) * kappa if slack else 0.0

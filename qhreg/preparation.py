@@ -20,7 +20,7 @@ from qhreg.leastsquares import SUSPECT_SPREAD, least_squares, moments_of, starti
 from qhreg.local import local_fit
 from qhreg.newton import SHORT_STEP, newton, unverified_step
 from qhreg.problem import Problem, Task
-from qhreg.rows import SHORT_BLOCK, ArrayRows, Block
+from qhreg.rows import SHORT_BLOCK, ArrayRows, Block, GivenRows, Taken
 
 __all__ = ["Setup", "narrowed_start", "sampled", "set_up"]
 
@@ -48,27 +48,6 @@ WHOLE_SHARE = 25
 """Rows in the data per row of the sample below which least squares of all rows comes first."""
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """Some rows in float64."""
-
-    exog: FloatArray
-    endog: FloatArray
-    weights: FloatArray | None
-
-
-def _take(rows: ArrayRows, chosen: npt.NDArray[np.intp] | slice) -> _Sample:
-    """Return the chosen rows as float64 copies, the offset taken off the response."""
-    assert rows.endog is not None
-    exog = np.asarray(rows.exog[chosen], dtype=np.float64)
-    endog = np.asarray(rows.endog[chosen], dtype=np.float64)
-    if rows.offset is not None:
-        endog = endog - rows.offset[chosen]
-    if rows.endog_scale != 1.0:
-        endog = endog / rows.endog_scale
-    return _Sample(exog, endog, None if rows.weights is None else rows.weights[chosen])
-
-
 def _has_residual(basis: Basis, endog: FloatArray) -> bool:
     """Return whether least squares leaves more than rounding of the response."""
     if basis.design.shape[0] <= basis.columns.size:
@@ -77,7 +56,7 @@ def _has_residual(basis: Basis, endog: FloatArray) -> bool:
     return bool(residual > 1e-12 * np.abs(endog).max(initial=0.0))
 
 
-def _reject_perfect_fit(rows: ArrayRows, basis: Basis, task: Task) -> None:
+def _reject_perfect_fit(rows: GivenRows, basis: Basis, task: Task) -> None:
     """Raise a DataError: without residuals the likelihood grows without bound as sigma falls."""
     if task.sigma is not None:
         return
@@ -92,7 +71,7 @@ def _reject_perfect_fit(rows: ArrayRows, basis: Basis, task: Task) -> None:
     )
 
 
-def _require_residual(rows: ArrayRows, basis: Basis, task: Task) -> None:
+def _require_residual(rows: GivenRows, basis: Basis, task: Task) -> None:
     """Reject a fit of all rows that leaves no more than rounding of the response."""
     for block in rows.blocks():
         assert block.endog is not None
@@ -112,9 +91,9 @@ def _easy_width(kappa: float, rows: int, k: int) -> float:
     return max(kappa, min(1.0, 100.0 * k / rows))
 
 
-def _triangular_basis(rows: ArrayRows) -> Basis:
+def _triangular_basis(rows: GivenRows) -> Basis:
     """Return the basis of all rows from a triangular factor accumulated over blocks."""
-    factor = np.empty((0, rows.exog.shape[1] + 1))
+    factor = np.empty((0, rows.n_columns + 1))
     for block in rows.blocks():
         assert block.endog is not None
         stacked = np.vstack([factor, np.column_stack([block.exog, block.endog])])
@@ -133,6 +112,10 @@ class _Chunks:
     @property
     def n_rows(self) -> int:
         return self.count * CHUNK_ROWS
+
+    @property
+    def n_columns(self) -> int:
+        return self.rows.n_columns
 
     @property
     def n_unknowns(self) -> int:
@@ -192,12 +175,11 @@ class Setup:
     narrow: bool
 
 
-def _set_up_large(rows: ArrayRows, task: Task, scale: float) -> Setup:
+def _set_up_large(rows: GivenRows, task: Task, scale: float) -> Setup:
     """Return coordinates and starting point from a random sample of the rows."""
     n = rows.weight_sum
-    m = _sample_size(rows.n_rows, rows.exog.shape[1])
-    chosen = np.sort(np.random.default_rng(0).integers(0, rows.n_rows, m))
-    sample = _take(rows, chosen)
+    m = _sample_size(rows.n_rows, rows.n_columns)
+    sample = rows.take(np.sort(np.random.default_rng(0).integers(0, rows.n_rows, m)))
     if not (np.isfinite(sample.exog).all() and np.isfinite(sample.endog).all()):
         require_finite(rows)
     basis = basis_of(sample.exog, sample.endog)
@@ -206,14 +188,13 @@ def _set_up_large(rows: ArrayRows, task: Task, scale: float) -> Setup:
         basis = _triangular_basis(rows)
         _require_residual(rows, basis, task)
     collinear = basis.weakest <= CHOLESKY_SAFE
-    mapped = replace(rows, transform=basis.matrix) if collinear else rows
+    mapped = rows.transformed(basis.matrix) if collinear else rows
     theta = None if task.sigma is None else 1.0 / (task.sigma * basis.matrix[-1, -1])
     problem = Problem(mapped, n, task.kappa, None if collinear else basis.matrix, theta)
     design = sample.exog @ basis.matrix[:-1]
     design[:, -1] += sample.endog * basis.matrix[-1, -1]
     width = _easy_width(task.kappa, m, basis.matrix.shape[1])
-    weight = float(m if sample.weights is None else sample.weights.sum())
-    small = Problem(ArrayRows(design, None, sample.weights), weight, width, None, theta)
+    small = Problem(ArrayRows(design, None, sample.weights), sample.weight_sum, width, None, theta)
     moments = moments_of(design)
     first = starting_point(moments, width, theta, task.tau)
     point = newton(small, *first, tau_bounds=task.free_bounds, tol=3e-3)
@@ -221,7 +202,7 @@ def _set_up_large(rows: ArrayRows, task: Task, scale: float) -> Setup:
     if not point.error < 1e-2:
         fit = local_fit(small, *first, task).fit
         start = (fit.z, fit.tau)
-    if rows.n_rows >= MANY_CHUNKS * CHUNK_ROWS:
+    if isinstance(mapped, ArrayRows) and rows.n_rows >= MANY_CHUNKS * CHUNK_ROWS:
         start = _refined_on_chunks(problem, mapped, start, task)
     return Setup(basis, problem, task, scale, rows.weights, start, moments.kurtosis, True)
 
@@ -242,7 +223,7 @@ def _refined_on_chunks(
     return z, tau
 
 
-def set_up(rows: ArrayRows, task: Task) -> Setup:
+def set_up(rows: GivenRows, task: Task) -> Setup:
     """Return the problem by the route the size of the data asks for.
 
     Small data are copied into an orthonormal basis; large data stay where they are, in the coordinates
@@ -250,16 +231,16 @@ def set_up(rows: ArrayRows, task: Task) -> Setup:
     """
     scale = endog_scale(rows)
     if scale != 1.0:
-        rows = replace(rows, endog_scale=scale)
+        rows = rows.scaled(scale)
         task = replace(task, sigma=None if task.sigma is None else task.sigma / scale)
-    size = rows.n_rows * (rows.exog.shape[1] + 1)
-    if size > COPIED_SIZE:
+    size = rows.n_rows * (rows.n_columns + 1)
+    if size > COPIED_SIZE and isinstance(rows, ArrayRows):
         setup = _set_up_whole(rows, task, scale)
         if setup is not None:
             return setup
     if size > SMALL_SIZE:
         return _set_up_large(rows, task, scale)
-    data = _take(rows, slice(None))
+    data = rows.take(slice(None))
     basis = basis_of(data.exog, data.endog)
     if not _has_residual(basis, data.endog):
         _reject_perfect_fit(rows, basis, task)
@@ -289,24 +270,23 @@ def _set_up_whole(rows: ArrayRows, task: Task, scale: float) -> Setup | None:
     return Setup(basis, problem, task, scale, rows.weights, start, moments.kurtosis, n > MANY_ROWS)
 
 
-def _in_memory(basis: Basis, data: _Sample, task: Task, scale: float) -> Setup:
+def _in_memory(basis: Basis, data: Taken, task: Task, scale: float) -> Setup:
     """Return the problem of rows copied into the basis."""
     theta = None if task.sigma is None else 1.0 / (task.sigma * basis.matrix[-1, -1])
-    n = float(data.endog.size if data.weights is None else data.weights.sum())
-    problem = Problem(ArrayRows(basis.design, None, data.weights), n, task.kappa, None, theta)
+    rows = ArrayRows(basis.design, None, data.weights)
+    problem = Problem(rows, data.weight_sum, task.kappa, None, theta)
     moments = moments_of(basis.design)
     first = starting_point(moments, task.kappa, theta, task.tau)
     return Setup(basis, problem, task, scale, data.weights, first, moments.kurtosis, False)
 
 
-def sampled(rows: ArrayRows, count: int) -> ArrayRows:
+def sampled(rows: GivenRows, count: int) -> ArrayRows:
     """Return a random sample of the rows, the same for the same data."""
     chosen = np.sort(np.random.default_rng(1).integers(0, rows.n_rows, count))
-    data = _take(rows, chosen)
-    return ArrayRows(data.exog, data.endog, data.weights)
+    return ArrayRows(*rows.take(chosen))
 
 
-def _well_centred(basis: Basis, data: _Sample) -> Basis:
+def _well_centred(basis: Basis, data: Taken) -> Basis:
     """Return the basis centred near the median regression when least squares is far from it."""
     median_task = Task(kappa=0.0, tau=0.5, sigma=None, tau_bounds=(0.25, 0.75))
     for _ in range(4):

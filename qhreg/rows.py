@@ -7,7 +7,7 @@ anywhere.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -17,7 +17,9 @@ import numpy.typing as npt
 __all__ = [
     "ArrayRows",
     "Block",
+    "GivenRows",
     "RowBlocks",
+    "Taken",
     "chosen_rows",
     "gram",
     "products",
@@ -58,12 +60,34 @@ class Block(NamedTuple):
     weights: FloatArray | None
 
 
+class Taken(NamedTuple):
+    """Some rows in float64, the offset taken off the response."""
+
+    exog: FloatArray
+    endog: FloatArray
+    weights: FloatArray | None
+
+    @property
+    def weight_sum(self) -> float:
+        """Sum of the case weights."""
+        return float(self.endog.size if self.weights is None else self.weights.sum())
+
+
 class RowBlocks(Protocol):
-    """Anything that can hand out its rows block by block, as often as asked."""
+    """Anything that can hand out its rows block by block, as often as asked.
+
+    Rows that lie elsewhere may bring a method ``totals`` with the arguments of
+    :func:`qhreg.likelihood.reduce_rows`, which is then asked instead.
+    """
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
+        ...
+
+    @property
+    def n_columns(self) -> int:
+        """Number of regressors as given."""
         ...
 
     @property
@@ -83,6 +107,32 @@ class RowBlocks(Protocol):
 
     def blocks(self) -> Iterator[Block]:
         """Iterate over the rows, each time in the same blocks."""
+        ...
+
+
+class GivenRows(RowBlocks, Protocol):
+    """The rows of a regression as a user gives them, regressors and response apart."""
+
+    @property
+    def endog_size(self) -> float:
+        """The largest absolute value of the response and of the offset."""
+        ...
+
+    @property
+    def weights(self) -> FloatArray | None:
+        """Case weights where they are at hand."""
+        ...
+
+    def take(self, chosen: npt.NDArray[np.intp] | slice) -> Taken:
+        """Return some rows."""
+        ...
+
+    def scaled(self, scale: float) -> GivenRows:
+        """Return the same rows with another unit of the response."""
+        ...
+
+    def transformed(self, matrix: FloatArray) -> GivenRows:
+        """Return the same rows with each block [X, y] multiplied by a matrix."""
         ...
 
 
@@ -121,6 +171,11 @@ class ArrayRows:
         return int(self.exog.shape[0])
 
     @property
+    def n_columns(self) -> int:
+        """Number of regressors as given."""
+        return int(self.exog.shape[1])
+
+    @property
     def n_unknowns(self) -> int:
         """Number of columns of W."""
         if self.transform is not None:
@@ -136,6 +191,35 @@ class ArrayRows:
     def least_weight(self) -> float:
         """The least case weight."""
         return 1.0 if self.weights is None else float(self.weights.min())
+
+    @property
+    def endog_size(self) -> float:
+        """The largest absolute value of the response and of the offset."""
+        size = 0.0
+        for values in (self.endog, self.offset):
+            if values is not None:  # no copy of absolute values
+                low, high = values.min(initial=0.0), values.max(initial=0.0)
+                size = max(size, float(high), -float(low))
+        return size
+
+    def take(self, chosen: npt.NDArray[np.intp] | slice) -> Taken:
+        """Return copies of some rows."""
+        assert self.endog is not None
+        exog = np.asarray(self.exog[chosen], dtype=np.float64)
+        endog = np.asarray(self.endog[chosen], dtype=np.float64)
+        if self.offset is not None:
+            endog = endog - self.offset[chosen]
+        if self.endog_scale != 1.0:
+            endog = endog / self.endog_scale
+        return Taken(exog, endog, None if self.weights is None else self.weights[chosen])
+
+    def scaled(self, scale: float) -> ArrayRows:
+        """Return the same rows with another unit of the response."""
+        return replace(self, endog_scale=scale)
+
+    def transformed(self, matrix: FloatArray) -> ArrayRows:
+        """Return the same rows with each block [X, y] multiplied by a matrix."""
+        return replace(self, transform=matrix)
 
     def block(self, rows: slice) -> Block:
         """Return one block in float64, response scaled and shifted."""
