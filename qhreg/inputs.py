@@ -31,8 +31,8 @@ def _vector(name: str, values: Any, n: int) -> FloatArray | None:
     return array
 
 
-def rows_of(exog: Any, endog: Any, weights: Any, offset: Any) -> ArrayRows:
-    """Return the data as rows, checked for shape, finiteness and weights."""
+def rows_of(exog: Any, endog: Any, weights: Any, offset: Any, *, check: bool = True) -> ArrayRows:
+    """Return the data as rows, checked for shape, weights and, on request, finiteness."""
     x, y = np.asarray(exog), np.asarray(endog)
     if x.ndim != 2:
         raise DataError(f"exog must be a matrix, got an array of shape {x.shape}")
@@ -48,7 +48,7 @@ def rows_of(exog: Any, endog: Any, weights: Any, offset: Any) -> ArrayRows:
     if w is not None and not bool((w > 0.0).any()):
         raise DataError("all weights are zero: there is nothing to fit")
     rows = ArrayRows(x, y, w, _vector("offset", offset, y.size))
-    if rows.exog.size <= CHECKED_SIZE:  # larger data show it in the first pass over them
+    if check and rows.exog.size <= CHECKED_SIZE:  # larger data show it in the first pass over them
         require_finite(rows)
     if w is not None and bool((w == 0.0).any()):
         keep = w > 0.0
