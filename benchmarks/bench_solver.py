@@ -140,6 +140,27 @@ def certificate_rows(n: int, p: int) -> list[Row]:
     return [Row(work, pair[0], "joint fit", pair[1], 15.0)]
 
 
+def model_rows(n: int, p: int) -> list[Row]:
+    """Return the fit through the model against the solver alone."""
+    X, y = make_regression(n, p, kappa=1.0, tau=0.3, seed=1)[:2]
+    model = QuantileHuberMLE(y, X)
+    pair = compare(model.fit, lambda: solve(X, y), 3)
+    return [Row(f"fit through the model, n = {n:.0e}, p = {p}", pair[0], "solver", pair[1], 1.2)]
+
+
+def engel_rows(repeats: int) -> list[Row]:
+    """Return formula, fit and summary of Engel's data: what they take beyond those of OLS."""
+    engel = sm.datasets.engel.load_pandas().data
+    formula = "foodexp ~ income"
+    ours, theirs = compare(
+        lambda: str(QuantileHuberMLE.from_formula(formula, engel).fit().summary()),
+        lambda: str(sm.OLS.from_formula(formula, engel).fit().summary()),
+        repeats,
+    )
+    work = "Engel by formula, fit and summary, beyond OLS"
+    return [Row(work, ours - theirs, "30 ms", 0.030, 1.0)]
+
+
 def summary_rows(n: int, p: int, repeats: int) -> list[Row]:
     """Return the numbers of `summary` against the fit, with and without making the tables."""
     X, y = make_regression(n, p, kappa=1.0, tau=0.3, seed=1)[:2]
@@ -230,6 +251,8 @@ def main() -> None:
             rows += wide_rows(10**5, 500)
         for n, p in ((200, 3), (10**4, 10), (10**5, 10)):
             rows += certificate_rows(n, p)
+        rows += engel_rows(10)
+        rows += [] if options.quick else model_rows(10**6, 20)
         rows += summary_rows(235, 2, 10)
         rows += [] if options.quick else summary_rows(10**6, 20, 4)
         for row in rows:

@@ -142,7 +142,7 @@ def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
     matrix[columns, :r] = inverse
     matrix[:p, r] = -(matrix[:p, :r] @ coefficients) / scale
     matrix[p, r] = 1.0 / scale
-    design = np.empty((n, r + 1))
+    design = np.empty((n, r + 1), order="F")
     design[:, :r] = orthogonal
     design[:, r] = residual / scale
     dependent, combination = np.empty(0, dtype=np.intp), np.empty((r, 0))

@@ -21,9 +21,6 @@ FloatArray = npt.NDArray[np.float64]
 NEARLY_STATIONARY = 1e-3
 """Error of Newton's method below which its point is worth a dual bound."""
 
-MANY_ROWS = 20_000
-"""Rows from which a Gram matrix costs so much more than a gradient that a Hessian is kept."""
-
 
 def proved_newton(problem: Problem, point: NewtonPoint, *, keep: bool = False) -> TauFit | None:
     """Return where Newton's method ended with its dual bound, or None when it is not near enough.
@@ -67,7 +64,6 @@ def _newton_fit(
         start,
         tau,
         tau_bounds=None,
-        reuse_hessian=problem.n > MANY_ROWS,
         tol=0.1 * accuracy * min(tau, 1.0 - tau) if rough else None,
         max_passes=max_passes,
     )

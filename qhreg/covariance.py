@@ -57,6 +57,7 @@ __all__ = [
     "expected_information",
     "group_codes",
     "information_ratio",
+    "nonrobust_covariance",
     "observed_hessian",
     "score_obs",
     "slices_of",
@@ -280,7 +281,7 @@ def covariance(
         return _robust(cov_type, sample, w, names, options)
     if moments is None:
         moments = design_moments(sample.exog, w.total)
-    return _nonrobust(*frame_of(moments, sample.point, names), sample.point)
+    return nonrobust_covariance(moments, sample.point, names)
 
 
 def _note(frame: Frame, point: Point) -> str:
@@ -293,8 +294,11 @@ def _note(frame: Frame, point: Point) -> str:
     return "".join(notes)
 
 
-def _nonrobust(frame: Frame, info: FloatArray, point: Point) -> CovarianceEstimate:
+def nonrobust_covariance(
+    moments: DesignMoments, point: Point, free: tuple[str, ...]
+) -> CovarianceEstimate:
     """Return the inverse of the expected information."""
+    frame, info = frame_of(moments, point, free)
     inner = inverse_of(info)
     if inner is None:
         raise DataError("the expected information is singular: no standard errors exist")

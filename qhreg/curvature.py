@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from qhreg.bandwidth import chosen_width
 from qhreg.information import UnitInformation, check_free, score_scale, unit_information
-from qhreg.likelihood import Block, gram_of_rows
+from qhreg.rows import Block, chosen_rows, gram
 from qhreg.scores import (
     Fitted,
     Point,
@@ -168,7 +168,7 @@ def _near_gram(block: RowBlock, w: FloatArray | None, point: Point, width: float
     margin = 0.5 * (width - point.kappa)
     low, high = -point.kappa * point.tau - margin, point.kappa * (1.0 - point.tau) + margin
     near = ((block.u > low) & (block.u < high)).nonzero()[0]
-    return gram_of_rows(Block(block.design, None, w), near) / width
+    return gram(chosen_rows(Block(block.design, None, w), near)) / width
 
 
 def _score_gram(block: RowBlock, m: FloatArray | None, out: FloatArray) -> FloatArray:

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.likelihood import residuals
 from qhreg.loss import zone_part
 from qhreg.newton import NewtonPoint, solve_positive
 from qhreg.problem import Problem
+from qhreg.rows import residuals
 
 __all__ = ["DualPoint", "dual_from_gradient", "dual_from_newton", "dual_from_rows", "dual_value"]
 
@@ -84,28 +84,31 @@ def _overshoot(v: FloatArray, tau: float | FloatArray) -> float:
 
 
 def dual_from_gradient(problem: Problem, point: NewtonPoint) -> DualPoint:
-    """Return the dual bound that the gradient alone gives, without a pass over the data.
+    """Return the dual bound (QH-19) that the gradient alone gives, without a pass over the data.
 
-    Moving psi along the rows of the zone onto the null space of X' changes no row by more than
-    ``omega = sqrt(d' G^-1 d)``, with d = X'(w psi) and G the Gram matrix of the zone's rows. At the
-    rounding of the gradient this bound is as good as the one from another pass.
+    Moving psi along the rows of the zone onto the null space of X' takes changes delta with
+    ``sum w delta^2 = omega^2 = d' G^-1 d``, d = X'(w psi), G the Gram matrix of the zone's rows, none
+    of which exceeds omega divided by the root of the least weight. If no row of the zone has less
+    slack than that, the moved point is in the box, otherwise it is shrunk into it.
     """
     n, kappa, tau, now = problem.n, problem.kappa, point.tau, point.objective
     theta = float(point.z[-1])
     r = point.z.size - 1
-    gram = kappa * point.curvature.d2_z[:r, :r]
-    correction = solve_positive(gram, now.d_z[:r])
+    assert now.d2_z is not None
+    correction = solve_positive(kappa * now.d2_z[:r, :r], now.d_z[:r])
     if correction is None:
         return DualPoint(-math.inf, 0.0, 0.0)
-    omega2 = float(now.d_z[:r] @ correction)
-    omega = math.sqrt(max(omega2, 0.0)) if math.isfinite(omega2) else math.inf
-    root = math.sqrt(now.square)
-    overshoot = 1.0 + omega / min(tau, 1.0 - tau)
-    alignment = (now.loss + 0.5 * kappa * now.square - omega * kappa * root) / (overshoot * theta)
-    square = (root + omega) ** 2
-    return DualPoint(
-        float(dual_value(alignment, square, n, kappa, problem.theta)), alignment, square
-    )
+    omega2 = max(float(now.d_z[:r] @ correction), 0.0)
+    omega = math.sqrt(omega2) if math.isfinite(omega2) else math.inf
+    largest = omega / math.sqrt(problem.rows.least_weight)
+    shrink = 1.0 if largest <= now.slack else 1.0 + largest / min(tau, 1.0 - tau)
+    ends = []
+    for t in (-omega * math.sqrt(now.square), omega * math.sqrt(now.square)):
+        alignment = (now.loss + 0.5 * kappa * now.square + kappa * t) / (shrink * theta)
+        square = (now.square + 2.0 * t + omega2) / shrink**2
+        value = float(dual_value(alignment, square, n, kappa, problem.theta))
+        ends.append(DualPoint(value, alignment, square))
+    return min(ends, key=lambda end: end.value)
 
 
 def dual_from_newton(
@@ -113,28 +116,27 @@ def dual_from_newton(
 ) -> DualPoint | None:
     """Return the dual point of a nearly stationary z in one pass, or None without enough slack.
 
-    The correction lives on the rows that were in the zone when the Hessian was taken: their Gram
-    matrix is the Hessian's own.
+    The correction lives on the rows in the zone: their Gram matrix is the Hessian's own.
     """
-    n, kappa, tau = problem.n, problem.kappa, point.tau
-    hessian = point.curvature
+    n, kappa, tau, now = problem.n, problem.kappa, point.tau, point.objective
     r = point.z.size - 1
-    gram = kappa * hessian.d2_z[:r, :r]
+    assert now.d2_z is not None
     try:
-        correction = np.linalg.solve(gram, point.objective.d_z[:r])
+        correction = np.linalg.solve(kappa * now.d2_z[:r, :r], now.d_z[:r])
     except np.linalg.LinAlgError:
         return None
     shift = np.zeros(r + 1)
     shift[:r] = correction
     theta = float(point.z[-1])
-    here, shift, there = (problem.to_rows(z) for z in (point.z, shift, hessian.z))
+    here, shift = problem.to_rows(point.z), problem.to_rows(shift)
     alignment = square = 0.0
     overshoot = 1.0
     kept: list[FloatArray] = []
     for block in problem.rows.blocks():
-        u, then = residuals(block, here), residuals(block, there)
-        in_zone = (then >= -kappa * hessian.tau) & (then <= kappa * (1.0 - hessian.tau))
-        v = zone_part(u, tau, kappa) / kappa
+        u = residuals(block, here)
+        v = zone_part(u, tau, kappa)
+        in_zone = v == u
+        v /= kappa
         v -= in_zone * residuals(block, shift)
         overshoot = max(overshoot, _overshoot(v, tau))
         weighted = v if block.weights is None else v * block.weights

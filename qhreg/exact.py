@@ -15,10 +15,10 @@ from scipy.linalg import qr
 
 from qhreg.dual import DualPoint, dual_from_rows
 from qhreg.interior import interior_point
-from qhreg.likelihood import residuals, weighted_columns
 from qhreg.loss import loss_and_slope, zone_part
 from qhreg.newton import newton
 from qhreg.problem import Problem
+from qhreg.rows import residuals, weighted_columns
 from qhreg.taufit import GAP_TOLERANCE, TINY_KAPPA, TauFit
 
 __all__ = ["exact_fit"]

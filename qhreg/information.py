@@ -27,8 +27,8 @@ from scipy import special
 from qhreg.basis import CHOLESKY_SAFE
 from qhreg.domain import check_kappa, check_sigma, check_tau
 from qhreg.exceptions import DataError, DomainError
-from qhreg.likelihood import BLOCK_BYTES
 from qhreg.normalizer import log_normalizer_derivatives
+from qhreg.rows import BLOCK_BYTES
 
 __all__ = [
     "PARAMETERS",

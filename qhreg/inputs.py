@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.exceptions import DataError
-from qhreg.likelihood import ArrayRows
+from qhreg.rows import ArrayRows, GivenRows
 
 __all__ = ["endog_scale", "require_finite", "rows_of"]
 
@@ -31,8 +31,8 @@ def _vector(name: str, values: Any, n: int) -> FloatArray | None:
     return array
 
 
-def rows_of(exog: Any, endog: Any, weights: Any, offset: Any) -> ArrayRows:
-    """Return the data as rows, checked for shape, finiteness and weights."""
+def rows_of(exog: Any, endog: Any, weights: Any, offset: Any, *, check: bool = True) -> ArrayRows:
+    """Return the data as rows, checked for shape, weights and, on request, finiteness."""
     x, y = np.asarray(exog), np.asarray(endog)
     if x.ndim != 2:
         raise DataError(f"exog must be a matrix, got an array of shape {x.shape}")
@@ -48,7 +48,7 @@ def rows_of(exog: Any, endog: Any, weights: Any, offset: Any) -> ArrayRows:
     if w is not None and not bool((w > 0.0).any()):
         raise DataError("all weights are zero: there is nothing to fit")
     rows = ArrayRows(x, y, w, _vector("offset", offset, y.size))
-    if rows.exog.size <= CHECKED_SIZE:  # larger data show it in the first pass over them
+    if check and rows.exog.size <= CHECKED_SIZE:  # larger data show it in the first pass over them
         require_finite(rows)
     if w is not None and bool((w == 0.0).any()):
         keep = w > 0.0
@@ -57,8 +57,10 @@ def rows_of(exog: Any, endog: Any, weights: Any, offset: Any) -> ArrayRows:
     return rows
 
 
-def require_finite(rows: ArrayRows) -> None:
-    """Raise a DataError that counts the NaN and infinite values of each array."""
+def require_finite(rows: GivenRows) -> None:
+    """Raise a DataError that counts the NaN and infinite values of each array held in memory."""
+    if not isinstance(rows, ArrayRows):
+        return
     for name, array in (("endog", rows.endog), ("exog", rows.exog)):
         assert array is not None
         bad = ~np.isfinite(array)
@@ -73,14 +75,9 @@ def require_finite(rows: ArrayRows) -> None:
             )
 
 
-def endog_scale(rows: ArrayRows) -> float:
+def endog_scale(rows: GivenRows) -> float:
     """Return a power of two near the size of the response when squares could leave the float range."""
-    assert rows.endog is not None
-    size = 0.0
-    for values in (rows.endog, rows.offset):
-        if values is not None:  # no copy of absolute values
-            low, high = values.min(initial=0.0), values.max(initial=0.0)
-            size = max(size, float(high), -float(low))
+    size = rows.endog_size
     if size == 0.0 or 1e-70 < size < 1e70:
         return 1.0
     return float(2.0 ** np.round(np.log2(size)))

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.basis import Basis, basis_of_gram
-from qhreg.likelihood import ArrayRows
+from qhreg.rows import ArrayRows
 
 __all__ = ["Moments", "kurtosis", "least_squares", "moments_of", "starting_point"]
 

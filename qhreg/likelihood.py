@@ -16,146 +16,19 @@ fit in cache. Callers see totals only, so that rows may live anywhere.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from qhreg.loss import zone_part
 from qhreg.normalizer import LogNormalizer, log_normalizer_derivatives
+from qhreg.rows import RowBlocks, residuals, weighted_columns
+from qhreg.zone import Zone, ZoneSums
 
-__all__ = ["ArrayRows", "Block", "Objective", "RowBlocks", "Totals", "objective", "reduce_rows"]
+__all__ = ["Objective", "Totals", "objective", "reduce_rows"]
 
 FloatArray = npt.NDArray[np.float64]
-
-BLOCK_BYTES = 2**22
-"""Size of a row block of W: its vectors stay in cache, and it is large enough to hide call overhead."""
-
-BLOCK_ROWS = (4096, 32768)
-"""Least and most rows of a block: enough for a Gram matrix of many columns, no more than cache."""
-
-BLOCK_SHARE = 6
-"""Blocks that data are cut into: what a pass allocates stays small beside them."""
-
-SHORT_BLOCK = 2048
-"""Rows below which no block is cut."""
-
-
-class Block(NamedTuple):
-    """Some rows of the data.
-
-    Attributes
-    ----------
-    exog : ndarray, shape (m, k)
-        Regressors; when `endog` is None the last column is the response.
-    endog : ndarray, shape (m,) or None
-        Response.
-    weights : ndarray, shape (m,) or None
-        Case weights; None means one each.
-    """
-
-    exog: FloatArray
-    endog: FloatArray | None
-    weights: FloatArray | None
-
-
-class RowBlocks(Protocol):
-    """Anything that can hand out its rows block by block, as often as asked."""
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        ...
-
-    @property
-    def n_unknowns(self) -> int:
-        """Number of columns of W: regressors plus the response."""
-        ...
-
-    @property
-    def weight_sum(self) -> float:
-        """Sum of the case weights (the number of rows without weights)."""
-        ...
-
-    def blocks(self) -> Iterator[Block]:
-        """Iterate over the rows."""
-        ...
-
-
-@dataclass(frozen=True)
-class ArrayRows:
-    """Rows held in arrays; blocks are views, nothing of the size of the data is copied.
-
-    Attributes
-    ----------
-    exog : ndarray, shape (n, p)
-        Regressors, float32 or float64, C- or F-ordered, possibly read-only.
-    endog : ndarray, shape (n,) or None
-        Response; None when it is the last column of `exog`.
-    weights, offset : ndarray, shape (n,), or None
-        Case weights; known part of the location.
-    endog_scale : float
-        The response enters as ``(endog - offset) / endog_scale``.
-    transform : ndarray or None
-        When given, shape (p + 1, r + 1): each block [X, y] is multiplied by it, and its last column
-        becomes the response. Costs a product per pass; for columns too collinear for a Gram matrix.
-    pieces : int
-        Least number of blocks of data that are large enough to be cut.
-    """
-
-    exog: npt.NDArray[np.floating]
-    endog: npt.NDArray[np.floating] | None
-    weights: FloatArray | None = None
-    offset: FloatArray | None = None
-    endog_scale: float = 1.0
-    transform: FloatArray | None = None
-    pieces: int = BLOCK_SHARE
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.exog.shape[0])
-
-    @property
-    def n_unknowns(self) -> int:
-        """Number of columns of W."""
-        if self.transform is not None:
-            return int(self.transform.shape[1])
-        return int(self.exog.shape[1]) + (self.endog is not None)
-
-    @cached_property
-    def weight_sum(self) -> float:
-        """Sum of the case weights."""
-        return float(self.n_rows if self.weights is None else self.weights.sum())
-
-    def block(self, rows: slice) -> Block:
-        """Return one block in float64, response scaled and shifted."""
-        exog = np.asarray(self.exog[rows], dtype=np.float64)
-        weights = None if self.weights is None else self.weights[rows]
-        endog = None
-        if self.endog is not None:
-            endog = np.asarray(self.endog[rows], dtype=np.float64)
-            if self.offset is not None:
-                endog = endog - self.offset[rows]
-            if self.endog_scale != 1.0:
-                endog = endog / self.endog_scale
-        if self.transform is None:
-            return Block(exog, endog, weights)
-        design = exog @ self.transform[:-1]
-        if endog is not None:
-            design += endog[:, None] * self.transform[-1]
-        return Block(design, None, weights)
-
-    def blocks(self) -> Iterator[Block]:
-        """Iterate over blocks of about BLOCK_BYTES."""
-        step = BLOCK_BYTES // (8 * max(self.exog.shape[1], 1))
-        step = min(max(step, BLOCK_ROWS[0]), BLOCK_ROWS[1])
-        step = min(step, max(self.n_rows // self.pieces, SHORT_BLOCK))
-        for start in range(0, self.n_rows, step):
-            yield self.block(slice(start, start + step))
 
 
 class Totals(NamedTuple):
@@ -171,72 +44,33 @@ class Totals(NamedTuple):
         sum w psi^2.
     excess : float
         sum w e: minus the derivative of the loss in tau.
-    gram : ndarray, shape (k, k), or None
-        sum of w W W' over the rows in the zone; divided by kappa, the Hessian of the loss in z.
-    outside : ndarray, shape (k,), or None
-        sum of w W over the rows outside the zone: minus the mixed derivative in (z, tau).
-    weight_outside : float
-        sum of w over the rows outside: times -kappa, the second derivative of the loss in tau.
     rows_in_zone : int
         Number of rows in the zone (with or without weight).
+    zone : Zone or None
+        The second-order sums where they were asked for.
+    slack : float
+        By how much psi of any row in the zone can change before it meets -tau or 1 - tau; 0 where it
+        was not asked for.
     """
 
     loss: float
     slope: FloatArray
     square: float
     excess: float
-    gram: FloatArray | None
-    outside: FloatArray | None
-    weight_outside: float
     rows_in_zone: int
-
-
-def residuals(block: Block, z: FloatArray) -> FloatArray:
-    """Return u = W z for one block; z may have several columns."""
-    if block.endog is None:
-        return block.exog @ z
-    u: FloatArray = block.exog @ z[:-1]
-    u += z[-1] * (block.endog if z.ndim == 1 else block.endog[:, None])
-    return u
-
-
-def weighted_columns(block: Block, v: FloatArray) -> FloatArray:
-    """Return W'v for one block."""
-    if block.endog is None:
-        return v @ block.exog
-    total = np.empty(block.exog.shape[1] + 1)
-    total[:-1] = v @ block.exog
-    total[-1] = v @ block.endog
-    return total
-
-
-def _gather(exog: FloatArray, rows: npt.NDArray[np.intp]) -> FloatArray:
-    """Return the chosen rows by the faster route: take copies an F-ordered block as a whole first."""
-    by_row = exog.strides[0] >= exog.strides[1]
-    return exog.take(rows, axis=0, mode="clip") if by_row else exog[rows]
-
-
-def gram_of_rows(block: Block, rows: npt.NDArray[np.intp]) -> FloatArray:
-    """Return the sum of w W W' over the chosen rows of one block."""
-    chosen = _gather(block.exog, rows)
-    if block.weights is not None:
-        root = np.sqrt(block.weights[rows])
-        chosen *= root[:, None]
-    if block.endog is None:
-        return chosen.T @ chosen
-    endog = block.endog[rows]
-    if block.weights is not None:
-        endog *= root
-    k = chosen.shape[1]
-    total = np.empty((k + 1, k + 1))
-    total[:k, :k] = chosen.T @ chosen
-    total[k, :k] = total[:k, k] = endog @ chosen
-    total[k, k] = endog @ endog
-    return total
+    zone: Zone | None
+    slack: float
 
 
 def reduce_rows(
-    rows: RowBlocks, z: FloatArray, tau: float, kappa: float, *, hessian: bool = True
+    rows: RowBlocks,
+    z: FloatArray,
+    tau: float,
+    kappa: float,
+    *,
+    hessian: bool = True,
+    since: Zone | None = None,
+    slack: bool = False,
 ) -> Totals:
     """Return the totals at (z, tau, kappa) in one pass over the rows; kappa must be positive.
 
@@ -250,13 +84,20 @@ def reduce_rows(
         0 < tau < 1, kappa > 0.
     hessian : bool
         Whether to accumulate the second-order totals too.
+    since : Zone or None
+        The zone of the same rows at another point. Near it few rows change sides, and only these are
+        added to its sums and taken off them: the Hessian then costs little more than the gradient.
+    slack : bool
+        Whether to measure the slack of the rows in the zone; with `hessian` only.
     """
-    k = rows.n_unknowns
-    linear = square = excess = weight_outside = 0.0
+    own = getattr(rows, "totals", None)
+    if own is not None:
+        return cast("Totals", own(z, tau, kappa, hessian=hessian, since=since, slack=slack))
+    linear = square = excess = 0.0
     in_zone = 0
-    slope = np.zeros(k)
-    gram = np.zeros((k, k)) if hessian else None
-    outside = np.zeros(k) if hessian else None
+    room = min(tau, 1.0 - tau) * kappa if slack else 0.0
+    slope = np.zeros(rows.n_unknowns)
+    sums = ZoneSums(rows.n_unknowns, since) if hessian else None
     for block in rows.blocks():
         u = residuals(block, z)
         zone = zone_part(u, tau, kappa)
@@ -266,27 +107,31 @@ def reduce_rows(
         linear += float(weighted @ beyond)
         slope += weighted_columns(block, weighted)
         excess += float(np.add.reduce(beyond) if block.weights is None else beyond @ block.weights)
-        if gram is None or outside is None:
+        if sums is None:
             in_zone += beyond.size - int(np.count_nonzero(beyond))
             continue
-        chosen = (beyond == 0.0).nonzero()[0]
-        in_zone += chosen.size
-        gram += gram_of_rows(block, chosen)
-        out_weight = np.ones(u.size) if block.weights is None else block.weights.copy()
-        out_weight[chosen] = 0.0
-        outside += weighted_columns(block, out_weight)
-        weight_outside += float(
-            u.size - chosen.size if block.weights is None else np.add.reduce(out_weight)
-        )
+        members = beyond == 0.0
+        count = int(np.count_nonzero(members))
+        in_zone += count
+        sums.add(block, members, count)
+        if slack and count:
+            inside = zone[members]
+            room = min(
+                room,
+                float(inside.min()) + kappa * tau,
+                kappa * (1.0 - tau) - float(inside.max()),
+            )
+    found = None if sums is None else sums.zone()
+    if found is not None and not found.accurate:
+        return reduce_rows(rows, z, tau, kappa, slack=slack)
     return Totals(
         (0.5 * square + linear) / kappa,
         slope / kappa,
         square / kappa**2,
         excess,
-        gram,
-        outside,
-        weight_outside,
         in_zone,
+        found,
+        room / kappa,
     )
 
 
@@ -311,6 +156,10 @@ class Objective(NamedTuple):
         sum w rho and sum w psi^2.
     rows_in_zone : int
         Rows in the quadratic zone.
+    zone : Zone or None
+        The zone, in the coordinates of the rows, where the Hessian was asked for.
+    slack : float
+        How far psi of every row in the zone is from -tau and 1 - tau, where that was asked for.
     """
 
     value: float
@@ -322,6 +171,8 @@ class Objective(NamedTuple):
     loss: float
     square: float
     rows_in_zone: int
+    zone: Zone | None
+    slack: float
 
 
 def objective(totals: Totals, z: FloatArray, tau: float, kappa: float, n: float) -> Objective:
@@ -330,18 +181,24 @@ def objective(totals: Totals, z: FloatArray, tau: float, kappa: float, n: float)
     theta = float(z[-1])
     d_z = totals.slope.copy()
     d_z[-1] -= n / theta
-    d2_z = None
-    if totals.gram is not None:
-        d2_z = totals.gram / kappa
+    zone = totals.zone
+    d2_z = d_z_tau = None
+    d2_tau = n * c.d2_tau
+    if zone is not None:
+        d2_z = zone.gram / kappa
         d2_z[-1, -1] += n / theta**2
+        d_z_tau = -zone.outside
+        d2_tau -= kappa * zone.weight_outside
     return Objective(
         totals.loss + n * (c.value - math.log(theta)),
         d_z,
         n * c.d_tau - totals.excess,
         d2_z,
-        None if totals.outside is None else -totals.outside,
-        n * c.d2_tau - kappa * totals.weight_outside,
+        d_z_tau,
+        d2_tau,
         totals.loss,
         totals.square,
         totals.rows_in_zone,
+        zone,
+        totals.slack,
     )

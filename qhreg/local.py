@@ -8,17 +8,16 @@ which optimum is the best is decided by branch and bound over tau.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from qhreg.convex import GAP_TOLERANCE, TINY_KAPPA, TauFit, fit_at, proved_newton
-from qhreg.likelihood import weighted_columns
 from qhreg.loss import quantile_loss
-from qhreg.newton import Curvature, NewtonPoint, newton
+from qhreg.newton import NewtonPoint, newton
 from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.problem import Problem, Task
+from qhreg.rows import weighted_columns
 from qhreg.taubound import GlobalBound, branch_and_bound
 
 __all__ = [
@@ -56,17 +55,16 @@ class LocalFit:
     """A fit found by a local method, in the coordinates of its problem."""
 
     fit: TauFit
-    curvature: Curvature | None
     iterations: int
     passes: int
     reason: str
 
 
 def _joint_newton(
-    problem: Problem, z: FloatArray, tau: float, task: Task, **options: Any
+    problem: Problem, z: FloatArray, tau: float, task: Task, max_passes: int = 60
 ) -> tuple[NewtonPoint, TauFit | None]:
     """Return where Newton's method ended, and its proof if it has one."""
-    point = newton(problem, z, tau, tau_bounds=task.free_bounds, **options)
+    point = newton(problem, z, tau, tau_bounds=task.free_bounds, max_passes=max_passes)
     return point, proved_newton(problem, point)
 
 
@@ -147,16 +145,16 @@ def _descend_profile(problem: Problem, start: TauFit, bounds: tuple[float, float
     )
 
 
-def local_fit(problem: Problem, z: FloatArray, tau: float, task: Task, **options: Any) -> LocalFit:
+def local_fit(problem: Problem, z: FloatArray, tau: float, task: Task) -> LocalFit:
     """Return a local optimum with its proof: Newton first, exact fits along tau when it fails."""
-    curvature, iterations, passes = None, 0, 0
+    iterations = passes = 0
     if task.tau is None:
         tau = float(np.clip(tau, *task.tau_bounds))
     if problem.kappa > TINY_KAPPA:
-        point, fit = _joint_newton(problem, z, tau, task, **options)
-        curvature, iterations, passes = point.curvature, point.iterations, point.passes
+        point, fit = _joint_newton(problem, z, tau, task)
+        iterations, passes = point.iterations, point.passes
         if fit is not None and fit.proved(problem.n) and stationary_in_tau(fit, problem, task):
-            return LocalFit(fit, curvature, iterations, fit.passes, BY_NEWTON)
+            return LocalFit(fit, iterations, fit.passes, BY_NEWTON)
         if point.error < 1e-2:
             z, tau = point.z, point.tau
     fit = fit_at(problem, tau, z, warm=True)
@@ -170,11 +168,9 @@ def local_fit(problem: Problem, z: FloatArray, tau: float, task: Task, **options
                 and polished.proved(problem.n)
                 and profile_value(polished, problem) <= profile_value(fit, problem) + 1e-9
             ):
-                return LocalFit(
-                    polished, point.curvature, iterations, passes, "exact fits, then Newton"
-                )
+                return LocalFit(polished, iterations, passes, "exact fits, then Newton")
     reason = "exact convex fits along tau" if task.tau is None else "exact convex fit"
-    return LocalFit(fit, curvature, iterations + fit.iterations, passes + fit.passes, reason)
+    return LocalFit(fit, iterations + fit.iterations, passes + fit.passes, reason)
 
 
 def _constant_direction(problem: Problem) -> FloatArray:

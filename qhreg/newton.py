@@ -23,15 +23,16 @@ from scipy.linalg.lapack import dposv
 
 from qhreg.likelihood import Objective
 from qhreg.problem import Problem
+from qhreg.zone import Zone
 
 __all__ = [
-    "Curvature",
+    "SHORT_STEP",
     "NewtonPoint",
-    "curvature_of",
     "newton",
     "newton_step",
     "solve_positive",
     "tau_room_of",
+    "unverified_step",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -43,25 +44,14 @@ MAX_TAU_STEP = 0.15
 ROUNDING_ERROR = 1e-9
 """Error below which a step that gains less than a digit has met the rounding of the gradient."""
 
-NEAR = 1e-3
-"""Error at which a Hessian is good enough to be kept: it then gains three digits per pass."""
+SETTLED = 1e-8
+"""Error at which a step changes the value by less than its rounding."""
+
+SHORT_STEP = 3e-2
+"""Error up to which a step need not be verified: what it leaves is of the order of its square."""
 
 SHORT_ROOM = 0.05
 """Distance to a bound of tau below which a step down the profile goes all the way."""
-
-CHEAP_HESSIAN = 0.03
-"""Share of rows in the zone below which a new Hessian costs little more than the gradient."""
-
-
-class Curvature(NamedTuple):
-    """Second derivatives of g, and where they were taken."""
-
-    d2_z: FloatArray
-    d_z_tau: FloatArray
-    d2_tau: float
-    z: FloatArray
-    tau: float
-    exact: bool
 
 
 class NewtonPoint(NamedTuple):
@@ -72,9 +62,7 @@ class NewtonPoint(NamedTuple):
     z, tau : ndarray of shape (k,), float
         The point.
     objective : Objective
-        g and its gradient there.
-    curvature : Curvature
-        The last Hessian used.
+        g and its derivatives there.
     error : float
         Newton step length in units of standard deviations per row: the square root of twice the
         decrement over n.
@@ -85,19 +73,9 @@ class NewtonPoint(NamedTuple):
     z: FloatArray
     tau: float
     objective: Objective
-    curvature: Curvature
     error: float
     iterations: int
     passes: int
-
-
-def curvature_of(
-    objective: Objective, z: FloatArray, tau: float, *, exact: bool = True
-) -> Curvature:
-    """Return the second derivatives held by an objective evaluated with its Hessian."""
-    assert objective.d2_z is not None
-    assert objective.d_z_tau is not None
-    return Curvature(objective.d2_z, objective.d_z_tau, objective.d2_tau, z, tau, exact)
 
 
 def solve_positive(matrix: FloatArray, rhs: FloatArray) -> FloatArray | None:
@@ -120,25 +98,25 @@ def _solve_shifted(matrix: FloatArray, rhs: FloatArray, n: float) -> FloatArray:
 
 
 def newton_step(
-    gradient: Objective,
-    curvature: Curvature,
-    tau_room: tuple[float, float] | None,
-    n: float,
-    k: int,
+    now: Objective, tau_room: tuple[float, float] | None, n: float, k: int
 ) -> tuple[FloatArray, float]:
     """Return (dz, dtau) of (QH-13) in the first k coordinates of z.
 
     Parameters
     ----------
+    now : Objective
+        g with its second derivatives.
     tau_room : (float, float) or None
         How far tau may move down and up; None when tau is fixed.
     n : float
         Sum of weights: the size of a harmless diagonal shift.
     """
-    g, hessian = gradient.d_z[:k], curvature.d2_z[:k, :k]
+    assert now.d2_z is not None
+    assert now.d_z_tau is not None
+    g, hessian = now.d_z[:k], now.d2_z[:k, :k]
     if tau_room is None:
         return -_solve_shifted(hessian, g, n), 0.0
-    h, d2_tau, d_tau = curvature.d_z_tau[:k], curvature.d2_tau, gradient.d_tau
+    h, d2_tau, d_tau = now.d_z_tau[:k], now.d2_tau, now.d_tau
     move = None
     if d2_tau > 0.0:
         projected = hessian - h[:, None] * (h / d2_tau)
@@ -168,12 +146,14 @@ def newton(
     tau: float,
     *,
     tau_bounds: tuple[float, float] | None,
-    curvature: Curvature | None = None,
-    reuse_hessian: bool = False,
+    since: Zone | None = None,
     tol: float | None = None,
     max_passes: int = 60,
 ) -> NewtonPoint:
     """Return a stationary point of g by damped Newton steps.
+
+    From the second pass on, the Hessian is that of the last point with the rows that changed sides
+    added or taken off: as exact as a new one, at little more than the cost of the gradient.
 
     Parameters
     ----------
@@ -184,11 +164,8 @@ def newton(
     tau_bounds : (float, float) or None
         None keeps tau fixed, and stops where fewer rows than unknowns are in the zone: the Hessian is
         singular, and another method has to go on.
-    curvature : Curvature or None
-        A Hessian for the first step, from a sample of the rows.
-    reuse_hessian : bool
-        Whether to keep a Hessian as long as it makes good progress. Pays when the Gram matrix is the
-        larger part of a pass.
+    since : Zone or None
+        The zone of an earlier fit to the same rows.
     tol : float or None
         Error (see NewtonPoint) at which to stop; rounding may stop it earlier, below 1e-9. None stops
         where the gradient alone proves the fit to about 1e-9 per row.
@@ -198,46 +175,80 @@ def newton(
     n = problem.n
     if tau_bounds is not None:
         tau = min(max(tau, tau_bounds[0]), tau_bounds[1])
-    if tol is None:
-        tol = min(1e-12, 1e-9 * tau * (1.0 - tau) * math.sqrt(problem.kappa / n))
     k = z.size if problem.theta is None else z.size - 1
-    now = problem.evaluate(z, tau, hessian=curvature is None)
+    now = problem.evaluate(z, tau, since=since)
     if not math.isfinite(now.value):
         raise FloatingPointError("the likelihood is not finite at the starting point")
     passes, iterations = 1, 0
-    last_error = hessian_error = math.inf
+    last_error = math.inf
     while True:
-        fresh = now.d2_z is not None
-        if fresh:
-            curvature = curvature_of(now, z, tau)
-        assert curvature is not None
-        dz, dtau = newton_step(now, curvature, tau_room_of(tau, tau_bounds), n, k)
+        dz, dtau = newton_step(now, tau_room_of(tau, tau_bounds), n, k)
         slope = float(now.d_z[:k] @ dz) + now.d_tau * dtau
-        if not slope < 0.0 and not fresh:
-            now, passes = problem.evaluate(z, tau), passes + 1
-            continue
         error = math.sqrt(max(-slope, 0.0) / n) if math.isfinite(slope) else math.nan
         at_rounding = error < ROUNDING_ERROR and error > 0.1 * last_error
-        starved = tau_bounds is None and fresh and now.rows_in_zone < k - 1
-        if error <= tol or at_rounding or starved or not math.isfinite(error):
-            return NewtonPoint(z, tau, now, curvature, error, iterations, passes)
-        if fresh:
-            hessian_error = error
-        good = curvature.exact and hessian_error < NEAR and error < max(0.1 * last_error, NEAR)
-        cheap = now.rows_in_zone < CHEAP_HESSIAN * n
-        last = fresh and 4.0 * error**2 < tol
+        starved = tau_bounds is None and now.rows_in_zone < k - 1
+        done = _proved(problem, now, error, tau) if tol is None else error <= tol
+        if done or at_rounding or starved or not math.isfinite(error):
+            return NewtonPoint(z, tau, now, error, iterations, passes)
         found, tried = _line_search(
             problem,
             (z, tau, now),
             (dz, dtau),
             slope,
-            not last and (cheap or not (reuse_hessian and good)),
             max_passes - passes,
+            slack=tol is None and _slack_decides(problem, tau, error, last_error),
         )
         passes, iterations, last_error = passes + tried, iterations + 1, error
         if found is None:
-            return NewtonPoint(z, tau, now, curvature, error, iterations, passes)
+            return NewtonPoint(z, tau, now, error, iterations, passes)
         z, tau, now = found
+
+
+def unverified_step(
+    problem: Problem, point: NewtonPoint, tau_bounds: tuple[float, float] | None
+) -> tuple[FloatArray, float, float]:
+    """Return z and tau after one more Newton step and the value it predicts, without another pass.
+
+    For errors up to SHORT_STEP.
+    """
+    now, z, tau = point.objective, point.z, point.tau
+    k = z.size if problem.theta is None else z.size - 1
+    dz, dtau = newton_step(now, tau_room_of(tau, tau_bounds), problem.n, k)
+    there = z.copy()
+    there[:k] += dz
+    if not there[-1] > 0.5 * z[-1]:
+        return z, tau, now.value
+    slope = float(now.d_z[:k] @ dz) + now.d_tau * dtau
+    return there, tau + dtau, now.value + 0.5 * slope
+
+
+def _proof_limit(problem: Problem, tau: float, slack: float) -> float:
+    """Return the error in the coefficients up to which the gradient alone proves the fit.
+
+    See `qhreg.dual.dual_from_gradient`: up to the slack of the rows in the zone the gap is of second
+    order, beyond it of first order, and 1e-9 per row is then too much.
+    """
+    per_row = math.sqrt(problem.kappa * problem.rows.least_weight / problem.n)
+    return max(1e-9 * tau * (1.0 - tau), 0.9 * slack) * per_row
+
+
+def _slack_decides(problem: Problem, tau: float, error: float, last_error: float) -> bool:
+    """Return whether the fit may be proved after the next step, and with the slack only."""
+    expected = error * (error / last_error) ** 2  # if the errors fall quadratically
+    return _proof_limit(problem, tau, 0.0) < expected < 100.0 * SETTLED
+
+
+def _proved(problem: Problem, now: Objective, error: float, tau: float) -> bool:
+    """Return whether the gradient alone proves the fit to about 1e-9 per row."""
+    if not error <= SETTLED:
+        return False
+    limit = _proof_limit(problem, tau, now.slack)
+    if error <= limit:
+        return True
+    assert now.d2_z is not None
+    d = now.d_z[:-1]
+    step = solve_positive(now.d2_z[:-1, :-1], d)
+    return step is not None and float(d @ step) <= problem.n * limit**2
 
 
 def _line_search(
@@ -245,8 +256,9 @@ def _line_search(
     here: tuple[FloatArray, float, Objective],
     move: tuple[FloatArray, float],
     slope: float,
-    hessian: bool,
     max_passes: int,
+    *,
+    slack: bool,
 ) -> tuple[tuple[FloatArray, float, Objective] | None, int]:
     """Return the first point down the move that decreases g enough, and the passes taken.
 
@@ -260,7 +272,7 @@ def _line_search(
     for tried in range(1, max_passes + 1):
         trial = z.copy()
         trial[: dz.size] += step * dz
-        after = problem.evaluate(trial, tau + step * dtau, hessian=hessian)
+        after = problem.evaluate(trial, tau + step * dtau, since=now.zone, slack=slack)
         if after.value <= now.value + ARMIJO * step * slope + rounding:
             return (trial, tau + step * dtau, after), tried
         step *= 0.4

@@ -220,7 +220,7 @@ def _descend(
             step = min(1.0, 0.8 * float(z[-1]) / -float(move[-1]))
         while step > 1e-6:
             trial = z + step * move if step < 1.0 else z + move
-            after = problem.evaluate(trial, tau)
+            after = problem.evaluate(trial, tau, since=now.zone)
             passes += 1
             total = _total(problem, penalty, after, trial)
             if total <= value + ARMIJO * step * min(predicted, 0.0) + ROUNDING * abs(value):

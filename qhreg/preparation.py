@@ -1,7 +1,7 @@
 """From rows to a problem: coordinates and a starting point.
 
 Small data are copied into an orthonormal basis. Large data stay where they are: a random sample of the
-rows gives the coordinates, the starting point and the first Hessian.
+rows gives the coordinates and the starting point.
 """
 
 from __future__ import annotations
@@ -9,20 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from qhreg.basis import CHOLESKY_SAFE, Basis, basis_of, recentred, rescaled, triangular_factor
-from qhreg.convex import MANY_ROWS
 from qhreg.exceptions import DataError
 from qhreg.inputs import endog_scale, require_finite
 from qhreg.leastsquares import SUSPECT_SPREAD, least_squares, moments_of, starting_point
-from qhreg.likelihood import SHORT_BLOCK, ArrayRows, Block
 from qhreg.local import local_fit
-from qhreg.newton import Curvature, newton
+from qhreg.newton import SHORT_STEP, newton, unverified_step
 from qhreg.problem import Problem, Task
+from qhreg.rows import SHORT_BLOCK, ArrayRows, Block, GivenRows, Taken
 
 __all__ = ["Setup", "narrowed_start", "sampled", "set_up"]
 
@@ -31,10 +29,10 @@ FloatArray = npt.NDArray[np.float64]
 SPOILED = 1e-3
 """Median regression with residuals below this share of least squares' shows that it was spoiled."""
 
-CHUNK_ROWS = 4096
+CHUNK_ROWS = 8192
 """Rows of one chunk of the second sample."""
 
-MANY_CHUNKS = 64
+MANY_CHUNKS = 32
 """Chunks in the data from which a second sample pays."""
 
 SMALL_SIZE = 150_000
@@ -43,29 +41,11 @@ SMALL_SIZE = 150_000
 COPIED_SIZE = 20_000
 """Elements of [X, y] up to which all data are: a copy is then quicker than care."""
 
+MANY_ROWS = 20_000
+"""Rows from which a pass at a wider width is cheap beside the passes it saves."""
+
 WHOLE_SHARE = 25
 """Rows in the data per row of the sample below which least squares of all rows comes first."""
-
-
-@dataclass(frozen=True)
-class _Sample:
-    """Some rows in float64."""
-
-    exog: FloatArray
-    endog: FloatArray
-    weights: FloatArray | None
-
-
-def _take(rows: ArrayRows, chosen: npt.NDArray[np.intp] | slice) -> _Sample:
-    """Return the chosen rows as float64 copies, the offset taken off the response."""
-    assert rows.endog is not None
-    exog = np.asarray(rows.exog[chosen], dtype=np.float64)
-    endog = np.asarray(rows.endog[chosen], dtype=np.float64)
-    if rows.offset is not None:
-        endog = endog - rows.offset[chosen]
-    if rows.endog_scale != 1.0:
-        endog = endog / rows.endog_scale
-    return _Sample(exog, endog, None if rows.weights is None else rows.weights[chosen])
 
 
 def _has_residual(basis: Basis, endog: FloatArray) -> bool:
@@ -76,7 +56,7 @@ def _has_residual(basis: Basis, endog: FloatArray) -> bool:
     return bool(residual > 1e-12 * np.abs(endog).max(initial=0.0))
 
 
-def _reject_perfect_fit(rows: ArrayRows, basis: Basis, task: Task) -> None:
+def _reject_perfect_fit(rows: GivenRows, basis: Basis, task: Task) -> None:
     """Raise a DataError: without residuals the likelihood grows without bound as sigma falls."""
     if task.sigma is not None:
         return
@@ -91,7 +71,7 @@ def _reject_perfect_fit(rows: ArrayRows, basis: Basis, task: Task) -> None:
     )
 
 
-def _require_residual(rows: ArrayRows, basis: Basis, task: Task) -> None:
+def _require_residual(rows: GivenRows, basis: Basis, task: Task) -> None:
     """Reject a fit of all rows that leaves no more than rounding of the response."""
     for block in rows.blocks():
         assert block.endog is not None
@@ -99,16 +79,6 @@ def _require_residual(rows: ArrayRows, basis: Basis, task: Task) -> None:
         if np.abs(residual).max() > 1e-12 * np.abs(block.endog).max():
             return
     _reject_perfect_fit(rows, basis, task)
-
-
-def _scaled(curvature: Curvature, factor: float) -> Curvature:
-    """Return the Hessian of a sample as an estimate of the Hessian of all rows."""
-    return curvature._replace(
-        d2_z=factor * curvature.d2_z,
-        d_z_tau=factor * curvature.d_z_tau,
-        d2_tau=factor * curvature.d2_tau,
-        exact=False,
-    )
 
 
 def _sample_size(n: int, p: int) -> int:
@@ -121,9 +91,9 @@ def _easy_width(kappa: float, rows: int, k: int) -> float:
     return max(kappa, min(1.0, 100.0 * k / rows))
 
 
-def _triangular_basis(rows: ArrayRows) -> Basis:
+def _triangular_basis(rows: GivenRows) -> Basis:
     """Return the basis of all rows from a triangular factor accumulated over blocks."""
-    factor = np.empty((0, rows.exog.shape[1] + 1))
+    factor = np.empty((0, rows.n_columns + 1))
     for block in rows.blocks():
         assert block.endog is not None
         stacked = np.vstack([factor, np.column_stack([block.exog, block.endog])])
@@ -144,6 +114,10 @@ class _Chunks:
         return self.count * CHUNK_ROWS
 
     @property
+    def n_columns(self) -> int:
+        return self.rows.n_columns
+
+    @property
     def n_unknowns(self) -> int:
         return self.rows.n_unknowns
 
@@ -153,6 +127,10 @@ class _Chunks:
         if weights is None:
             return float(self.count * CHUNK_ROWS)
         return float(sum(weights[chunk].sum() for chunk in self._slices()))
+
+    @property
+    def least_weight(self) -> float:
+        return self.rows.least_weight
 
     def _slices(self) -> Iterator[slice]:
         for start in np.linspace(0, self.rows.n_rows - CHUNK_ROWS, self.count).astype(int):
@@ -183,8 +161,8 @@ class Setup:
         Where to start.
     kurtosis : float
         Of the least-squares residuals of the rows in `start`'s sample.
-    options : dict
-        Options for Newton's method from there.
+    narrow : bool
+        Whether to come to a small width from a wider one.
     """
 
     basis: Basis
@@ -194,15 +172,14 @@ class Setup:
     weights: FloatArray | None
     start: tuple[FloatArray, float]
     kurtosis: float
-    options: dict[str, Any]
+    narrow: bool
 
 
-def _set_up_large(rows: ArrayRows, task: Task, scale: float) -> Setup:
-    """Return coordinates, starting point and a first Hessian from a random sample of the rows."""
+def _set_up_large(rows: GivenRows, task: Task, scale: float) -> Setup:
+    """Return coordinates and starting point from a random sample of the rows."""
     n = rows.weight_sum
-    m = _sample_size(rows.n_rows, rows.exog.shape[1])
-    chosen = np.sort(np.random.default_rng(0).integers(0, rows.n_rows, m))
-    sample = _take(rows, chosen)
+    m = _sample_size(rows.n_rows, rows.n_columns)
+    sample = rows.take(np.sort(np.random.default_rng(0).integers(0, rows.n_rows, m)))
     if not (np.isfinite(sample.exog).all() and np.isfinite(sample.endog).all()):
         require_finite(rows)
     basis = basis_of(sample.exog, sample.endog)
@@ -211,61 +188,42 @@ def _set_up_large(rows: ArrayRows, task: Task, scale: float) -> Setup:
         basis = _triangular_basis(rows)
         _require_residual(rows, basis, task)
     collinear = basis.weakest <= CHOLESKY_SAFE
-    mapped = replace(rows, transform=basis.matrix) if collinear else rows
+    mapped = rows.transformed(basis.matrix) if collinear else rows
     theta = None if task.sigma is None else 1.0 / (task.sigma * basis.matrix[-1, -1])
     problem = Problem(mapped, n, task.kappa, None if collinear else basis.matrix, theta)
     design = sample.exog @ basis.matrix[:-1]
     design[:, -1] += sample.endog * basis.matrix[-1, -1]
     width = _easy_width(task.kappa, m, basis.matrix.shape[1])
-    weight = float(m if sample.weights is None else sample.weights.sum())
-    small = Problem(ArrayRows(design, None, sample.weights), weight, width, None, theta)
+    small = Problem(ArrayRows(design, None, sample.weights), sample.weight_sum, width, None, theta)
     moments = moments_of(design)
     first = starting_point(moments, width, theta, task.tau)
     point = newton(small, *first, tau_bounds=task.free_bounds, tol=3e-3)
     start = (point.z, point.tau)
-    curvature: Curvature | None = point.curvature
     if not point.error < 1e-2:
         fit = local_fit(small, *first, task).fit
-        start, curvature = (fit.z, fit.tau), None
-    if curvature is not None and (width != task.kappa or degenerate):
-        curvature = None
-    if curvature is not None:
-        curvature = _scaled(curvature, n / weight)
-    if rows.n_rows >= MANY_CHUNKS * CHUNK_ROWS:
-        start, curvature = _refine_on_chunks(problem, mapped, start, curvature, task)
-    options: dict[str, Any] = {"reuse_hessian": True}
-    if curvature is not None:
-        options["curvature"] = curvature
-    return Setup(basis, problem, task, scale, rows.weights, start, moments.kurtosis, options)
+        start = (fit.z, fit.tau)
+    if isinstance(mapped, ArrayRows) and rows.n_rows >= MANY_CHUNKS * CHUNK_ROWS:
+        start = _refined_on_chunks(problem, mapped, start, task)
+    return Setup(basis, problem, task, scale, rows.weights, start, moments.kurtosis, True)
 
 
-def _refine_on_chunks(
-    problem: Problem,
-    rows: ArrayRows,
-    start: tuple[FloatArray, float],
-    curvature: Curvature | None,
-    task: Task,
-) -> tuple[tuple[FloatArray, float], Curvature | None]:
-    """Return a better start and Hessian from an eighth of the rows."""
+def _refined_on_chunks(
+    problem: Problem, rows: ArrayRows, start: tuple[FloatArray, float], task: Task
+) -> tuple[FloatArray, float]:
+    """Return a better start from an eighth of the rows."""
     chunks = _Chunks(rows, rows.n_rows // (8 * CHUNK_ROWS))
     n = chunks.weight_sum
     if not n > 0.0 or _easy_width(task.kappa, int(n), start[0].size) != task.kappa:
-        return start, curvature
-    point = newton(
-        replace(problem, rows=chunks, n=n),
-        *start,
-        tau_bounds=task.free_bounds,
-        curvature=None if curvature is None else _scaled(curvature, n / problem.n),
-        reuse_hessian=True,
-        tol=2e-3,
-        max_passes=6,
-    )
-    if not point.error < 0.1:
-        return start, curvature
-    return (point.z, point.tau), _scaled(point.curvature, problem.n / n)
+        return start
+    part = replace(problem, rows=chunks, n=n)
+    point = newton(part, *start, tau_bounds=task.free_bounds, tol=SHORT_STEP, max_passes=6)
+    if not point.error <= SHORT_STEP:
+        return start
+    z, tau, _ = unverified_step(part, point, task.free_bounds)
+    return z, tau
 
 
-def set_up(rows: ArrayRows, task: Task) -> Setup:
+def set_up(rows: GivenRows, task: Task) -> Setup:
     """Return the problem by the route the size of the data asks for.
 
     Small data are copied into an orthonormal basis; large data stay where they are, in the coordinates
@@ -273,16 +231,16 @@ def set_up(rows: ArrayRows, task: Task) -> Setup:
     """
     scale = endog_scale(rows)
     if scale != 1.0:
-        rows = replace(rows, endog_scale=scale)
+        rows = rows.scaled(scale)
         task = replace(task, sigma=None if task.sigma is None else task.sigma / scale)
-    size = rows.n_rows * (rows.exog.shape[1] + 1)
-    if size > COPIED_SIZE:
+    size = rows.n_rows * (rows.n_columns + 1)
+    if size > COPIED_SIZE and isinstance(rows, ArrayRows):
         setup = _set_up_whole(rows, task, scale)
         if setup is not None:
             return setup
     if size > SMALL_SIZE:
         return _set_up_large(rows, task, scale)
-    data = _take(rows, slice(None))
+    data = rows.take(slice(None))
     basis = basis_of(data.exog, data.endog)
     if not _has_residual(basis, data.endog):
         _reject_perfect_fit(rows, basis, task)
@@ -309,28 +267,26 @@ def _set_up_whole(rows: ArrayRows, task: Task, scale: float) -> Setup | None:
         return None
     problem = Problem(rows, rows.weight_sum, task.kappa, basis.matrix, theta)
     start = starting_point(moments, task.kappa, theta, task.tau)
-    options = {"reuse_hessian": True} if n > MANY_ROWS else {}
-    return Setup(basis, problem, task, scale, rows.weights, start, moments.kurtosis, options)
+    return Setup(basis, problem, task, scale, rows.weights, start, moments.kurtosis, n > MANY_ROWS)
 
 
-def _in_memory(basis: Basis, data: _Sample, task: Task, scale: float) -> Setup:
+def _in_memory(basis: Basis, data: Taken, task: Task, scale: float) -> Setup:
     """Return the problem of rows copied into the basis."""
     theta = None if task.sigma is None else 1.0 / (task.sigma * basis.matrix[-1, -1])
-    n = float(data.endog.size if data.weights is None else data.weights.sum())
-    problem = Problem(ArrayRows(basis.design, None, data.weights), n, task.kappa, None, theta)
+    rows = ArrayRows(basis.design, None, data.weights)
+    problem = Problem(rows, data.weight_sum, task.kappa, None, theta)
     moments = moments_of(basis.design)
     first = starting_point(moments, task.kappa, theta, task.tau)
-    return Setup(basis, problem, task, scale, data.weights, first, moments.kurtosis, {})
+    return Setup(basis, problem, task, scale, data.weights, first, moments.kurtosis, False)
 
 
-def sampled(rows: ArrayRows, count: int) -> ArrayRows:
+def sampled(rows: GivenRows, count: int) -> ArrayRows:
     """Return a random sample of the rows, the same for the same data."""
     chosen = np.sort(np.random.default_rng(1).integers(0, rows.n_rows, count))
-    data = _take(rows, chosen)
-    return ArrayRows(data.exog, data.endog, data.weights)
+    return ArrayRows(*rows.take(chosen))
 
 
-def _well_centred(basis: Basis, data: _Sample) -> Basis:
+def _well_centred(basis: Basis, data: Taken) -> Basis:
     """Return the basis centred near the median regression when least squares is far from it."""
     median_task = Task(kappa=0.0, tau=0.5, sigma=None, tau_bounds=(0.25, 0.75))
     for _ in range(4):
@@ -370,5 +326,5 @@ def narrowed_start(
     if width == task.kappa:
         return start
     wide = replace(problem, kappa=width)
-    point = newton(wide, *start, tau_bounds=task.free_bounds, tol=1e-5, reuse_hessian=True)
+    point = newton(wide, *start, tau_bounds=task.free_bounds, tol=1e-5)
     return (point.z, point.tau) if point.error < 1e-2 else start

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.likelihood import Objective, RowBlocks, Totals, objective, reduce_rows, residuals
+from qhreg.likelihood import Objective, objective, reduce_rows
+from qhreg.rows import RowBlocks, residuals
+from qhreg.zone import Zone
 
 __all__ = ["Problem", "Task"]
 
@@ -82,24 +84,35 @@ class Problem:
         parts = [block.weights for block in self.rows.blocks() if block.weights is not None]
         return np.concatenate(parts) if parts else None
 
-    def totals(self, z: FloatArray, tau: float, *, hessian: bool = True) -> Totals:
-        """Return the totals of one pass, in the coordinates of z."""
-        raw = reduce_rows(self.rows, self.to_rows(z), tau, self.kappa, hessian=hessian)
-        m = self.matrix
-        if m is None:
-            return raw
-        return Totals(
-            raw.loss,
-            m.T @ raw.slope,
-            raw.square,
-            raw.excess,
-            None if raw.gram is None else m.T @ raw.gram @ m,
-            None if raw.outside is None else m.T @ raw.outside,
-            raw.weight_outside,
-            raw.rows_in_zone,
-        )
+    def evaluate(
+        self,
+        z: FloatArray,
+        tau: float,
+        *,
+        hessian: bool = True,
+        since: Zone | None = None,
+        slack: bool = False,
+    ) -> Objective:
+        """Return g and its derivatives at (z, tau) in one pass over the rows.
 
-    def evaluate(self, z: FloatArray, tau: float, *, hessian: bool = True) -> Objective:
-        """Return g and its derivatives at (z, tau)."""
-        totals = self.totals(z, tau, hessian=hessian)
-        return objective(totals, z, tau, self.kappa, self.n)
+        Parameters
+        ----------
+        hessian : bool
+            Whether to return second derivatives too.
+        since : Zone or None
+            The zone at a point nearby, which makes them cheap.
+        slack : bool
+            Whether to measure the slack of the rows in the zone.
+        """
+        m = self.matrix
+        totals = reduce_rows(
+            self.rows, self.to_rows(z), tau, self.kappa, hessian=hessian, since=since, slack=slack
+        )
+        if m is None:
+            return objective(totals, z, tau, self.kappa, self.n)
+        zone = totals.zone
+        if zone is not None:
+            with np.errstate(invalid="ignore"):  # what is not finite shows in the value
+                zone = zone._replace(gram=m.T @ zone.gram @ m, outside=m.T @ zone.outside)
+        here = totals._replace(slope=m.T @ totals.slope, zone=zone)
+        return objective(here, z, tau, self.kappa, self.n)._replace(zone=totals.zone)

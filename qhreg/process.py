@@ -132,7 +132,7 @@ def _solution(curve: TauCurve, tau: float) -> Solution:
     curve(tau)
     fit = next(known for known in curve.fits if known.tau == tau)
     setup = replace(curve.setup, task=replace(curve.setup.task, tau=tau))
-    local = LocalFit(fit, None, fit.iterations, fit.passes, "warm start from a neighbouring tau")
+    local = LocalFit(fit, fit.iterations, fit.passes, "warm start from a neighbouring tau")
     return report(setup, local, searched=False)
 
 

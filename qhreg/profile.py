@@ -24,8 +24,9 @@ from qhreg.globalopt import GlobalCertificate
 from qhreg.hypothesis_tests import lr_inflation
 from qhreg.profile_band import CertifiedBound, certified_bound
 from qhreg.profile_data import ProfileData
-from qhreg.profile_fits import Curve, ProfilePoint, TauCurve, curve_of, refit
+from qhreg.profile_fits import Curve, ProfilePoint, TauCurve, curve_of
 from qhreg.profile_maxima import LocalMaxima, local_maxima
+from qhreg.profile_refits import refit
 from qhreg.profile_result import ProfileLikelihood
 from qhreg.profile_trace import (
     SHIFT,

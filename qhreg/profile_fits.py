@@ -8,9 +8,8 @@ neighbours.
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,46 +17,27 @@ from scipy import linalg
 
 from qhreg.constraints import Constraint
 from qhreg.convex import TINY_KAPPA, TauFit, fit_at, proved_newton
-from qhreg.exceptions import BoundaryWarning, DataError, DomainError, RankWarning
+from qhreg.exceptions import DataError, DomainError
 from qhreg.inputs import rows_of
-from qhreg.kappafit import gaussian_loglike, solve_kappa
-from qhreg.kappalocal import climb, kappa_slope, log_width
+from qhreg.kappafit import gaussian_loglike
+from qhreg.kappalocal import kappa_slope
 from qhreg.local import profile_slope, profile_value
-from qhreg.newton import Curvature, curvature_of, newton
+from qhreg.newton import newton
 from qhreg.preparation import Setup, set_up
 from qhreg.profile_data import ProfileData
-from qhreg.solver import Solution, solve, start_of, task_of, value_shift
+from qhreg.profile_refits import best_fit
+from qhreg.solver import Solution, start_of, task_of, value_shift
 from qhreg.threads import one_blas_thread
+from qhreg.zone import Zone
 
-__all__ = ["Curve", "ProfilePoint", "TauCurve", "curve_of", "refit"]
+__all__ = ["Curve", "ProfilePoint", "TauCurve", "curve_of"]
 
 FloatArray = npt.NDArray[np.float64]
-
-SEVERAL_BASINS = 500
-"""Rows up to which the likelihood is expected to have several basins in tau."""
-
-WIDEST = 1e6
-"""Width beyond which the best one is not followed."""
 
 KAPPA_END = 1e4
 """Width at which a profile over kappa ends: zones of 50 standard deviations on each side, or of 100 on
 one side, beyond which the normal law and the law that is normal on one side do not change. Much wider
 zones would need a tau nearer to 0 or 1 than its bounds."""
-
-SAME_WIDTH = 0.5
-"""Difference in log(kappa + 0.01) below which neighbours are taken for the same solution."""
-
-SAME_TAU = 0.05
-"""Difference in tau below which they are."""
-
-NEAR = 1.0
-"""Share of the distance covered so far within which the best width is followed outwards."""
-
-SAME_LOGLIKE = 1e-7
-"""Log-likelihood by which a searched fit must be better to be followed."""
-
-WIDE = 16.0
-"""Width beyond which a ridge of widths that fit equally well may begin."""
 
 MANY_ROWS = 5000
 """Rows from which a Hessian is worth keeping from one fit to the next."""
@@ -102,42 +82,6 @@ class Curve(Protocol):
         ...
 
 
-def refit(
-    data: ProfileData, held: dict[str, float], start: Solution | None, *, search: bool | None
-) -> Solution:
-    """Return the best fit with some of sigma, tau and kappa held at given values.
-
-    Parameters
-    ----------
-    data : ProfileData
-        The model; what it fixes stays fixed.
-    held : dict
-        Values of sigma, tau or kappa.
-    start : Solution or None
-        Where to start.
-    search : bool or None
-        Whether to search the whole range of tau, as in :func:`qhreg.solver.solve`.
-    """
-    obs, space = data.observations, data.space
-    kappa = held.get("kappa", space.kappa)
-    options: dict[str, Any] = {
-        "tau": held.get("tau", space.tau),
-        "sigma": held.get("sigma", space.sigma),
-        "tau_bounds": data.tau_bounds,
-        "weights": obs.case_weights,
-        "offset": obs.offset,
-        "start": start,
-        "search": search,
-    }
-    with warnings.catch_warnings():
-        # a tau on its bound or dependent columns were told with the fit itself
-        warnings.simplefilter("ignore", BoundaryWarning)
-        warnings.simplefilter("ignore", RankWarning)
-        if kappa is None:
-            return solve_kappa(obs.exog, obs.endog, **options).solution
-        return solve(obs.exog, obs.endog, kappa=kappa, **options)
-
-
 @dataclass
 class TauCurve:
     """The profile over tau at a given width: convex fits in one set of coordinates."""
@@ -148,7 +92,7 @@ class TauCurve:
     lower: float
     upper: float
     fits: list[TauFit] = field(default_factory=list)
-    curvature: Curvature | None = None
+    zone: Zone | None = None
 
     def __call__(self, value: float) -> ProfilePoint:
         """Return the convex fit at one tau."""
@@ -173,26 +117,15 @@ class TauCurve:
         )
 
     def _fit(self, tau: float, z: FloatArray) -> TauFit:
-        """Return the convex fit; with many rows, by Newton's method with the last Hessian first."""
+        """Return the convex fit; with many rows, by Newton's method from the last zone."""
         problem = self.setup.problem
         if problem.kappa <= TINY_KAPPA or problem.n < MANY_ROWS:
             return fit_at(problem, tau, z, warm=True)
-        if self.curvature is None:
-            self.curvature = curvature_of(problem.evaluate(z, tau), z, tau)
-        point = newton(
-            problem,
-            z,
-            tau,
-            tau_bounds=None,
-            curvature=self.curvature,
-            reuse_hessian=True,
-            tol=1e-9,
-            max_passes=12,
-        )
+        point = newton(problem, z, tau, tau_bounds=None, since=self.zone, tol=1e-9, max_passes=12)
         proved = proved_newton(problem, point)
         if proved is None or not proved.proved(problem.n):
             return fit_at(problem, tau, z, warm=True)
-        self.curvature = point.curvature
+        self.zone = point.objective.zone
         return proved
 
     def _predict(self, tau: float) -> FloatArray:
@@ -282,109 +215,6 @@ class _CoefficientCurve:
             return np.insert(rest, self.column, value)
         whole: FloatArray = self.basis @ rest + (value - self.shift) * self.direction
         return whole
-
-
-def best_fit(
-    data: ProfileData,
-    held: dict[str, float],
-    value: float,
-    known: dict[float, Solution],
-    *,
-    search: bool | None,
-) -> Solution:
-    """Return the best fit at one value of a profile, started from those at other values.
-
-    Parameters
-    ----------
-    data : ProfileData
-        The model.
-    held : dict
-        Values of sigma, tau or kappa.
-    value : float
-        Where the profile is asked for.
-    known : dict
-        Fits by value.
-    search : bool or None
-        As in `refit`.
-
-    Notes
-    -----
-    Where kappa is estimated, every fit up to 500 rows looks at the whole range of widths; with more
-    rows those far beyond the known ones do, and the others follow the best width from their
-    neighbours. So do those next to a wide one, for there may be a ridge of widths that fit equally well.
-    """
-    if held.get("kappa", data.space.kappa) is not None:
-        starts = neighbours(known, value, n_starts(data, search))
-        return _best([refit(data, held, start, search=search) for start in starts])
-    starts = distinct(known, value)
-    if data.observations.endog.size > SEVERAL_BASINS and not _far(known, value):
-        return _best([follow(data, held, start, search=search) for start in starts])
-    wide = [start for start in starts if start.kappa > WIDE]
-    fits = [follow(data, held, start, search=False) for start in wide]
-    return _best([*fits, refit(data, held, starts[0], search=search)])
-
-
-def _best(fits: list[Solution]) -> Solution:
-    return max(fits, key=lambda fit: fit.loglike)
-
-
-def _far(known: dict[float, Solution], value: float) -> bool:
-    """Return whether a value lies far beyond the known ones, the first of which is the estimate."""
-    if min(known) < value < max(known):
-        return False
-    nearest = min(known, key=lambda other: abs(other - value))
-    return abs(value - nearest) > NEAR * abs(nearest - next(iter(known)))
-
-
-def follow(
-    data: ProfileData, held: dict[str, float], start: Solution, *, search: bool | None
-) -> Solution:
-    """Return the fit whose width is the local maximum next to that of another fit.
-
-    Parameters
-    ----------
-    data, held, search
-        As in `refit`. The range of tau is searched at the width found, and a better basin is
-        followed.
-    start : Solution
-        The other fit.
-    """
-
-    def at(kappa: float, near: Solution, search: bool | None = False) -> Solution:
-        return refit(data, {**held, "kappa": kappa}, near, search=search)
-
-    best, curvature = climb(at, at(start.kappa, start), widest=WIDEST)
-    if search is False or held.get("tau", data.space.tau) is not None:
-        return best
-    searched = at(best.kappa, best, search)
-    if searched.loglike <= best.loglike + SAME_LOGLIKE:
-        return best
-    return climb(at, searched, curvature=curvature, widest=WIDEST)[0]
-
-
-def distinct(known: dict[float, Solution], value: float) -> list[Solution]:
-    """Return the neighbours on both sides, one of them where both are nearly the same solution."""
-    near = neighbours(known, value, 2)
-    if len(near) == 2:
-        one, two = near
-        widths = abs(log_width(one.kappa) - log_width(two.kappa))
-        if widths < SAME_WIDTH and abs(one.tau - two.tau) < SAME_TAU:
-            return near[:1]
-    return near
-
-
-def n_starts(data: ProfileData, search: bool | None) -> int:
-    """Return from how many neighbours to start: two where there may be several basins, unsearched."""
-    return 2 if search is False and data.observations.endog.size <= SEVERAL_BASINS else 1
-
-
-def neighbours(known: dict[float, Solution], value: float, count: int) -> list[Solution]:
-    """Return the fits to start from: the nearest on each side, at most `count` of them."""
-    below = [other for other in known if other <= value]
-    above = [other for other in known if other > value]
-    near = [*([max(below)] if below else []), *([min(above)] if above else [])]
-    near.sort(key=lambda other: abs(other - value))
-    return [known[other] for other in near[:count]]
 
 
 def _tau_curve(data: ProfileData, solution: Solution, kappa: float) -> TauCurve:

@@ -23,7 +23,7 @@ from qhreg.preparation import Setup, set_up
 from qhreg.problem import Problem
 from qhreg.profile import profile_likelihood
 from qhreg.profile_data import ProfileData
-from qhreg.profile_fits import refit
+from qhreg.profile_refits import refit
 from qhreg.profile_trace import likelihood_ratio_cut, with_progress
 from qhreg.solver import Solution, start_of, task_of, value_shift
 from qhreg.threads import one_blas_thread

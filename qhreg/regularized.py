@@ -27,7 +27,6 @@ from scipy import optimize
 from qhreg.dual import dual_from_rows, dual_value
 from qhreg.exceptions import DataError, DomainError
 from qhreg.inputs import rows_of
-from qhreg.likelihood import ArrayRows, weighted_columns
 from qhreg.local import FLAT_SLOPE
 from qhreg.loss import zone_part
 from qhreg.normalizer import log_normalizer_derivatives
@@ -35,6 +34,7 @@ from qhreg.observations import find_constant
 from qhreg.penalized import PenalizedPoint, Penalty, minimise_penalized
 from qhreg.problem import Problem, Task
 from qhreg.regularized_solution import RegularizedSolution, penalty_of, warn_about
+from qhreg.rows import ArrayRows, weighted_columns
 from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
 from qhreg.taufit import GAP_TOLERANCE
 from qhreg.threads import one_blas_thread

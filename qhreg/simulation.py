@@ -14,7 +14,7 @@ from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, QhregError
 from qhreg.observations import Observations
 from qhreg.profile_data import ProfileData
-from qhreg.profile_fits import refit
+from qhreg.profile_refits import refit
 from qhreg.profile_trace import with_progress
 from qhreg.solver import Solution
 

@@ -28,7 +28,6 @@ from qhreg.exceptions import (
     warn_caller,
 )
 from qhreg.inputs import require_finite, rows_of
-from qhreg.likelihood import ArrayRows
 from qhreg.local import (
     BY_NEWTON,
     LocalFit,
@@ -42,9 +41,18 @@ from qhreg.local import (
 from qhreg.preparation import Setup, narrowed_start, sampled, set_up
 from qhreg.problem import Task
 from qhreg.projection import lbfgs
+from qhreg.rows import GivenRows
 from qhreg.threads import one_blas_thread
 
-__all__ = ["DEFAULT_TAU_BOUNDS", "Solution", "in_coordinates", "solve", "task_of", "value_shift"]
+__all__ = [
+    "DEFAULT_TAU_BOUNDS",
+    "Solution",
+    "in_coordinates",
+    "solve",
+    "solve_rows",
+    "task_of",
+    "value_shift",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -201,10 +209,23 @@ def solve(
     if method not in ("newton", "lbfgs"):
         raise DomainError(f"method must be 'newton' or 'lbfgs', got {method!r}")
     rows = rows_of(exog, endog, weights, offset)
+    return solve_rows(rows, task, method=method, start=start, search=search, names=names)
+
+
+def solve_rows(
+    rows: GivenRows,
+    task: Task,
+    *,
+    method: str = "newton",
+    start: Solution | None = None,
+    search: bool | None = None,
+    names: Sequence[str] | None = None,
+) -> Solution:
+    """Return the fit of rows that may lie anywhere; parameters as in :func:`solve`."""
     if rows.n_rows == 0:
         raise DataError("there are no rows with positive weight")
     try:
-        with one_blas_thread(rows.exog.size):
+        with one_blas_thread(rows.n_rows * rows.n_columns):
             setup, local, searched = _fit_rows(rows, task, method, start, search)
     except FloatingPointError as error:
         require_finite(rows)
@@ -230,7 +251,7 @@ def task_of(
 
 
 def _fit_rows(
-    rows: ArrayRows, task: Task, method: str, start: Solution | None, search: bool | None
+    rows: GivenRows, task: Task, method: str, start: Solution | None, search: bool | None
 ) -> tuple[Setup, LocalFit, bool]:
     """Return the problem, its fit, and whether the whole range of tau was searched."""
     setup = set_up(rows, task)
@@ -257,23 +278,21 @@ def _doubtful(setup: Setup, local: LocalFit) -> bool:
 
 def _fit(setup: Setup, method: str, start: Solution | None, search: bool) -> tuple[LocalFit, bool]:
     """Return the fit, and whether the whole range of tau was searched."""
-    task, problem, options = setup.task, setup.problem, dict(setup.options)
+    task, problem = setup.task, setup.problem
     first = setup.start
     if start is not None:
         first = start_of(setup.basis, start, setup.scale, task)
-        options.pop("curvature", None)
-    if setup.options:
+    if setup.narrow:
         first = narrowed_start(problem, first, task)
     if method == "lbfgs" and task.kappa > TINY_KAPPA:
         first = lbfgs(problem, *first, tau_bounds=task.free_bounds)
-        options.pop("curvature", None)
-    local = local_fit(problem, *first, task, **options)
+    local = local_fit(problem, *first, task)
     if not search or task.tau is not None:
         return local, False
     return search_tau(problem, local, task, setup.weights), True
 
 
-def _second_opinion(rows: ArrayRows, setup: Setup, local: LocalFit) -> LocalFit:
+def _second_opinion(rows: GivenRows, setup: Setup, local: LocalFit) -> LocalFit:
     """Return the best of a local optimum and those that a sample of the rows knows of.
 
     Noise with light tails can have two peaks, and the profile over tau two optima that grow apart

@@ -19,10 +19,14 @@ from qhreg.preparation import set_up
 from qhreg.solver import DEFAULT_TAU_BOUNDS, solve, task_of
 
 
-def two_peaks(n: int = 60) -> tuple[np.ndarray, np.ndarray]:
-    """Return a constant and a response with two peaks and outward tails, nearly symmetric."""
-    quantiles = stats.expon.ppf((np.arange(n // 2) + 0.5) / (n // 2))
-    return np.ones((n, 1)), np.concatenate([-1 - 0.3 * quantiles, 1 + 0.4 * quantiles])
+def two_peaks() -> tuple[np.ndarray, np.ndarray]:
+    """Return a constant and a response with two peaks and outward tails, nearly symmetric.
+
+    More rows lie above, so that least squares starts on the way to the low tau; the shorter tail
+    below makes the high one better.
+    """
+    below, above = (stats.expon.ppf((np.arange(n) + 0.5) / n) for n in (28, 32))
+    return np.ones((60, 1)), np.concatenate([-1 - 0.25 * below, 1 + 0.5 * above])
 
 
 def test_the_two_peak_sample_has_two_local_maxima_and_the_certificate_finds_the_better():

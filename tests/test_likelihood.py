@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from reference_solvers import log_c, loss
 from solver_data import regression
 
-import qhreg.likelihood
-from qhreg.likelihood import ArrayRows, objective, reduce_rows
+import qhreg.rows
+from qhreg.likelihood import objective, reduce_rows
+from qhreg.rows import ArrayRows
 
 TAU, KAPPA = 0.3, 0.7
 
@@ -71,17 +72,62 @@ def test_the_offset_moves_the_response():
     moved = reduce_rows(ArrayRows(X, y - offset, w), z, TAU, KAPPA)
     given_offset = reduce_rows(ArrayRows(X, y, w, offset), z, TAU, KAPPA)
     assert given_offset.loss == pytest.approx(moved.loss, rel=1e-14)
-    np.testing.assert_allclose(given_offset.gram, moved.gram, rtol=1e-12)
+    np.testing.assert_allclose(given_offset.zone.gram, moved.zone.gram, rtol=1e-12)
 
 
 def test_gradients_alone_equal_gradients_with_the_hessian():
     X, y, w, _, z = data()
     rows = ArrayRows(X, y, w)
     short, full = (reduce_rows(rows, z, TAU, KAPPA, hessian=h) for h in (False, True))
-    assert short.gram is None
+    assert short.zone is None
     assert (short.loss, short.excess, short.square) == (full.loss, full.excess, full.square)
     assert short.rows_in_zone == full.rows_in_zone
     np.testing.assert_array_equal(short.slope, full.slope)
+
+
+@pytest.mark.parametrize("endog_apart", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_a_hessian_moved_from_another_point_is_the_new_one(weighted, endog_apart):
+    X, y, w, _, z = data(n=9000)
+    w = w if weighted else None
+    rows = ArrayRows(X, y, w) if endog_apart else ArrayRows(np.column_stack([X, y]), None, w)
+    zone = reduce_rows(rows, z, TAU, KAPPA).zone
+    for change, tau in ((0.01, TAU + 0.01), (-0.02, TAU), (0.0, TAU), (0.9, 0.8)):
+        there = z * (1.0 + change)
+        moved = reduce_rows(rows, there, tau, KAPPA, since=zone)
+        anew = reduce_rows(rows, there, tau, KAPPA)
+        assert moved.rows_in_zone == anew.rows_in_zone
+        np.testing.assert_allclose(moved.zone.gram, anew.zone.gram, rtol=1e-11, atol=1e-9)
+        np.testing.assert_allclose(moved.zone.outside, anew.zone.outside, rtol=1e-11, atol=1e-9)
+        assert moved.zone.weight_outside == pytest.approx(anew.zone.weight_outside, rel=1e-13)
+        for got, expected in zip(moved.zone.members, anew.zone.members, strict=True):
+            np.testing.assert_array_equal(got, expected)
+        zone = moved.zone
+
+
+def test_the_slack_is_the_least_distance_of_psi_in_the_zone_from_its_bounds():
+    X, y, w, _, z = data(n=5000)
+    found = reduce_rows(ArrayRows(X, y, w), z, TAU, KAPPA, slack=True)
+    psi = (z[-1] * y + X @ z[:-1]) / KAPPA
+    inside = psi[(psi >= -TAU) & (psi <= 1.0 - TAU)]
+    assert inside.size == found.rows_in_zone
+    assert found.slack == pytest.approx(min(inside.min() + TAU, 1.0 - TAU - inside.max()), rel=1e-9)
+    assert found.slack > 0.0
+    assert reduce_rows(ArrayRows(X, y, w), z, TAU, KAPPA).slack == 0.0
+
+
+def test_a_hessian_that_would_lose_its_digits_is_summed_anew():
+    X = np.ones((100, 2))
+    X[:, 1] = np.linspace(-1.0, 1.0, 100)
+    X[7, 1] = 1e15
+    y = np.zeros(100)
+    rows = ArrayRows(X, y)
+    all_in = reduce_rows(rows, np.array([0.0, 0.0, 1.0]), TAU, KAPPA).zone
+    assert all_in.gram[1, 1] == 1e30
+    without = reduce_rows(rows, np.array([0.0, 0.1, 1.0]), TAU, KAPPA, since=all_in)
+    assert without.rows_in_zone == 99
+    anew = reduce_rows(rows, np.array([0.0, 0.1, 1.0]), TAU, KAPPA)
+    np.testing.assert_array_equal(without.zone.gram, anew.zone.gram)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -95,7 +141,7 @@ def test_layout_precision_and_read_only_arrays_do_not_matter(order, dtype):
         array.setflags(write=False)
     got = reduce_rows(ArrayRows(other, endog, w), z, TAU, KAPPA)
     assert got.loss == pytest.approx(expected.loss, rel=1e-12)
-    np.testing.assert_allclose(got.gram, expected.gram, rtol=1e-12)
+    np.testing.assert_allclose(got.zone.gram, expected.zone.gram, rtol=1e-12)
     np.testing.assert_allclose(got.slope, expected.slope, rtol=1e-10, atol=1e-10)
 
 
@@ -105,12 +151,12 @@ def test_the_totals_do_not_depend_on_the_blocks(rows):
     X, y, w, _, z = data(n=1100)
     whole = reduce_rows(ArrayRows(X, y, w), z, TAU, KAPPA)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(qhreg.likelihood, "BLOCK_ROWS", (rows, rows))
+        patch.setattr(qhreg.rows, "BLOCK_ROWS", (rows, rows))
         split = reduce_rows(ArrayRows(X, y, w), z, TAU, KAPPA)
     assert split.loss == pytest.approx(whole.loss, rel=1e-12)
     assert split.rows_in_zone == whole.rows_in_zone
-    np.testing.assert_allclose(split.gram, whole.gram, rtol=1e-11)
-    np.testing.assert_allclose(split.outside, whole.outside, rtol=1e-11, atol=1e-9)
+    np.testing.assert_allclose(split.zone.gram, whole.zone.gram, rtol=1e-11)
+    np.testing.assert_allclose(split.zone.outside, whole.zone.outside, rtol=1e-11, atol=1e-9)
 
 
 def test_integer_weights_are_repeated_rows():
@@ -119,9 +165,9 @@ def test_integer_weights_are_repeated_rows():
     weighted = reduce_rows(ArrayRows(X, y, w), z, TAU, KAPPA)
     repeated = reduce_rows(ArrayRows(np.repeat(X, times, 0), np.repeat(y, times)), z, TAU, KAPPA)
     assert weighted.loss == pytest.approx(repeated.loss, rel=1e-13)
-    assert weighted.weight_outside == repeated.weight_outside
-    np.testing.assert_allclose(weighted.gram, repeated.gram, rtol=1e-12)
-    np.testing.assert_allclose(weighted.outside, repeated.outside, rtol=1e-12)
+    assert weighted.zone.weight_outside == repeated.zone.weight_outside
+    np.testing.assert_allclose(weighted.zone.gram, repeated.zone.gram, rtol=1e-12)
+    np.testing.assert_allclose(weighted.zone.outside, repeated.zone.outside, rtol=1e-12)
 
 
 def test_a_transform_changes_coordinates_only():
@@ -132,4 +178,4 @@ def test_a_transform_changes_coordinates_only():
     plain = reduce_rows(rows, M @ z, TAU, KAPPA)
     mapped = reduce_rows(replace(rows, transform=M), z, TAU, KAPPA)
     assert mapped.loss == pytest.approx(plain.loss, rel=1e-12)
-    np.testing.assert_allclose(mapped.gram, M.T @ plain.gram @ M, rtol=1e-10)
+    np.testing.assert_allclose(mapped.zone.gram, M.T @ plain.zone.gram @ M, rtol=1e-10)

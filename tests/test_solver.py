@@ -15,13 +15,15 @@ from scipy import stats
 from solver_data import regression
 
 from qhreg.convex import fit_at
+from qhreg.dual import dual_from_gradient
 from qhreg.exceptions import BoundaryWarning
 from qhreg.inputs import rows_of
 from qhreg.leastsquares import least_squares
-from qhreg.likelihood import ArrayRows
-from qhreg.newton import newton
+from qhreg.newton import NewtonPoint, newton
 from qhreg.preparation import set_up
+from qhreg.problem import Problem
 from qhreg.projection import best_tau
+from qhreg.rows import ArrayRows
 from qhreg.solver import DEFAULT_TAU_BOUNDS, solve, task_of
 
 KAPPAS = [0.0, 1e-3, 0.05, 1.0, 6.0]
@@ -283,6 +285,43 @@ def test_the_dual_bound_is_below_the_value_everywhere(kappa, sigma):
             u = setup.basis.design @ z
             value = loss(u, tau, kappa).sum() - 90 * np.log(z[-1])
             assert value >= best.dual.value - 1e-9
+
+
+@pytest.mark.parametrize("sigma", [None, 1.3])
+@pytest.mark.parametrize(("n", "unit"), [(60, None), (5000, None), (60, 1e-6), (5000, 30.0)])
+def test_the_bound_from_the_gradient_is_below_the_minimum_and_close_to_it(n, unit, sigma):
+    X, y = regression(n, 3, seed=n)
+    task = task_of(1.0, 0.3, sigma, DEFAULT_TAU_BOUNDS)
+    weights = None if unit is None else np.full(n, unit)
+    setup = set_up(rows_of(X, y, weights, None), task)
+    n = setup.problem.n
+    problem = setup.problem
+    best = fit_at(problem, 0.3, setup.start[0])
+    rng = np.random.default_rng(0)
+    for size in (1e-1, 1e-2, 1e-3, 1e-7, 1e-8):
+        z = best.z * (1.0 + size * rng.standard_normal(best.z.size))
+        if problem.theta is not None:
+            z[-1] = problem.theta
+        now = problem.evaluate(z, 0.3, slack=True)
+        bound = dual_from_gradient(problem, NewtonPoint(z, 0.3, now, np.nan, 0, 0)).value
+        assert bound <= best.value + 1e-9 * n
+        if size <= 1e-7:  # no row of the zone is as near to its edge as the correction is long
+            assert now.slack > 0.0
+            assert best.value - bound <= n * (10 * size) ** 2 + 1e-12 * n
+
+
+def test_a_row_of_little_weight_and_much_leverage_does_not_fool_the_bound():
+    x = np.append(np.ones(10), 1e5)
+    y = np.array([5.0] * 4 + [-5.0] * 6 + [0.2])  # the last row is the only one in the zone
+    rows = ArrayRows(np.column_stack([x, y]), None, np.append(np.ones(10), 1e-6))
+    problem = Problem(rows, rows.weight_sum, 1.0, None, 1.0)
+    here = np.array([0.0, 1.0])
+    now = problem.evaluate(here, 0.3, slack=True)
+    assert now.rows_in_zone == 1
+    bound = dual_from_gradient(problem, NewtonPoint(here, 0.3, now, np.nan, 0, 0)).value
+    least = min(problem.evaluate(np.array([-b, 1.0]), 0.3).loss for b in np.linspace(-6, 6, 2001))
+    assert now.loss > least + 1.0
+    assert bound <= least
 
 
 def test_kept_dual_variables_are_feasible():

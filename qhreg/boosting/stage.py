@@ -20,13 +20,13 @@ import numpy.typing as npt
 from qhreg.convex import TINY_KAPPA
 from qhreg.exceptions import DataError
 from qhreg.inputs import rows_of
-from qhreg.likelihood import ArrayRows
 from qhreg.local import local_fit, profile_value
 from qhreg.loss import quantile_huber_loss, zone_part
-from qhreg.newton import NewtonPoint, newton, newton_step, tau_room_of
+from qhreg.newton import SHORT_STEP, newton, unverified_step
 from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.preparation import set_up
 from qhreg.problem import Problem, Task
+from qhreg.rows import ArrayRows
 from qhreg.solver import in_coordinates, value_shift
 
 __all__ = [
@@ -46,9 +46,6 @@ STEP_TOLERANCE = 1e-6
 
 MANY_ROWS = 5000
 """Rows beyond which the last Newton step is taken without another pass to verify it."""
-
-SHORT_STEP = 3e-2
-"""Newton error up to which that is done: what such a step leaves is of the order of its square."""
 
 ROUGH_STEP = 1e-1
 """Newton error that may be left with many rows when the passes are used up: 5e-3 of log-likelihood
@@ -198,25 +195,13 @@ def _newton_step(
         return None
     z, tau, value = point.z, point.tau, point.objective.value
     if many and point.error <= tol:
-        z, tau, value = _last_step(problem, point, task)
+        z, tau, value = unverified_step(problem, point, task.free_bounds)
     theta = float(z[1])
     step, noise = -float(z[0]) / theta, Noise(1.0 / theta, float(tau))
-    if point.curvature.d2_z[0, 0] == 0.0 or rows.n_rows <= TIED_ROWS:
+    assert point.objective.d2_z is not None
+    if point.objective.d2_z[0, 0] == 0.0 or rows.n_rows <= TIED_ROWS:
         step = _central_step(design, weights, noise, task.kappa, step)
     return StageFit(step, noise, value / problem.n, False)
-
-
-def _last_step(problem: Problem, point: NewtonPoint, task: Task) -> tuple[FloatArray, float, float]:
-    """Return the point after one more Newton step and the value it predicts, without another pass."""
-    now, z, tau = point.objective, point.z, point.tau
-    k = z.size if problem.theta is None else z.size - 1
-    dz, dtau = newton_step(now, point.curvature, tau_room_of(tau, task.free_bounds), problem.n, k)
-    there = z.copy()
-    there[:k] += dz
-    if not there[-1] > 0.5 * z[-1]:
-        return z, tau, now.value
-    slope = float(now.d_z[:k] @ dz) + now.d_tau * dtau
-    return there, tau + dtau, now.value + 0.5 * slope
 
 
 def _exact_step(

@@ -1,0 +1,306 @@
+"""Rows of data, handed out block by block, and products with them.
+
+Anything that can hand out its rows block by block, as often as asked, can be fitted: rows may live
+anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "ArrayRows",
+    "Block",
+    "GivenRows",
+    "RowBlocks",
+    "Taken",
+    "chosen_rows",
+    "gram",
+    "products",
+    "residuals",
+    "weighted_columns",
+]
+
+FloatArray = npt.NDArray[np.float64]
+
+BLOCK_BYTES = 2**22
+"""Size of a row block of W: its vectors stay in cache, and it is large enough to hide call overhead."""
+
+BLOCK_ROWS = (4096, 32768)
+"""Least and most rows of a block: enough for a Gram matrix of many columns, no more than cache."""
+
+BLOCK_SHARE = 6
+"""Blocks that data are cut into: what a pass allocates stays small beside them."""
+
+SHORT_BLOCK = 2048
+"""Rows below which no block is cut."""
+
+
+class Block(NamedTuple):
+    """Some rows of the data.
+
+    Attributes
+    ----------
+    exog : ndarray, shape (m, k)
+        Regressors; when `endog` is None the last column is the response.
+    endog : ndarray, shape (m,) or None
+        Response.
+    weights : ndarray, shape (m,) or None
+        Case weights; None means one each.
+    """
+
+    exog: FloatArray
+    endog: FloatArray | None
+    weights: FloatArray | None
+
+
+class Taken(NamedTuple):
+    """Some rows in float64, the offset taken off the response."""
+
+    exog: FloatArray
+    endog: FloatArray
+    weights: FloatArray | None
+
+    @property
+    def weight_sum(self) -> float:
+        """Sum of the case weights."""
+        return float(self.endog.size if self.weights is None else self.weights.sum())
+
+
+class RowBlocks(Protocol):
+    """Anything that can hand out its rows block by block, as often as asked.
+
+    Rows that lie elsewhere may bring a method ``totals`` with the arguments of
+    :func:`qhreg.likelihood.reduce_rows`, which is then asked instead.
+    """
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        ...
+
+    @property
+    def n_columns(self) -> int:
+        """Number of regressors as given."""
+        ...
+
+    @property
+    def n_unknowns(self) -> int:
+        """Number of columns of W: regressors plus the response."""
+        ...
+
+    @property
+    def weight_sum(self) -> float:
+        """Sum of the case weights (the number of rows without weights)."""
+        ...
+
+    @property
+    def least_weight(self) -> float:
+        """The least case weight (one without weights)."""
+        ...
+
+    def blocks(self) -> Iterator[Block]:
+        """Iterate over the rows, each time in the same blocks."""
+        ...
+
+
+class GivenRows(RowBlocks, Protocol):
+    """The rows of a regression as a user gives them, regressors and response apart."""
+
+    @property
+    def endog_size(self) -> float:
+        """The largest absolute value of the response and of the offset."""
+        ...
+
+    @property
+    def weights(self) -> FloatArray | None:
+        """Case weights where they are at hand."""
+        ...
+
+    def take(self, chosen: npt.NDArray[np.intp] | slice) -> Taken:
+        """Return some rows."""
+        ...
+
+    def scaled(self, scale: float) -> GivenRows:
+        """Return the same rows with another unit of the response."""
+        ...
+
+    def transformed(self, matrix: FloatArray) -> GivenRows:
+        """Return the same rows with each block [X, y] multiplied by a matrix."""
+        ...
+
+
+@dataclass(frozen=True)
+class ArrayRows:
+    """Rows held in arrays; blocks are views, nothing of the size of the data is copied.
+
+    Attributes
+    ----------
+    exog : ndarray, shape (n, p)
+        Regressors, float32 or float64, C- or F-ordered, possibly read-only.
+    endog : ndarray, shape (n,) or None
+        Response; None when it is the last column of `exog`.
+    weights, offset : ndarray, shape (n,), or None
+        Case weights; known part of the location.
+    endog_scale : float
+        The response enters as ``(endog - offset) / endog_scale``.
+    transform : ndarray or None
+        When given, shape (p + 1, r + 1): each block [X, y] is multiplied by it, and its last column
+        becomes the response. Costs a product per pass; for columns too collinear for a Gram matrix.
+    pieces : int
+        Least number of blocks of data that are large enough to be cut.
+    """
+
+    exog: npt.NDArray[np.floating]
+    endog: npt.NDArray[np.floating] | None
+    weights: FloatArray | None = None
+    offset: FloatArray | None = None
+    endog_scale: float = 1.0
+    transform: FloatArray | None = None
+    pieces: int = BLOCK_SHARE
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.exog.shape[0])
+
+    @property
+    def n_columns(self) -> int:
+        """Number of regressors as given."""
+        return int(self.exog.shape[1])
+
+    @property
+    def n_unknowns(self) -> int:
+        """Number of columns of W."""
+        if self.transform is not None:
+            return int(self.transform.shape[1])
+        return int(self.exog.shape[1]) + (self.endog is not None)
+
+    @cached_property
+    def weight_sum(self) -> float:
+        """Sum of the case weights."""
+        return float(self.n_rows if self.weights is None else self.weights.sum())
+
+    @cached_property
+    def least_weight(self) -> float:
+        """The least case weight."""
+        return 1.0 if self.weights is None else float(self.weights.min())
+
+    @property
+    def endog_size(self) -> float:
+        """The largest absolute value of the response and of the offset."""
+        size = 0.0
+        for values in (self.endog, self.offset):
+            if values is not None:  # no copy of absolute values
+                low, high = values.min(initial=0.0), values.max(initial=0.0)
+                size = max(size, float(high), -float(low))
+        return size
+
+    def take(self, chosen: npt.NDArray[np.intp] | slice) -> Taken:
+        """Return copies of some rows."""
+        assert self.endog is not None
+        exog = np.asarray(self.exog[chosen], dtype=np.float64)
+        endog = np.asarray(self.endog[chosen], dtype=np.float64)
+        if self.offset is not None:
+            endog = endog - self.offset[chosen]
+        if self.endog_scale != 1.0:
+            endog = endog / self.endog_scale
+        return Taken(exog, endog, None if self.weights is None else self.weights[chosen])
+
+    def scaled(self, scale: float) -> ArrayRows:
+        """Return the same rows with another unit of the response."""
+        return replace(self, endog_scale=scale)
+
+    def transformed(self, matrix: FloatArray) -> ArrayRows:
+        """Return the same rows with each block [X, y] multiplied by a matrix."""
+        return replace(self, transform=matrix)
+
+    def block(self, rows: slice) -> Block:
+        """Return one block in float64, response scaled and shifted."""
+        exog = np.asarray(self.exog[rows], dtype=np.float64)
+        weights = None if self.weights is None else self.weights[rows]
+        endog = None
+        if self.endog is not None:
+            endog = np.asarray(self.endog[rows], dtype=np.float64)
+            if self.offset is not None:
+                endog = endog - self.offset[rows]
+            if self.endog_scale != 1.0:
+                endog = endog / self.endog_scale
+        if self.transform is None:
+            return Block(exog, endog, weights)
+        design = exog @ self.transform[:-1]
+        if endog is not None:
+            design += endog[:, None] * self.transform[-1]
+        return Block(design, None, weights)
+
+    def blocks(self) -> Iterator[Block]:
+        """Iterate over blocks of about BLOCK_BYTES."""
+        step = BLOCK_BYTES // (8 * max(self.exog.shape[1], 1))
+        step = min(max(step, BLOCK_ROWS[0]), BLOCK_ROWS[1])
+        step = min(step, max(self.n_rows // self.pieces, SHORT_BLOCK))
+        for start in range(0, self.n_rows, step):
+            yield self.block(slice(start, start + step))
+
+
+def residuals(block: Block, z: FloatArray) -> FloatArray:
+    """Return u = W z for one block; z may have several columns."""
+    if block.endog is None:
+        return block.exog @ z
+    u: FloatArray = block.exog @ z[:-1]
+    u += z[-1] * (block.endog if z.ndim == 1 else block.endog[:, None])
+    return u
+
+
+def weighted_columns(block: Block, v: FloatArray) -> FloatArray:
+    """Return W'v for one block."""
+    if block.endog is None:
+        return v @ block.exog
+    total = np.empty(block.exog.shape[1] + 1)
+    total[:-1] = v @ block.exog
+    total[-1] = v @ block.endog
+    return total
+
+
+def _gather(exog: FloatArray, rows: npt.NDArray[np.intp]) -> FloatArray:
+    """Return the chosen rows by the faster route: take copies an F-ordered block as a whole first."""
+    by_row = exog.strides[0] >= exog.strides[1]
+    return exog.take(rows, axis=0, mode="clip") if by_row else exog[rows]
+
+
+def chosen_rows(block: Block, rows: npt.NDArray[np.intp]) -> Block:
+    """Return some rows of a block as a block of their own."""
+    return Block(
+        _gather(block.exog, rows),
+        None if block.endog is None else block.endog[rows],
+        None if block.weights is None else block.weights[rows],
+    )
+
+
+def gram(block: Block) -> FloatArray:
+    """Return the sum of w W W' over a block that may be overwritten."""
+    exog, endog = block.exog, block.endog
+    if block.weights is not None:
+        root = np.sqrt(block.weights)
+        exog *= root[:, None]
+        endog = None if endog is None else endog * root
+    return products(exog, endog, exog, endog)
+
+
+def products(
+    left: FloatArray, left_end: FloatArray | None, exog: FloatArray, endog: FloatArray | None
+) -> FloatArray:
+    """Return the symmetric [left, left_end]' [exog, endog]."""
+    if endog is None or left_end is None:
+        return left.T @ exog
+    k = exog.shape[1]
+    total = np.empty((k + 1, k + 1))
+    total[:k, :k] = left.T @ exog
+    total[k, :k] = total[:k, k] = endog @ left
+    total[k, k] = endog @ left_end
+    return total
