@@ -259,14 +259,14 @@ def _fit_rows(
     local, searched = _fit(setup, method, start, whole)
     if task.tau is not None or search is not None or whole:
         return setup, local, searched
-    if rows.n_rows <= DOUBTFUL_ROWS and _doubtful(setup, local):
+    if rows.n_rows <= DOUBTFUL_ROWS and _doubtful(local):
         return setup, search_tau(setup.problem, local, task, setup.weights), True
     if start is None and setup.kurtosis < FLAT_KURTOSIS:
         local = _second_opinion(rows, setup, local)
     return setup, local, searched
 
 
-def _doubtful(setup: Setup, local: LocalFit) -> bool:
+def _doubtful(local: LocalFit) -> bool:
     """Return whether there often is a better optimum than this one.
 
     So it is near the ends of tau, and with so few rows in the zone that Newton's method failed: the
