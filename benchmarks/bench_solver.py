@@ -174,7 +174,7 @@ def summary_numbers(fit: Any) -> None:
 def peak_memory(n: int, p: int, kappa: float) -> tuple[float, float]:
     """Return the peak of memory taken by the solver over the size of X, and in kilobytes."""
     X, y = make_regression(n, p, kappa=kappa, tau=0.3, seed=1)[:2]
-    solve(X[:2000], y[:2000], kappa=kappa)  # what is loaded once is not counted
+    solve(X[:2000, :2], y[:2000], kappa=kappa)  # what is loaded once is not counted
     tracemalloc.start()
     solve(X, y, kappa=kappa)
     peak = tracemalloc.get_traced_memory()[1]
