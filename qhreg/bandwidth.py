@@ -76,7 +76,8 @@ def _quartiles(u: FloatArray, weights: FloatArray | None) -> tuple[float, float]
 
 def _deviation(u: FloatArray, weights: FloatArray | None) -> float:
     if weights is None:
-        return float(u.std())
+        centred = u - np.add.reduce(u) / u.size
+        return math.sqrt(float(centred @ centred) / u.size)
     mean = float(np.average(u, weights=weights))
     return math.sqrt(float(np.average((u - mean) ** 2, weights=weights)))
 

@@ -118,9 +118,10 @@ def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
     n, p = exog.shape
     quick = _cholesky_factor(exog.T @ exog) if n >= p > 0 else None
     if quick is not None:
-        columns = np.arange(p)
-        inverse = dtrtri(quick[0])[0] * math.sqrt(n)
-        orthogonal, weakest = exog @ inverse, quick[1]
+        columns, weakest = np.arange(p), quick[1]
+        padded = np.zeros((p, p + 1))
+        inverse = np.multiply(dtrtri(quick[0])[0], math.sqrt(n), out=padded[:, :p])
+        design = (padded.T @ exog.T).T  # by columns; the last one is filled below
     else:
         size = np.abs(exog).max(axis=0, initial=0.0)
         size[size == 0.0] = 1.0
@@ -132,7 +133,9 @@ def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
             again = np.linalg.inv(triangular_factor(orthogonal)) * math.sqrt(n)
             orthogonal, inverse = orthogonal @ again, inverse @ again
         inverse = inverse / size[columns, None]
+        design = np.column_stack([orthogonal, np.empty(n)])
     r = columns.size
+    orthogonal = design[:, :r]
     coefficients = orthogonal.T @ endog / n
     residual = endog - orthogonal @ coefficients
     scale = float(np.add.reduce(np.abs(residual))) / n if n else 1.0
@@ -142,9 +145,7 @@ def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
     matrix[columns, :r] = inverse
     matrix[:p, r] = -(matrix[:p, :r] @ coefficients) / scale
     matrix[p, r] = 1.0 / scale
-    design = np.empty((n, r + 1), order="F")
-    design[:, :r] = orthogonal
-    design[:, r] = residual / scale
+    np.divide(residual, scale, out=design[:, r])
     dependent, combination = np.empty(0, dtype=np.intp), np.empty((r, 0))
     if r < p:
         dependent = np.setdiff1d(np.arange(p), columns)

@@ -126,12 +126,14 @@ def slices_of(sample: Sample, weights: RowWeights, free: tuple[str, ...], width:
         factor = gram_factor(sums.meat[:p, :p])
         frame = None if factor is None else frame_without_moments(factor, point, free, unit)
         if frame is not None:
-            sizes = [(name, p if name == "beta" else 1) for name in free]
-            held = np.concatenate([np.full(size, name in frame.held) for name, size in sizes])
-            kept = np.ix_(~held, ~held)
-            inverse = inverse_of(frame.from_raw(sums.bread[kept]))
+            bread, meat = sums.bread, sums.meat
+            if frame.held:
+                sizes = [(name in frame.held, p if name == "beta" else 1) for name in free]
+                kept = np.flatnonzero([not held for held, size in sizes for _ in range(size)])
+                bread, meat = (each.take(kept, 0).take(kept, 1) for each in (bread, meat))
+            inverse = inverse_of(frame.from_raw(bread))
             if inverse is not None:
-                return Slices(frame, inverse, frame.from_raw(sums.meat[kept]), False)
+                return Slices(frame, inverse, frame.from_raw(meat), False)
     return _careful(sample, weights, free, width)
 
 

@@ -130,34 +130,31 @@ def row_sums(
     """
     k, others = sample.n_columns, tuple(name for name in free if name != "beta")
     c = len(others)
-    grams, vectors = np.zeros((2, k, k)), np.zeros((2 * c, k))
-    bends, products, weight = np.zeros((c, c)), np.zeros((c, c)), 0.0
+    gram, cross, bends, weight = np.zeros((k, k)), np.zeros((c, k)), np.zeros((c, c)), 0.0
+    products = np.zeros((k + c, k + c))
     total, squared = weights.total, weights.squared
-    multipliers, scaled = np.zeros((2 * c, 0)), np.zeros((0, 0))
+    multipliers, scores = np.zeros((c, 0)), np.zeros((0, 0))
     for block in evaluated_blocks(sample):
-        w = np.ones(block.u.size) if total is None else total[block.rows]
-        m = None if squared is None else squared[block.rows]
+        w = None if total is None else total[block.rows]
         if multipliers.shape[1] != block.u.size:
-            multipliers = np.zeros((2 * c, block.u.size))
-        weight += float(w.sum())
-        grams[0] += _near_gram(block, None if total is None else w, sample.point, width)
-        bends += _bends(block, w, sample.point, width, others, out=multipliers[:c])
-        if meat:
-            if scaled.shape != block.design.shape:
-                scaled = np.empty_like(block.design)
-            grams[1] += _score_gram(block, m, scaled)
-            scores = extra_scores(block, free, sample.point, unit)
-            for i, score in enumerate(scores):
-                counted = score if m is None else score * m
-                np.multiply(counted, block.psi, out=multipliers[c + i])
-                products[i] += [float(counted @ other) for other in scores]
+            multipliers = np.zeros((c, block.u.size))
+        weight += float(block.u.size if w is None else w.sum())
+        gram += _near_gram(block, w, sample.point, width)
+        bends += _bends(block, w, sample.point, width, others, out=multipliers)
         for i, multiplier in enumerate(multipliers):  # faster than a product with few rows
-            vectors[i] += multiplier @ block.design
+            cross[i] += multiplier @ block.design
+        if meat:
+            if scores.shape[0] != block.u.size:
+                by_row = block.design.strides[0] >= block.design.strides[1]
+                scores = np.empty((block.u.size, k + c), order="C" if by_row else "F")
+            m = None if squared is None else squared[block.rows]
+            extra = extra_scores(block, free, sample.point, unit)
+            products += _score_gram(block, extra, m, scores)
     bends += weight * _constants(others, unit)
     return RowSums(
         weight,
-        _bordered(grams[0], vectors[:c], bends, free),
-        _bordered(grams[1], vectors[c:], products, free),
+        _bordered(gram, cross, bends, free),
+        products if "beta" in free else products[k:, k:],
     )
 
 
@@ -171,16 +168,22 @@ def _near_gram(block: RowBlock, w: FloatArray | None, point: Point, width: float
     return gram(chosen_rows(Block(block.design, None, w), near)) / width
 
 
-def _score_gram(block: RowBlock, m: FloatArray | None, out: FloatArray) -> FloatArray:
-    """Return the sum of m psi^2 x x'; the scores are written to `out`, which saves their memory."""
-    factor = block.psi if m is None else block.psi * np.sqrt(m)
-    scores = np.multiply(block.design, factor[:, None], out=out)
-    return scores.T @ scores
+def _score_gram(
+    block: RowBlock, extra: list[FloatArray], m: FloatArray | None, out: FloatArray
+) -> FloatArray:
+    """Return the sum of m s s'; the scores are written to `out`, which saves their memory."""
+    root = None if m is None else np.sqrt(m)
+    k = block.design.shape[1]
+    factor = block.psi if root is None else block.psi * root
+    np.multiply(block.design, factor[:, None], out=out[:, :k])
+    for i, score in enumerate(extra):
+        out[:, k + i] = score if root is None else score * root
+    return out.T @ out
 
 
 def _bends(
     block: RowBlock,
-    w: FloatArray,
+    w: FloatArray | None,
     point: Point,
     width: float,
     others: tuple[str, ...],
@@ -192,38 +195,38 @@ def _bends(
     """
     tau, kappa = point.tau, point.kappa
     u, psi = block.u, block.psi
-    w_psi = w * psi
-    out_w, in_psi = w, np.zeros(u.size)
-    if kappa > 0.0:
-        outside = (psi == -tau) | (psi == 1.0 - tau)
-        out_w = outside * w
-        in_psi = w_psi - outside * w_psi
-    square, out_u, out_psi = float(in_psi @ psi), float(out_w @ u), float(out_w @ psi)
-    corner = np.array(
-        [
-            [2.0 * float(u @ w_psi) - float(w.sum()) + kappa * square, out_u, square],
-            [out_u, -kappa * float(out_w.sum()), out_psi],
-            [square, out_psi, 0.0],
-        ]
-    )
-    mixed = {"sigma": in_psi + w_psi, "tau": out_w}
+    inside = (psi > -tau) & (psi < 1.0 - tau) if kappa > 0.0 else np.zeros(u.size, dtype=bool)
+    w_psi = psi if w is None else w * psi
+    in_psi = inside * w_psi
+    square = float(in_psi @ psi)
+    corner = np.zeros((3, 3))
+    corner[0, 2] = corner[2, 0] = square
     for i, name in enumerate(others):
-        if name == "kappa":
-            out[i], corner[2, 2] = _kappa_bends(block, w, point, width)
+        if name == "sigma":
+            weight = float(u.size if w is None else w.sum())
+            corner[0, 0] = 2.0 * float(u @ w_psi) - weight + kappa * square
+            np.add(in_psi, w_psi, out=out[i])
+        elif name == "tau":
+            np.multiply(~inside, 1.0 if w is None else w, out=out[i])
+            corner[0, 1] = corner[1, 0] = float(out[i] @ u)
+            corner[1, 1] = -kappa * float(out[i].sum())
+            corner[1, 2] = corner[2, 1] = float(out[i] @ psi)
         else:
-            out[i] = mixed[name]
+            out[i], corner[2, 2] = _kappa_bends(block, w, point, width)
     picked = [EXTRA.index(name) for name in others]
-    return corner[np.ix_(picked, picked)]
+    return corner.take(picked, 0).take(picked, 1)
 
 
 def _kappa_bends(
-    block: RowBlock, w: FloatArray, point: Point, width: float
+    block: RowBlock, w: FloatArray | None, point: Point, width: float
 ) -> tuple[FloatArray, float]:
     """Return w psi / width, and the sum of w psi^2 / width, of the rows in a zone of this width."""
     if width == 0.0:
         return np.zeros(block.u.size), 0.0
     psi = block.psi if width == point.kappa else slopes(block.u, point.tau, width)
-    wide = ((psi > -point.tau) & (psi < 1.0 - point.tau)) * w * psi / width
+    wide = ((psi > -point.tau) & (psi < 1.0 - point.tau)) * psi / width
+    if w is not None:
+        wide *= w
     return wide, float(wide @ psi)
 
 
@@ -232,14 +235,20 @@ def _constants(others: tuple[str, ...], unit: UnitInformation) -> FloatArray:
     mixed = unit.log_c_tau_kappa
     bends = np.array([[0.0] * 3, [0.0, unit.log_c_tau2, mixed], [0.0, mixed, unit.log_c_kappa2]])
     picked = [EXTRA.index(name) for name in others]
-    return bends[np.ix_(picked, picked)]
+    return bends.take(picked, 0).take(picked, 1)
 
 
 def _bordered(
     gram: FloatArray, cross: FloatArray, corner: FloatArray, free: tuple[str, ...]
 ) -> FloatArray:
     """Return one matrix of the blocks of beta, of beta with the others, and of the others."""
-    return np.block([[gram, cross.T], [cross, corner]]) if "beta" in free else corner
+    if "beta" not in free:
+        return corner
+    k, q = gram.shape[0], gram.shape[0] + corner.shape[0]
+    matrix = np.empty((q, q))
+    matrix[:k, :k], matrix[k:, k:] = gram, corner
+    matrix[:k, k:], matrix[k:, :k] = cross.T, cross
+    return matrix
 
 
 def observed_hessian(

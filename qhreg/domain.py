@@ -48,7 +48,10 @@ def _no_number(name: str, value: Any) -> str:
 
 def check_broadcast(**arrays: float | FloatArray) -> tuple[int, ...]:
     """Return the common shape of the named arguments, or raise a DomainError if there is none."""
-    shapes = {name: np.shape(array) for name, array in arrays.items()}
+    shapes = {name: getattr(array, "shape", ()) for name, array in arrays.items()}
+    large = [shape for shape in shapes.values() if shape]
+    if len(large) < 2:
+        return large[0] if large else ()
     try:
         return np.broadcast_shapes(*shapes.values())
     except ValueError as error:
@@ -58,7 +61,7 @@ def check_broadcast(**arrays: float | FloatArray) -> tuple[int, ...]:
 
 def _reject(name: str, value: float | FloatArray, good: Any, allowed: str) -> None:
     """Raise a DomainError that shows the first offending value of name."""
-    if np.all(good):
+    if good is True or np.all(good):  # a float needs no help from numpy
         return
     offending = np.asarray(value)[~np.asarray(good)] if np.ndim(value) else np.asarray([value])
     count = f" ({offending.size} values outside)" if offending.size > 1 else ""

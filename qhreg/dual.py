@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qhreg.gram import weighted_gram
 from qhreg.loss import zone_part
 from qhreg.newton import NewtonPoint, solve_positive
 from qhreg.problem import Problem
@@ -139,7 +140,7 @@ def dual_from_newton(
         v /= kappa
         v -= in_zone * residuals(block, shift)
         overshoot = max(overshoot, _overshoot(v, tau))
-        weighted = v if block.weights is None else v * block.weights
+        weighted = _weighted(v, block.weights)
         alignment += float(weighted @ u)
         square += float(weighted @ v)
         if keep:
@@ -180,18 +181,24 @@ def dual_from_rows(
         sum w v^2 over the decided rows.
     """
     ell = np.zeros(design.shape[1]) if linear is None else linear
-    w = np.ones(v.size) if weights is None else weights
     v = np.clip(v, -tau, 1.0 - tau)
     exog = design[:, :-1]
     slack = np.minimum(v + tau, 1.0 - tau - v)
-    gram = exog.T @ (exog * (w * slack)[:, None])
+    gram = weighted_gram(exog, _weighted(slack, weights))
     if not (np.isfinite(gram).all() and np.isfinite(ell).all()):
         return DualPoint(-np.inf, 0.0, 0.0, None)
     for _ in range(2 if exog.shape[1] else 0):  # the second sweep removes the first one's rounding
-        defect = exog.T @ (w * v) + ell[:-1]
-        v = v - slack * (exog @ np.linalg.lstsq(gram, defect, rcond=1e-14)[0])
+        defect = _weighted(v, weights) @ exog + ell[:-1]
+        change = exog @ np.linalg.lstsq(gram, defect, rcond=1e-14)[0]
+        change *= slack
+        v -= change
     overshoot = _overshoot(v, tau)
-    v = v / overshoot
-    alignment = float((w * v) @ design[:, -1]) + ell[-1] / overshoot
-    square = float((w * v) @ v) + square_decided / overshoot**2
+    v /= overshoot
+    weighted = _weighted(v, weights)
+    alignment = float(weighted @ design[:, -1]) + ell[-1] / overshoot
+    square = float(weighted @ v) + square_decided / overshoot**2
     return DualPoint(float(dual_value(alignment, square, n, kappa, theta)), alignment, square, v)
+
+
+def _weighted(values: FloatArray, weights: FloatArray | None) -> FloatArray:
+    return values if weights is None else values * weights

@@ -8,34 +8,45 @@ At kappa = 0 the interpolated rows are then identified and solved for exactly.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import qr
+from scipy.linalg.lapack import dgeqp3
 
 from qhreg.dual import DualPoint, dual_from_rows
 from qhreg.interior import interior_point
-from qhreg.loss import loss_and_slope, zone_part
+from qhreg.loss import quantile_huber_loss, quantile_loss, zone_part
 from qhreg.newton import newton
 from qhreg.problem import Problem
-from qhreg.rows import residuals, weighted_columns
+from qhreg.rows import Block, residuals, weighted_columns
 from qhreg.taufit import GAP_TOLERANCE, TINY_KAPPA, TauFit
 
-__all__ = ["exact_fit"]
+__all__ = ["ALL_ROWS", "exact_fit"]
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
 
 FEW_ROWS = 20
 """Rows in the zone per unknown below which a narrower zone would starve Newton's method."""
 
-SPACED_ROWS = 20_000
+SPACED_ROWS = 4000
 """Rows from which the reach of the undecided ones is estimated."""
+
+GATHERED = 256
+"""Undecided rows gathered at a time."""
 
 ROUGH = 1e-6
 """Accuracy per unit of weight above which the interior-point method may stop early."""
 
 ALL_ROWS = 1000
 """With at most this many rows none is decided in advance."""
+
+LEAST_UNDECIDED = 500
+"""Of more rows than that, how many are left undecided at least."""
+
+MISLED = 0.05
+"""Rows decided wrongly, per undecided one, above which a warm start was not close."""
 
 
 @dataclass(frozen=True)
@@ -65,36 +76,65 @@ class _Undecided:
     side: npt.NDArray[np.int8]
 
 
-def _decide_rows(problem: Problem, tau: float, z: FloatArray, reach: float) -> _Undecided:
-    """Return the rows within reach of the zone and the totals of the others, in one pass."""
+def _decide_rows(
+    problem: Problem, tau: float, z: FloatArray, reach: float, doubtful: IntArray
+) -> _Undecided:
+    """Return the rows within reach of the zone, the doubtful ones, and the totals of the others."""
     k = problem.rows.n_unknowns
-    raw = problem.to_rows(z)
+    raw, start = problem.to_rows(z), 0
     linear, outside = np.zeros(k), np.zeros(k)
-    slope_sum = square = 0.0
-    designs, weights, sides = [], [], []
+    weight_above = weight_below = 0.0
+    side = np.empty(problem.rows.n_rows, dtype=np.int8)
     for block in problem.rows.blocks():
-        u = residuals(block, raw)
-        side = (u > reach).astype(np.int8) - (u < -reach).astype(np.int8)
-        sides.append(side)
-        chosen = np.flatnonzero(side == 0)
-        design = block.exog[chosen]
-        if block.endog is not None:
-            design = np.column_stack([design, block.endog[chosen]])
-        designs.append(design @ problem.matrix if problem.matrix is not None else design)
-        decided = np.abs(side).astype(np.float64)
-        slope = np.where(side > 0, 1.0 - tau, -tau * decided)
-        if block.weights is not None:
-            weights.append(block.weights[chosen])
-            decided *= block.weights
-        linear += weighted_columns(block, decided * slope)
-        outside += weighted_columns(block, decided)
-        slope_sum += float(decided @ slope)
-        square += float((decided * slope) @ slope)
+        u, w = residuals(block, raw), block.weights
+        above, below = u > reach, u < -reach
+        first, last = np.searchsorted(doubtful, (start, start + u.size))
+        above[doubtful[first:last] - start] = below[doubtful[first:last] - start] = False
+        np.subtract(above, below, out=side[start : start + u.size], dtype=np.int8)
+        start += u.size
+        weight_above += _sum(above, w)
+        weight_below += _sum(below, w)
+        slope = np.multiply(above, 1.0 - tau, out=u)
+        slope[below] = -tau
+        linear += weighted_columns(block, slope if w is None else np.multiply(slope, w, out=slope))
+        decided = np.logical_or(above, below, out=u)
+        outside += weighted_columns(
+            block, decided if w is None else np.multiply(decided, w, out=decided)
+        )
     if problem.matrix is not None:
         linear, outside = problem.matrix.T @ linear, problem.matrix.T @ outside
-    design = np.concatenate(designs)
-    w = np.concatenate(weights) if weights else None
-    return _Undecided(design, w, linear, outside, slope_sum, square, np.concatenate(sides))
+    return _Undecided(
+        *_gathered(problem, side),
+        linear,
+        outside,
+        (1.0 - tau) * weight_above - tau * weight_below,
+        (1.0 - tau) ** 2 * weight_above + tau**2 * weight_below,
+        side,
+    )
+
+
+def _gathered(problem: Problem, side: npt.NDArray[np.int8]) -> tuple[FloatArray, FloatArray | None]:
+    """Return the rows that no side is taken for, in the coordinates of the problem; their weights."""
+    rows, matrix = problem.rows, problem.matrix
+    m = side.size - int(np.count_nonzero(side))
+    design = np.empty((m, rows.n_unknowns if matrix is None else matrix.shape[1]))
+    weights: list[FloatArray] = []
+    start = end = 0
+    for block in rows.blocks():
+        size = block.exog.shape[0]
+        if m == size == side.size and matrix is None and block.endog is None:
+            return block.exog, block.weights
+        chosen = np.flatnonzero(side[start : start + size] == 0)
+        start += size
+        if block.weights is not None:
+            weights.append(block.weights[chosen])
+        for some in (chosen[i : i + GATHERED] for i in range(0, chosen.size, GATHERED)):
+            part = block.exog[some]
+            if block.endog is not None:
+                part = np.column_stack([part, block.endog[some]])
+            begin, end = end, end + some.size
+            design[begin:end] = part if matrix is None else part @ matrix
+    return design, np.concatenate(weights) if weights else None
 
 
 def _vertex(
@@ -109,19 +149,24 @@ def _vertex(
     r = z.size - 1
     if r == 0:
         return z, v
-    slack = np.maximum(np.minimum(v + tau, 1.0 - tau - v), 1e-15)
-    claim = slack / (np.abs(undecided.design @ z) + 1e-15)
-    candidates = np.argsort(-claim)[: max(4 * r, r + 10)]
-    ranked = undecided.design[candidates, :-1] * claim[candidates, None]
-    basic = candidates[qr(ranked.T, mode="r", pivoting=True)[-1][:r]]
+    size = np.abs(undecided.design @ z)
+    size += 1e-15
+    claim = np.minimum(v + tau, 1.0 - tau - v)
+    np.maximum(claim, 1e-15, out=claim)
+    claim /= size
+    candidates = np.argsort(np.negative(claim, out=size))[: max(4 * r, r + 10)]
+    ranked = undecided.design[candidates, :-1]
+    ranked *= claim[candidates, None]
+    basic = candidates[dgeqp3(ranked.T, overwrite_a=True)[1][:r] - 1]
     square = undecided.design[basic, :-1]
     try:
         z = np.append(np.linalg.solve(square, -z[-1] * undecided.design[basic, -1]), z[-1])
         exact = np.where(undecided.design @ z > 0.0, 1.0 - tau, -tau)
         exact[basic] = 0.0
-        w = np.ones(v.size) if undecided.weights is None else undecided.weights
-        rest = undecided.design[:, :-1].T @ (w * exact) + undecided.linear[:-1]
-        exact[basic] = np.linalg.solve(square.T, -rest) / w[basic]
+        w = undecided.weights
+        rest = (exact if w is None else w * exact) @ undecided.design[:, :-1]
+        inner = np.linalg.solve(square.T, -rest - undecided.linear[:-1])
+        exact[basic] = inner if w is None else inner / w[basic]
     except np.linalg.LinAlgError:
         return z, v
     room = 1e-12 * min(tau, 1.0 - tau)
@@ -136,9 +181,9 @@ def _proved(
     """Return the fit at z with the bound that v gives."""
     n, kappa, w = problem.n, problem.kappa, undecided.weights
     u = undecided.design @ z
-    loss = _sum(loss_and_slope(u, tau, kappa)[0], w)
+    loss = _sum(quantile_huber_loss(u, tau, kappa), w)
     loss += float(undecided.linear @ z) - 0.5 * kappa * undecided.square
-    beyond = u - zone_part(u, tau, kappa)
+    beyond = np.subtract(u, zone_part(u, tau, kappa), out=u)
     excess = _sum(beyond, w) + float(undecided.outside @ z) - kappa * undecided.slope
     dual = dual_from_rows(
         undecided.design,
@@ -156,7 +201,7 @@ def _proved(
     return TauFit(tau, z, value, excess, dual, in_zone, 0, steps)
 
 
-def _sum(values: FloatArray, weights: FloatArray | None) -> float:
+def _sum(values: npt.NDArray[Any], weights: FloatArray | None) -> float:
     return float(values.sum() if weights is None else values @ weights)
 
 
@@ -181,8 +226,7 @@ def _fit_undecided(
         return fit
     z, v = _vertex(undecided, inner.z, inner.v, tau)
     if problem.theta is None:  # at kappa = 0 the scale is the mean loss
-        u = undecided.design @ z
-        loss = _sum(loss_and_slope(u, tau, 0.0)[0], undecided.weights)
+        loss = _sum(quantile_loss(undecided.design @ z, tau), undecided.weights)
         z = z * (problem.n / max(loss + float(undecided.linear @ z), 1e-300))
     exact = _proved(problem, undecided, z, v, tau, inner.iterations)
     if not exact.value <= fit.value + 1e-10 * problem.n:  # to the accuracy of the inner method
@@ -206,17 +250,20 @@ def _narrowing_fit(problem: Problem, tau: float, start: FloatArray) -> tuple[Flo
     return z, passes
 
 
-def _rightly_decided(problem: Problem, tau: float, undecided: _Undecided, z: FloatArray) -> bool:
-    """Return whether every decided row lies beyond the zone on the side it was taken to."""
+def _wrongly_decided(
+    problem: Problem, tau: float, side: npt.NDArray[np.int8], z: FloatArray
+) -> IntArray:
+    """Return the decided rows that do not lie beyond the zone on the side they were taken to."""
     raw, width, start = problem.to_rows(z), problem.kappa, 0
+    wrong = []
     for block in problem.rows.blocks():
         u = residuals(block, raw)
-        side = undecided.side[start : start + u.size]
+        taken = side[start : start + u.size]
+        missed = (taken > 0) & (u < width * (1.0 - tau))
+        missed |= (taken < 0) & (u > -width * tau)
+        wrong.append(np.flatnonzero(missed) + start)
         start += u.size
-        wrong = (side > 0) & (u < width * (1.0 - tau)) | (side < 0) & (u > -width * tau)
-        if wrong.any():
-            return False
-    return True
+    return np.concatenate(wrong)
 
 
 def _fit_all(
@@ -238,9 +285,15 @@ def _reach(problem: Problem, z: FloatArray, count: int) -> float:
     """Return the size of residual that about `count` rows stay below, from evenly spaced rows."""
     raw, rows = problem.to_rows(z), problem.rows
     every = max(1, rows.n_rows // SPACED_ROWS)
-    spaced = np.abs(np.concatenate([residuals(b, raw)[::every] for b in rows.blocks()]))
+    parts = []
+    for block in rows.blocks():
+        endog = None if block.endog is None else block.endog[::every]
+        parts.append(residuals(Block(block.exog[::every], endog, None), raw))
+    spaced = np.concatenate(parts)
+    np.abs(spaced, out=spaced)
     rank = min(int(count * spaced.size / rows.n_rows), spaced.size - 1)
-    return float(np.partition(spaced, rank)[rank])
+    spaced.partition(rank)
+    return float(spaced[rank])
 
 
 def _all_duals(fit: TauFit, undecided: _Undecided) -> DualPoint:
@@ -248,6 +301,21 @@ def _all_duals(fit: TauFit, undecided: _Undecided) -> DualPoint:
     v = np.where(undecided.side > 0, 1.0 - fit.tau, -fit.tau)
     v[undecided.side == 0] = fit.dual.v
     return replace(fit.dual, v=v)
+
+
+def _attempt(
+    problem: Problem, tau: float, z: FloatArray, count: int, doubtful: IntArray, *, keep: bool
+) -> tuple[TauFit, IntArray | None]:
+    """Return the fit with about `count` rows around z undecided, and the rows decided wrongly.
+
+    None in their place where the fit itself has no proof.
+    """
+    undecided = _decide_rows(problem, tau, z, _reach(problem, z, count), doubtful)
+    fit = _fit_undecided(problem, tau, z, undecided)
+    if not fit.proved(problem.n):
+        return fit, None
+    dual = _all_duals(fit, undecided) if keep else replace(fit.dual, v=None)
+    return replace(fit, dual=dual), _wrongly_decided(problem, tau, undecided.side, fit.z)
 
 
 def exact_fit(
@@ -280,25 +348,28 @@ def exact_fit(
     Notes
     -----
     The number of undecided rows starts at the order n^(2/3), as in the preprocessing of Portnoy and
-    Koenker (1997), and grows until every decision proves right.
+    Koenker (1997), and grows until every decision proves right. Rows once decided wrongly stay
+    undecided: a row far out in the design may change sides with every new centre.
     """
     z, n_rows, passes = start, problem.rows.n_rows, 0
-    count = min(n_rows, max(ALL_ROWS, int(0.5 * n_rows ** (2 / 3) * np.sqrt(z.size))))
+    count = n_rows
+    if n_rows > ALL_ROWS:
+        count = max(LEAST_UNDECIDED, int(0.45 * n_rows ** (2 / 3) * np.sqrt(z.size)))
     if count < n_rows and not warm:
         z, passes = _narrowing_fit(problem, tau, start)
+    doubtful = np.empty(0, dtype=np.intp)
     while count < n_rows:
-        undecided = _decide_rows(problem, tau, z, _reach(problem, z, count))
-        fit = _fit_undecided(problem, tau, z, undecided)
-        passes += 2
-        if fit.proved(problem.n):
-            z, passes = fit.z, passes + 1
-            if _rightly_decided(problem, tau, undecided, z):
-                dual = _all_duals(fit, undecided) if keep else replace(fit.dual, v=None)
-                return replace(fit, dual=dual, passes=passes)
-            count = 3 * count // 2  # the new centre is the better part of the remedy
-        elif warm:
-            return exact_fit(problem, tau, start, warm=False, keep=keep)
-        else:
+        fit, wrong = _attempt(problem, tau, z, count, doubtful, keep=keep)
+        passes += 3
+        if wrong is not None and wrong.size == 0:
+            return replace(fit, passes=passes)
+        if warm and (wrong is None or wrong.size > MISLED * count):
+            warm = False
+            z, more = _narrowing_fit(problem, tau, start)
+            passes += more
+        elif wrong is None:
             count *= 3
-    undecided = _decide_rows(problem, tau, z, np.inf)
+        else:  # the new centre is the better part of the remedy
+            z, doubtful, count = fit.z, np.union1d(doubtful, wrong), 11 * count // 10
+    undecided = _decide_rows(problem, tau, z, np.inf, doubtful)
     return replace(_fit_all(problem, tau, z, undecided, accuracy), passes=passes + 1)

@@ -157,7 +157,7 @@ def best_constant(
         b = best_constant(values[::step], tau, kappa, None if weights is None else weights[::step])
     else:
         b = _weighted_quantile(values, location_level(tau, kappa), None)
-    low, high = float(values.min()), float(values.max())
+    low, high = -math.inf, math.inf
     total = float(values.size if weights is None else weights.sum())
     for _ in range(100):
         slope, bend = _slope_and_bend(values, b, tau, kappa, weights)
@@ -165,7 +165,10 @@ def best_constant(
             break
         low, high = (b, high) if slope > 0.0 else (low, b)
         moved = b + slope / bend if bend > 0.0 else math.inf
-        b = moved if low < moved < high else 0.5 * (low + high)
+        if not low < moved < high:
+            low, high = max(low, float(values.min())), min(high, float(values.max()))
+            moved = 0.5 * (low + high)
+        b = moved
     return b
 
 

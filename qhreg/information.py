@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import special
+from scipy.linalg.lapack import dpotrf
 
 from qhreg.basis import CHOLESKY_SAFE
 from qhreg.domain import check_kappa, check_sigma, check_tau
 from qhreg.exceptions import DataError, DomainError
 from qhreg.normalizer import log_normalizer_derivatives
-from qhreg.rows import BLOCK_BYTES
 
 __all__ = [
     "PARAMETERS",
@@ -46,6 +46,10 @@ FloatArray = npt.NDArray[np.float64]
 
 PARAMETERS = ("beta", "sigma", "tau", "kappa")
 """The parameters in the order of the rows of every matrix."""
+
+
+BLOCK_BYTES = 2**21
+"""Size of a block of rows: its columns are used several times while they are in cache."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +83,9 @@ class UnitInformation:
 
     def of(self, first: str, second: str) -> float:
         """Return the entry of two named parameters, in either order."""
-        a, b = sorted((first, second), key=PARAMETERS.index)
-        value: float = getattr(self, f"{a}_{b}")
+        if PARAMETERS.index(first) > PARAMETERS.index(second):
+            first, second = second, first
+        value: float = getattr(self, f"{first}_{second}")
         return value
 
 
@@ -219,7 +224,7 @@ class DesignMoments:
 
 
 def row_blocks(n: int, p: int) -> list[slice]:
-    """Return slices of rows of about one mebibyte each."""
+    """Return slices of rows of about BLOCK_BYTES each."""
     step = max(256, BLOCK_BYTES // (8 * max(p, 1)))
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
@@ -236,11 +241,10 @@ def gram_factor(gram: FloatArray) -> FloatArray | None:
     length = np.sqrt(gram.diagonal())
     if not gram.size or not length.min() > 0.0:
         return None
-    try:
-        factor: FloatArray = np.linalg.cholesky(gram / np.outer(length, length)).T
-    except np.linalg.LinAlgError:
+    factor, info = dpotrf(gram / length / length[:, None], clean=1)
+    if info != 0 or not factor.diagonal().min() > CHOLESKY_SAFE:
         return None
-    return factor * length if float(factor.diagonal().min()) > CHOLESKY_SAFE else None
+    return np.asarray(factor * length)
 
 
 def _orthogonal_factor(

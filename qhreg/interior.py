@@ -16,12 +16,12 @@ The linear term collects rows whose side is known.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dpotrs
 
+from qhreg.gram import weighted_gram
 from qhreg.loss import loss_slope
 
 __all__ = ["InteriorPoint", "interior_point"]
@@ -41,7 +41,11 @@ UNBOUNDED = 1e12
 """Growth of the residuals that shows an unbounded problem: rows were decided wrongly."""
 
 PATIENCE = 30
-"""Iterations without progress in any part of the error after which the method gives up."""
+"""Iterations without progress in any part of the error that counts, after which to give up."""
+
+
+DIRECTION = slice(7, 11)
+"""Which of the vectors over rows hold the direction, and are idle while its matrix is made."""
 
 
 @dataclass(frozen=True)
@@ -84,75 +88,168 @@ def _solve(factor: tuple[FloatArray, FloatArray], rhs: FloatArray) -> FloatArray
     return solution
 
 
-def _largest_step(values: FloatArray, changes: FloatArray) -> float:
-    """Return the largest step in (0, 1] that keeps the values positive."""
-    worst = float((changes / values).min(initial=0.0))
-    return 1.0 if worst > -BOUNDARY_FRACTION else BOUNDARY_FRACTION / -worst
+@dataclass
+class _Vectors:
+    """One vector for each quantity, as long as there are rows, written over in every iteration.
 
-
-def _initial_split(
-    u: FloatArray, tau: float | FloatArray, kappa: float
-) -> tuple[float, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return the mean |u| and a split of u well inside the bounds: v + tau, 1 - tau - v, s, t."""
-    size = max(float(np.abs(u).mean()), 1e-8)
-    low = np.clip(u / (kappa + size) + tau, 0.1 * tau, 1.0 - 0.1 * (1.0 - tau))
-    beyond = u - kappa * (low - tau)
-    s = np.maximum(-beyond, 0.0) + 0.1 * size
-    t = np.maximum(beyond, 0.0) + 0.1 * size
-    return size, low, 1.0 - low, s, t
-
-
-class _Point(NamedTuple):
-    """The current point and what its Newton matrix was made of."""
+    Attributes
+    ----------
+    u, low, high, s, t
+        The point: W z, v + tau, 1 - tau - v, and the two parts of u beyond kappa v.
+    inverse
+        1 / (kappa + s / low + t / high): the rows' weights in the Newton matrix.
+    target
+        What W dz should be where v does not move.
+    du, dv, ds, dt
+        The direction; between the two directions ds and dt hold the second-order terms.
+    scratch
+        Anything for a moment.
+    """
 
     u: FloatArray
     low: FloatArray
     high: FloatArray
     s: FloatArray
     t: FloatArray
-    defect: FloatArray
-    spread: FloatArray
-    weight: FloatArray
-    stationarity: FloatArray
+    inverse: FloatArray
+    target: FloatArray
+    du: FloatArray
+    dv: FloatArray
+    ds: FloatArray
+    dt: FloatArray
+    scratch: FloatArray
+
+    def split(self, tau: float | FloatArray, kappa: float) -> float:
+        """Set a split of u well inside the bounds, and return the mean of |u|."""
+        u, low, s, t = self.u, self.low, self.s, self.t
+        size = max(float(np.abs(u, out=self.scratch).mean()), 1e-8)
+        np.divide(u, kappa + size, out=low)
+        np.add(low, tau, out=low)
+        np.clip(low, 0.1 * tau, 1.0 - 0.1 * (1.0 - tau), out=low)
+        np.subtract(1.0, low, out=self.high)
+        np.subtract(low, tau, out=t)
+        t *= -kappa
+        t += u
+        np.negative(t, out=s)
+        for part in (s, t):
+            np.maximum(part, 0.0, out=part)
+            part += 0.1 * size
+        return size
+
+    def product(self, w: FloatArray | None) -> float:
+        """Return sum w (s low + t high): what is left of complementarity."""
+        return float(self.weigh(w, self.s) @ self.low) + float(self.weigh(w, self.t) @ self.high)
+
+    def weigh(self, w: FloatArray | None, a: FloatArray) -> FloatArray:
+        """Return w a, which may be the scratch vector."""
+        return a if w is None else np.multiply(a, w, out=self.scratch)
+
+    def feasibility(self, v: FloatArray, kappa: float) -> float:
+        """Set the target to kappa v - u, and return the largest |u - kappa v - t + s|."""
+        np.multiply(v, kappa, out=self.target)
+        self.target -= self.u
+        np.add(self.target, self.t, out=self.scratch)
+        self.scratch -= self.s
+        return float(np.abs(self.scratch, out=self.scratch).max(initial=0.0))
+
+    def set_inverse(self, kappa: float) -> None:
+        """Set the inverse of the spread."""
+        np.divide(self.t, self.high, out=self.inverse)
+        np.divide(self.s, self.low, out=self.scratch)
+        self.inverse += self.scratch
+        self.inverse += kappa
+        np.divide(1.0, self.inverse, out=self.inverse)
+
+    def solve(
+        self,
+        design: FloatArray,
+        w: FloatArray | None,
+        factor: tuple[FloatArray, FloatArray],
+        stationarity: FloatArray,
+    ) -> FloatArray:
+        """Set du and dv for the target, and return dz."""
+        np.multiply(self.inverse, self.target, out=self.dv)
+        rhs = self.weigh(w, self.dv) @ design - stationarity
+        z = np.zeros(rhs.size)
+        z[: factor[1].size] = _solve(factor, rhs[: factor[1].size])
+        np.matmul(design, z, out=self.du)
+        np.subtract(self.du, self.target, out=self.dv)
+        self.dv *= self.inverse
+        return z
+
+    def predict(self, w: FloatArray | None) -> tuple[float, float]:
+        """Set the second-order terms of the step to s low = t high = 0.
+
+        Returns
+        -------
+        step, remainder : float
+            How far the step may go, and the sum of those terms.
+        """
+        ratio, dv = self.scratch, self.dv
+        np.divide(dv, self.low, out=ratio)
+        worst = min(_least(ratio), -1.0 - _most(ratio))  # low and s
+        ratio += 1.0
+        np.multiply(self.s, ratio, out=self.ds)
+        self.ds *= dv
+        np.divide(dv, self.high, out=ratio)
+        worst = min(worst, -_most(ratio), _least(ratio) - 1.0)  # high and t
+        np.subtract(1.0, ratio, out=ratio)
+        np.multiply(self.t, ratio, out=self.dt)
+        self.dt *= dv
+        remainder = _total(w, self.dt) - _total(w, self.ds)
+        return _step_to(worst), remainder
+
+    def centre(self, centre: float) -> None:
+        """Move the target and the second-order terms to s low = t high = centre."""
+        self.ds += centre
+        self.ds /= self.low
+        np.subtract(centre, self.dt, out=self.dt)
+        self.dt /= self.high
+        self.target += self.dt
+        self.target -= self.ds
+
+    def correct(self) -> float:
+        """Set ds and dt, and return the step in (0, 1] that keeps low, high, s and t positive."""
+        ratio, dv = self.scratch, self.dv
+        np.divide(dv, self.low, out=ratio)
+        worst = _least(ratio)
+        ratio += 1.0
+        ratio *= self.s
+        self.ds -= ratio
+        np.divide(dv, self.high, out=ratio)
+        worst = min(worst, -_most(ratio))
+        ratio -= 1.0
+        ratio *= self.t
+        self.dt += ratio
+        worst = min(worst, _least(np.divide(self.ds, self.s, out=ratio)))
+        return _step_to(min(worst, _least(np.divide(self.dt, self.t, out=ratio))))
+
+    def move(self, step: float) -> None:
+        """Move the point along the direction."""
+        for change in (self.du, self.dv, self.ds, self.dt):
+            change *= step
+        self.u += self.du
+        self.low += self.dv
+        self.high -= self.dv
+        self.s += self.ds
+        self.t += self.dt
 
 
-class _Move(NamedTuple):
-    """A Newton direction in (z, u, v, s, t)."""
-
-    z: FloatArray
-    u: FloatArray
-    v: FloatArray
-    s: FloatArray
-    t: FloatArray
+def _least(values: FloatArray) -> float:
+    return float(np.minimum.reduce(values, initial=0.0))
 
 
-def _direction(
-    design: FloatArray,
-    point: _Point,
-    factor: tuple[FloatArray, FloatArray],
-    centre_low: FloatArray | float,
-    centre_high: FloatArray | float,
-) -> _Move:
-    """Return the Newton direction towards s low = centre_low and t high = centre_high."""
-    target = point.defect + centre_high / point.high - centre_low / point.low
-    rhs = design.T @ (point.weight * target) - point.stationarity
-    z = np.zeros(rhs.size)
-    z[: factor[1].size] = _solve(factor, rhs[: factor[1].size])
-    u = design @ z
-    v = (u - target) / point.spread
-    s = (centre_low - point.s * v) / point.low - point.s
-    t = (centre_high + point.t * v) / point.high - point.t
-    return _Move(z, u, v, s, t)
+def _most(values: FloatArray) -> float:
+    return float(np.maximum.reduce(values, initial=-1.0))
 
 
-def _longest_step(point: _Point, move: _Move) -> float:
-    """Return the step in (0, 1] that keeps low, high, s and t positive."""
-    return min(
-        _largest_step(point.low, move.v),
-        _largest_step(point.high, -move.v),
-        _largest_step(point.s, move.s),
-        _largest_step(point.t, move.t),
-    )
+def _total(w: FloatArray | None, values: FloatArray) -> float:
+    return float(np.add.reduce(values) if w is None else values @ w)
+
+
+def _step_to(worst: float) -> float:
+    """Return the largest step in (0, 1] for the most negative relative change."""
+    return 1.0 if worst > -BOUNDARY_FRACTION else BOUNDARY_FRACTION / -worst
 
 
 @np.errstate(all="ignore")
@@ -190,31 +287,34 @@ def interior_point(
     tol : float
         Relative complementarity at which to stop.
     """
-    z = start.copy()
-    k = z.size
+    m, k = design.shape
+    z, w = start.copy(), weights
     theta_moves = free_theta and k == 1  # without coefficients there is nothing to settle first
-    w = np.ones(design.shape[0]) if weights is None else weights
     ell = np.zeros(k) if linear is None else linear
-    weight = float(w.sum())
-    u = design @ z
-    size, low, high, s, t = _initial_split(u, tau, kappa)
+    weight = float(m if w is None else w.sum())
+    work = np.empty((12, m))
+    rows = _Vectors(*work)
+    np.matmul(design, z, out=rows.u)
     if k == 1 and not free_theta:
-        return InteriorPoint(z, loss_slope(u, tau, kappa), 0, True)
+        return InteriorPoint(z, loss_slope(rows.u, tau, kappa), 0, True)
+    size = rows.split(tau, kappa)
     best, least, stalled = np.inf, np.full(3, np.inf), 0
     for iteration in range(max_iterations):
-        v = low - tau
-        product = float(w @ (s * low + t * high))
-        stationarity = design.T @ (w * v) + ell
+        product = rows.product(w)
+        v = np.subtract(rows.low, tau, out=rows.dv)
+        stationarity = rows.weigh(w, v) @ design + ell
         if free_theta and not theta_moves and best <= SETTLED:
             best, least, stalled = np.inf, np.full(3, np.inf), 0
             stretch = n / max(float(stationarity @ z), 1e-3 * n)  # theta for these v
-            z, u = stretch * z, stretch * u
+            z *= stretch
+            rows.u *= stretch
             theta_moves = abs(np.log(stretch)) < NEAR_SCALE
-            if theta_moves:
-                s, t, product = stretch * s, stretch * t, stretch * product
-            else:
-                size, low, high, s, t = _initial_split(u, tau, kappa)
+            if not theta_moves:
+                size = rows.split(tau, kappa)
                 continue
+            rows.s *= stretch
+            rows.t *= stretch
+            product *= stretch
         active = slice(0, k if theta_moves else k - 1)
         if theta_moves:
             stationarity[-1] -= n / z[-1]
@@ -222,40 +322,30 @@ def interior_point(
             [
                 product / n,
                 float(np.abs(stationarity[active]).max(initial=0.0)) / n,
-                float(np.abs(u - kappa * v - t + s).max(initial=0.0)) / (1.0 + size),
+                rows.feasibility(v, kappa) / (1.0 + size),
             ]
         )
         error = float(parts.max())
         if error <= tol and theta_moves == free_theta:
-            return InteriorPoint(z, v, iteration, True)
-        stalled = 0 if bool((parts < 0.98 * least).any()) else stalled + 1
+            return InteriorPoint(z, v.copy(), iteration, True)
+        stalled = 0 if bool(((parts < 0.98 * least) & (least > tol)).any()) else stalled + 1
         best, least = min(best, error), np.minimum(least, parts)
-        if stalled > PATIENCE or not np.isfinite(error) or size * UNBOUNDED < np.abs(u).max():
+        largest = float(np.abs(rows.u, out=rows.scratch).max(initial=0.0))
+        if stalled > PATIENCE or not np.isfinite(error) or size * UNBOUNDED < largest:
             break
-        spread = kappa + t / high + s / low
-        matrix = design.T @ (design * (w / spread)[:, None])
+        rows.set_inverse(kappa)
+        matrix = weighted_gram(design, rows.weigh(w, rows.inverse), work[DIRECTION])
         if theta_moves:
             matrix[-1, -1] += n / z[-1] ** 2
-        point = _Point(u, low, high, s, t, kappa * v - u, spread, w / spread, stationarity)
         factor = _cholesky_solver(matrix[active, active])
-        affine = _direction(design, point, factor, 0.0, 0.0)
-        step = _longest_step(point, affine)
-        after = float(
-            w
-            @ (
-                (s + step * affine.s) * (low + step * affine.v)
-                + (t + step * affine.t) * (high - step * affine.v)
-            )
-        )
-        centre = (max(after, 0.0) / product) ** 3 * product / (2.0 * weight)
-        move = _direction(
-            design, point, factor, centre - affine.s * affine.v, centre + affine.t * affine.v
-        )
-        step = _longest_step(point, move)
-        if theta_moves and move.z[-1] < 0.0:
-            step = min(step, 0.9 * z[-1] / -move.z[-1])
-        z = z + step * move.z
-        u = u + step * move.u
-        low, high = low + step * move.v, high - step * move.v
-        s, t = s + step * move.s, t + step * move.t
-    return InteriorPoint(z, low - tau, iteration, False)
+        rows.solve(design, w, factor, stationarity)
+        step, remainder = rows.predict(w)
+        after = (1.0 - step) * product + step**2 * remainder
+        rows.centre((max(after, 0.0) / product) ** 3 * product / (2.0 * weight))
+        dz = rows.solve(design, w, factor, stationarity)
+        step = rows.correct()
+        if theta_moves and dz[-1] < 0.0:
+            step = min(step, 0.9 * z[-1] / -dz[-1])
+        z += step * dz
+        rows.move(step)
+    return InteriorPoint(z, rows.low - tau, iteration, False)

@@ -34,7 +34,8 @@ def wald_intervals(
     error is :math:`\mathrm{se}/(\hat\tau(1-\hat\tau))`. No limit leaves the parameter's domain.
     """
     half = critical * bse
-    limits = np.column_stack([params - half, params + half])
+    limits = np.empty((params.size, 2))
+    limits[:, 0], limits[:, 1] = params - half, params + half
     for name in space.extra_names:
         j = space.position(name)
         value, width = params[j], half[j]

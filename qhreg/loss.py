@@ -60,7 +60,7 @@ def zone_part(r: Any, tau: Any, kappa: Any, out: FloatArray | None = None) -> Fl
 
 def _divide_by_width(r: Any, kappa: Any, out: FloatArray) -> Any:
     """Return r / kappa, and the sign of r where kappa is 0: clipped, both give psi."""
-    if np.ndim(kappa) == 0:
+    if isinstance(kappa, float):
         return np.divide(r, kappa, out=out) if kappa > 0.0 else np.sign(r, out=out)
     np.sign(r, out=out)
     return np.divide(r, kappa, out=out, where=kappa > 0.0)
@@ -73,7 +73,7 @@ def _slope_into(r: Any, tau: Any, kappa: Any, out: FloatArray) -> FloatArray:
 
 def _loss_into(r: Any, psi: FloatArray, kappa: Any, out: FloatArray) -> None:
     """Write rho = psi (r - kappa psi / 2) (QH-3) into out; no overflow, as kappa |psi| <= |r|."""
-    if np.ndim(kappa) == 0 and kappa == 0.0:  # two passes over the data fewer
+    if isinstance(kappa, float) and kappa == 0.0:  # two passes over the data fewer
         np.multiply(r, psi, out=out)
         return
     np.multiply(psi, -0.5 * kappa, out=out)
@@ -93,7 +93,8 @@ def _run(
     """Call kernel(r, tau, kappa, *outs): in blocks when tau and kappa are scalars, else at once."""
     # r / kappa may overflow to the infinity that the clip expects, and underflow is exact enough.
     with np.errstate(over="ignore", under="ignore"):
-        if np.ndim(tau) or np.ndim(kappa):
+        scalars = isinstance(tau, float) and isinstance(kappa, float)
+        if r.size <= _BLOCK or not scalars:
             kernel(r, tau, kappa, *outs)
             return
         flat = [array.reshape(-1) for array in (r, *outs)]

@@ -207,7 +207,7 @@ def log_normalizer(tau: Any, kappa: Any) -> Any:
     return log_normalizer_derivatives(tau, kappa).value
 
 
-def half_normalizer(t: Any, kappa: Any) -> FloatArray:
+def half_normalizer(t: Any, kappa: Any) -> Any:
     """Return A(t) (QH-5), the integral of exp(-rho) over the half line where the slope is t.
 
     With t = tau this is the left half, with t = 1 - tau the right one: c = A(tau) + A(1 - tau).
@@ -215,23 +215,26 @@ def half_normalizer(t: Any, kappa: Any) -> FloatArray:
 
     Parameters
     ----------
-    t : array_like
+    t : float or array_like
         Slope of the half line, 0 < t < 1.
-    kappa : array_like
-        Huber width, 0 <= kappa < inf.
+    kappa : float or array_like
+        Huber width, 0 <= kappa < inf. Floats in give a Python float out.
 
     Examples
     --------
     >>> from qhreg.normalizer import half_normalizer
-    >>> float(half_normalizer(0.25, 0.0))
+    >>> half_normalizer(0.25, 0.0)
     4.0
     """
-    t, kappa = np.asarray(t, dtype=np.float64), np.asarray(kappa, dtype=np.float64)
-    root = np.sqrt(0.5 * kappa)
+    if isinstance(t, float) and isinstance(kappa, float):
+        return _half(t, kappa, _SCALAR)
     with np.errstate(under="ignore"):
-        gauss, _ = _gauss(t, kappa, _ARRAY)
-        half: FloatArray = _scaled_half(t, gauss, root, special.erf(t * root)) / t
-    return half
+        return _half(np.asarray(t, dtype=np.float64), np.asarray(kappa, dtype=np.float64), _ARRAY)
+
+
+def _half(t: Any, kappa: Any, f: _Backend) -> Any:
+    root = f.sqrt(0.5 * kappa)
+    return _scaled_half(t, _gauss(t, kappa, f)[0], root, f.erf(t * root)) / t
 
 
 def log_normalizer_higher(tau: Any, kappa: Any) -> tuple[FloatArray, FloatArray]:

@@ -70,7 +70,8 @@ class Observations:
 
     def residuals(self, beta: FloatArray) -> FloatArray:
         """Return the response minus the location."""
-        return self.endog - self.location(beta)
+        location = self.location(beta)
+        return np.subtract(self.endog, location, out=location)
 
 
 def find_constant(exog: FloatArray) -> tuple[int, int | None]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 from qhreg.basis import CHOLESKY_SAFE, basis_of, minimum_norm
 from qhreg.information import DesignMoments, UnitInformation, assemble, unit_information
@@ -44,10 +44,10 @@ class Coordinates:
 
 def coordinates_of(factor: FloatArray) -> Coordinates:
     """Return the coordinates in which R'R is the identity; dependent columns are left out."""
-    length = np.sqrt(np.einsum("ij,ij->j", factor, factor))
-    shares = np.abs(factor.diagonal()) / np.where(length > 0.0, length, 1.0)
-    if float(shares.min(initial=1.0)) > CHOLESKY_SAFE:
-        inverse = np.triu(np.linalg.inv(factor))
+    diagonal = factor.diagonal()
+    shortest = CHOLESKY_SAFE**2 * np.add.reduce(factor * factor)
+    if bool((diagonal * diagonal > shortest).all()):
+        inverse = dtrtri(factor)[0]
         return Coordinates(inverse, inverse)
     p = factor.shape[0]
     basis = basis_of(factor, np.zeros(p))
@@ -58,20 +58,30 @@ def coordinates_of(factor: FloatArray) -> Coordinates:
     return Coordinates(transform, back)
 
 
-def _uninformed(info: FloatArray, r: int, others: tuple[str, ...]) -> tuple[str, ...]:
+def _uninformed(
+    rest: list[list[float]], whole: list[float], others: tuple[str, ...]
+) -> tuple[str, ...]:
     """Return the parameters about which nothing is left once the earlier ones are known.
 
-    In orthonormal coordinates the beta block is a multiple of the identity, so that a few steps of
-    symmetric elimination decide.
+    Parameters
+    ----------
+    rest : list of list of float
+        Information about sigma, tau and kappa that is left once beta is known.
+    whole : list of float
+        All information about each of them.
+    others : tuple of str
+        Their names.
     """
-    cross = info[:r, r:]
-    rest = info[r:, r:] - (cross.T @ cross / info[0, 0] if r else 0.0)
     held = []
     for i, name in enumerate(others):
-        if not rest[i, i] > NO_INFORMATION * info[r + i, r + i]:
+        pivot = rest[i][i]
+        if not pivot > NO_INFORMATION * whole[i]:
             held.append(name)
             continue
-        rest = rest - np.outer(rest[:, i], rest[i]) / rest[i, i]
+        later = range(i + 1, len(others))
+        for j in later:
+            for k in later:
+                rest[j][k] -= rest[j][i] * rest[i][k] / pivot
     return tuple(held)
 
 
@@ -80,12 +90,11 @@ def inverse_of(matrix: FloatArray) -> FloatArray | None:
     length = np.sqrt(np.maximum(matrix.diagonal(), 0.0))
     if not length.min(initial=1.0) > 0.0:
         return None
-    try:
-        factor = np.linalg.cholesky(matrix / np.outer(length, length))
-    except np.linalg.LinAlgError:
+    factor, info = dpotrf(matrix / length / length[:, None], clean=1)
+    if info != 0:
         return None
-    root = np.linalg.inv(factor) / length
-    return root.T @ root
+    root = dtrtri(factor)[0] / length[:, None]
+    return np.asarray(root @ root.T)
 
 
 class Frame(NamedTuple):
@@ -130,7 +139,11 @@ def frame_of(
     bound = _at_bound(point, free)
     kept = tuple(name for name in free if name not in bound)
     info = assemble(kept, np.eye(column.size), column, moments.weight_sum, unit)
-    lost = _uninformed(info, r, tuple(name for name in kept if name != "beta"))
+    # in orthonormal coordinates the beta block is a multiple of the identity
+    cross, corner = info[:r, r:], info[r:, r:]
+    rest = corner - cross.T @ cross / info[0, 0] if r else corner
+    others = tuple(name for name in kept if name != "beta")
+    lost = _uninformed(rest.tolist(), corner.diagonal().tolist(), others)
     if lost:
         kept = tuple(name for name in kept if name not in lost)
         info = assemble(kept, np.eye(column.size), column, moments.weight_sum, unit)
@@ -147,8 +160,13 @@ def frame_without_moments(
     """
     bound = _at_bound(point, free)
     kept = tuple(name for name in free if name not in bound and name != "beta")
-    info = assemble(("beta", *kept), np.eye(1), np.ones(1), 1.0, unit)
-    if _uninformed(info, 1, kept):
+    cross = [unit.of("beta", name) for name in kept]
+    whole = [unit.of(name, name) for name in kept]
+    rest = [
+        [unit.of(a, b) - cross[i] * cross[j] / unit.beta_beta for j, b in enumerate(kept)]
+        for i, a in enumerate(kept)
+    ]
+    if _uninformed(rest, whole, kept):
         return None
     return Frame(coordinates_of(factor), free, bound, unit)
 
@@ -156,13 +174,18 @@ def frame_without_moments(
 def jacobian_of(frame: Frame, sigma: float) -> FloatArray:
     """Return the derivative of the free parameters in (gamma, others) at sigma = 1."""
     back = frame.coordinates.back
-    parts = []
-    for name in frame.free:
-        part = (
-            sigma * back if name == "beta" else np.full((1, 1), sigma if name == "sigma" else 1.0)
-        )
-        parts.append(part if name in frame.kept else np.zeros((part.shape[0], 0)))
-    return np.asarray(linalg.block_diag(*parts))
+    rows = [back.shape[0] if name == "beta" else 1 for name in frame.free]
+    columns = [
+        0 if name in frame.held else back.shape[1] if name == "beta" else 1 for name in frame.free
+    ]
+    jacobian = np.zeros((sum(rows), sum(columns)))
+    i = j = 0
+    for name, height, width in zip(frame.free, rows, columns, strict=True):
+        value = sigma * back if name == "beta" else sigma if name == "sigma" else 1.0
+        if width:
+            jacobian[i : i + height, j : j + width] = value
+        i, j = i + height, j + width
+    return jacobian
 
 
 def to_parameters(frame: Frame, sigma: float, inner: FloatArray) -> FloatArray:

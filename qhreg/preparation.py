@@ -326,5 +326,5 @@ def narrowed_start(
     if width == task.kappa:
         return start
     wide = replace(problem, kappa=width)
-    point = newton(wide, *start, tau_bounds=task.free_bounds, tol=1e-5)
+    point = newton(wide, *start, tau_bounds=task.free_bounds, tol=1e-5, max_passes=15)
     return (point.z, point.tau) if point.error < 1e-2 else start

@@ -75,11 +75,11 @@ class Point(NamedTuple):
 
 
 def _standardized(resid: FloatArray, point: Point) -> FloatArray:
-    """Turn residuals into u, in place; those that an exact fit interpolates are zero."""
-    resid /= point.sigma
+    """Return residuals in units of sigma; those that an exact fit interpolates are zero."""
+    u = resid / point.sigma
     if point.kappa == 0.0:
-        resid[np.abs(resid) < INTERPOLATED] = 0.0
-    return resid
+        u[np.abs(u) < INTERPOLATED] = 0.0
+    return u
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def checked_sample(
     if resid is not None:
         if resid.shape != y.shape:
             raise DataError(f"resid must have shape {y.shape}, got {resid.shape}")
-        sample.__dict__["u"] = _standardized(resid.copy(), point)
+        sample.__dict__["u"] = _standardized(resid, point)
     return sample
 
 

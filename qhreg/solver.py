@@ -19,6 +19,7 @@ import numpy.typing as npt
 from qhreg.basis import Basis, minimum_norm
 from qhreg.convex import TINY_KAPPA
 from qhreg.domain import check_kappa, check_sigma, check_tau
+from qhreg.exact import ALL_ROWS
 from qhreg.exceptions import (
     BoundaryWarning,
     ConvergenceWarning,
@@ -282,7 +283,7 @@ def _fit(setup: Setup, method: str, start: Solution | None, search: bool) -> tup
     first = setup.start
     if start is not None:
         first = start_of(setup.basis, start, setup.scale, task)
-    if setup.narrow:
+    if setup.narrow or (task.kappa <= TINY_KAPPA and problem.rows.n_rows > ALL_ROWS):
         first = narrowed_start(problem, first, task)
     if method == "lbfgs" and task.kappa > TINY_KAPPA:
         first = lbfgs(problem, *first, tau_bounds=task.free_bounds)

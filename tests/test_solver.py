@@ -14,9 +14,11 @@ from reference_solvers import log_c, loss
 from scipy import stats
 from solver_data import regression
 
+from qhreg import exact
 from qhreg.convex import fit_at
 from qhreg.dual import dual_from_gradient
 from qhreg.exceptions import BoundaryWarning
+from qhreg.gram import weighted_gram
 from qhreg.inputs import rows_of
 from qhreg.leastsquares import least_squares
 from qhreg.newton import NewtonPoint, newton
@@ -106,7 +108,14 @@ def test_the_route_that_the_size_of_the_data_chooses_does_not_change_the_fit(kap
 
 @pytest.mark.parametrize(
     ("n", "p", "kappa"),
-    [(10_000, 5, 1.0), (10_000, 10, 0.05), (100_000, 10, 1.0), (100_000, 10, 0.0)],
+    [
+        (10_000, 5, 1.0),
+        (10_000, 10, 0.05),
+        (100_000, 10, 1.0),
+        (10_000, 5, 0.0),
+        (10_000, 10, 0.0),
+        (100_000, 10, 0.0),
+    ],
 )
 def test_the_solver_takes_little_memory_beside_the_data(n, p, kappa):
     X, y = regression(n, p, seed=2)
@@ -116,6 +125,34 @@ def test_the_solver_takes_little_memory_beside_the_data(n, p, kappa):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak <= 0.3 * X.nbytes
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("share", [0.02, 0.1])
+def test_rows_decided_wrongly_do_not_change_the_exact_fit(monkeypatch, share, weighted):
+    rng = np.random.default_rng(3)
+    X = np.column_stack([np.ones(2500), rng.standard_t(3, (2500, 6))])
+    y = X.sum(axis=1) + rng.standard_t(2, 2500) * (1.0 + np.abs(X[:, 1]))
+    weights = rng.uniform(0.5, 2.0, 2500) if weighted else None
+    right = solve(X, y, kappa=0.0, tau=0.3, weights=weights)
+    reach, wrong, tries = exact._reach, exact._wrongly_decided, []
+    monkeypatch.setattr(exact, "_reach", lambda *args: share * reach(*args))
+    monkeypatch.setattr(
+        exact, "_wrongly_decided", lambda *args: tries.append(wrong(*args)) or tries[-1]
+    )
+    fit = solve(X, y, kappa=0.0, tau=0.3, weights=weights)
+    assert max(rows.size for rows in tries) > 0
+    assert fit.converged
+    assert fit.value == pytest.approx(right.value, rel=1e-12)
+
+
+@pytest.mark.parametrize(("m", "k"), [(0, 2), (5, 0), (100, 3), (3000, 21), (700, 80)])
+@pytest.mark.parametrize("spare", [None, 0, 10**6])
+def test_the_weighted_gram_matrix_is_that_of_the_weighted_rows(m, k, spare):
+    rng = np.random.default_rng(m)
+    design, weights = rng.standard_normal((m, k)), rng.random(m)
+    gram = weighted_gram(design, weights, None if spare is None else np.empty(spare))
+    np.testing.assert_allclose(gram, design.T @ (design * weights[:, None]), atol=1e-10)
 
 
 def test_least_squares_of_rows_in_place_is_that_of_numpy():

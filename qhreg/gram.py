@@ -1,0 +1,50 @@
+"""Sums of weighted squares and products over rows held in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["weighted_gram"]
+
+FloatArray = npt.NDArray[np.float64]
+
+BLOCK_BYTES = 2**16
+"""Size of the weighted copy of a few rows: it stays in cache, and is small beside the rows."""
+
+BLOCK_ROWS = 256
+"""Least rows of a block: fewer do not hide the cost of the call."""
+
+MANY_COLUMNS = 64
+"""Columns from which it pays to form one triangle only."""
+
+
+def weighted_gram(
+    design: FloatArray, weights: FloatArray, spare: FloatArray | None = None
+) -> FloatArray:
+    """Return W' diag(weights) W without a weighted copy of all of W.
+
+    Parameters
+    ----------
+    design : ndarray, shape (m, k)
+        W.
+    weights : ndarray, shape (m,)
+        Non-negative.
+    spare : ndarray or None
+        Contiguous work space, written over if it is large enough.
+    """
+    m, k = design.shape
+    step = max(1, min(m, max(BLOCK_ROWS, BLOCK_BYTES // (8 * max(k, 1)))))
+    if spare is None or spare.size < min(step, BLOCK_ROWS) * k:
+        spare = np.empty(step * k)
+    step = min(step, spare.size // max(k, 1)) or 1
+    buffer = spare.reshape(-1)[: step * k].reshape(step, k)
+    symmetric = k >= MANY_COLUMNS
+    gram = np.zeros((k, k))
+    for start in range(0, m, step):
+        part, factor = design[start : start + step], weights[start : start + step]
+        scaled = buffer[: part.shape[0]]
+        # einsum, because multiply would take a buffer of its own
+        np.einsum("ij,i->ij", part, np.sqrt(factor) if symmetric else factor, out=scaled)
+        gram += scaled.T @ (scaled if symmetric else part)
+    return gram
