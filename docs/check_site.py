@@ -112,7 +112,7 @@ LOOK = r"""
       .filter(i => i.checkVisibility() && getComputedStyle(i).filter !== 'none').map(i => i.src),
     cut: [...document.querySelectorAll('div.math > .equation')]
       .filter(e => e.scrollWidth > e.clientWidth + 1)
-      .map(e => `${e.parentElement.id || e.textContent.slice(0, 40)} by ${e.scrollWidth - e.clientWidth}`),
+      .map(e => `${e.parentElement.id || e.textContent.slice(0, 40)}`),
     shining: [...document.images].filter(i => i.checkVisibility() && shines(i)).map(i => i.src),
     found: document.querySelectorAll('ul.search li').length,
     title: document.title,
