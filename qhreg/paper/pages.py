@@ -208,7 +208,7 @@ def _penalty_rows(
             joint = row.cells[method.name]
             least = f"{judged[i].here}, {judged[i].off}"
             cells.append(least if judged[i].holds else f"**{least}**")
-            cells.append(f"{joint.tau:.4f} ± {joint.tau_se:.4f}")
+            cells.append(f"{joint.tau:.4f}")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -37,35 +37,38 @@ def plus_minus(cell: Cell) -> str:
 # ------------------------------------------------------------------ tables
 
 
-def _error_rows(table: RecoveryTable, *, printed_errors: bool) -> str:
-    """Return the errors of all methods beside the printed ones, with the errors of those or not."""
-    names = list(table.rows[0].cells)
-    lines = [
-        f"| % positive | paper: least sq. | paper: proposed | {' | '.join(names)} |",
-        "|---" * (3 + len(names)) + "|",
-    ]
+def _by_share(rows: dict[str, list[str]]) -> str:
+    """Return a table with one column for each percentage of positive noise."""
+    shares = " | ".join(f"{entry.positive} %" for entry in TABLE_1)
+    lines = [f"| positive noise | {shares} |", "|---" * (1 + len(TABLE_1)) + "|"]
+    return "\n".join([*lines, *(f"| {name} | {' | '.join(row)} |" for name, row in rows.items())])
+
+
+def _errors(table: RecoveryTable, *, printed_errors: bool) -> str:
+    """Return the errors of all methods below the printed ones, with the errors of those or not."""
+    squares, proposed = [], []
     for entry, row in zip(TABLE_1, table.rows, strict=True):
-        best = best_in_row(row)
-        errors = [
-            f"**{plus_minus(cell)}**" if name == best else plus_minus(cell)
-            for name, cell in row.cells.items()
+        own = [papers_error(row, LEAST_SQUARES), papers_error(row)]
+        after = [f" ± {error:.3f}" if printed_errors else "" for error in own]
+        squares.append(f"{entry.least_squares:.3f}{after[0]}")
+        proposed.append(f"{entry.proposed:.3f}{after[1]}")
+    rows = {"printed: least squares": squares, "printed: proposed": proposed}
+    for name in table.rows[0].cells:
+        rows[name] = [
+            f"**{plus_minus(row.cells[name])}**"
+            if name == best_in_row(row)
+            else plus_minus(row.cells[name])
+            for row in table.rows
         ]
-        printed = [f"{entry.least_squares:.3f}", f"{entry.proposed:.3f}"]
-        if printed_errors:
-            printed[0] += f" ± {papers_error(row, LEAST_SQUARES):.3f}"
-            printed[1] += f" ± {papers_error(row):.3f}"
-        lines.append(f"| {entry.positive} | {' | '.join([*printed, *errors])} |")
-    return "\n".join(lines)
+    return _by_share(rows)
 
 
-def _tau_rows(table: RecoveryTable) -> str:
-    names = [method.name for method in METHODS]
-    lines = [f"| % positive | paper | {' | '.join(names)} |", "|---" * (2 + len(names)) + "|"]
-    for entry, row in zip(TABLE_1, table.rows, strict=True):
-        cells = [row.cells[name] for name in names]
-        taus = " | ".join(f"{cell.tau:.4f} ± {cell.tau_se:.4f}" for cell in cells)
-        lines.append(f"| {entry.positive} | {entry.tau:.3f} | {taus} |")
-    return "\n".join(lines)
+def _taus(table: RecoveryTable) -> str:
+    rows = {"printed": [f"{entry.tau:.3f}" for entry in TABLE_1]}
+    for method in METHODS:
+        cells = [row.cells[method.name] for row in table.rows]
+        rows[method.name] = [f"{cell.tau:.4f} ± {cell.tau_se:.4f}" for cell in cells]
+    return _by_share(rows)
 
 
 def _bars(table: RecoveryTable) -> dict[str, tuple[Comparison, ...]]:
@@ -185,13 +188,13 @@ row is named.
 
 ## Errors
 
-In bold the least of ours in the row.
+In bold the least of ours in the column.
 
-{_error_rows(settled, printed_errors=True)}
+{_errors(settled, printed_errors=True)}
 
 ## Asymmetry
 
-{_tau_rows(settled)}
+{_taus(settled)}
 
 With noise of one sign and $\\sigma$ estimated, the likelihood rises until tau meets its bound: the
 noise is one-sided, and the fit says so in a warning. The paper's tau is tied to $\\sigma=1$: the
@@ -201,7 +204,7 @@ same noise in other units has another tau.
 
 The first {design.repetitions} draws of each row on their own, rows not pooled.
 
-{_error_rows(design, printed_errors=False)}
+{_errors(design, printed_errors=False)}
 
 Fits that gave a warning, among all draws:
 
