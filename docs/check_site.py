@@ -9,7 +9,9 @@ are refused. The check fails on
 - an image that did not load,
 - an equation without MathML, one of no size, or LaTeX left in the text,
 - a page wider than the window,
-- in the dark, text or pictures that shine: text too close to its background, an image still white,
+- in the dark, text or pictures that shine: text too close to its background, an image still white;
+  by day, a picture turned dark,
+- an equation that has no room in its column on a desktop,
 - a search that finds nothing,
 - a link between pages, or to a place on one, that leads nowhere.
 
@@ -106,6 +108,11 @@ LOOK = r"""
     faint: [...document.querySelectorAll('article *')]
       .filter(e => speaks(e) && e.checkVisibility() && contrast(e) < LEAST_CONTRAST)
       .map(e => `${e.textContent.trim().slice(0, 40)} (${contrast(e).toFixed(1)})`),
+    turned: [...document.images]
+      .filter(i => i.checkVisibility() && getComputedStyle(i).filter !== 'none').map(i => i.src),
+    cut: [...document.querySelectorAll('div.math > .equation')]
+      .filter(e => e.scrollWidth > e.clientWidth + 1)
+      .map(e => `${e.parentElement.id || e.textContent.slice(0, 40)}`),
     shining: [...document.images].filter(i => i.checkVisibility() && shines(i)).map(i => i.src),
     found: document.querySelectorAll('ul.search li').length,
     title: document.title,
@@ -248,6 +255,10 @@ def page_faults(seen: dict, pixels: int, theme: str) -> list[str]:
     faults += [f"text hard to read: {text}" for text in seen["faint"]]
     if theme == "dark":
         faults += [f"white picture in the dark: {source}" for source in seen["shining"]]
+    else:
+        faults += [f"dark picture by day: {source}" for source in seen["turned"]]
+    if pixels == WIDTHS["desktop"][0]:
+        faults += [f"equation wider than its column: {text}" for text in seen["cut"]]
     if seen["foreign"]:
         faults.append(f"{seen['foreign']} equations are not drawn as MathML")
     # a phone's own idea of its width grows with what it shows
@@ -381,9 +392,9 @@ def write_report() -> None:
     from qhreg.formula.api import quantile_huber
     from qhreg.report import html_report
 
-    formula = "np.log(foodexp) ~ np.log(income)"
+    formula = "np.sqrt(foodexp) ~ np.sqrt(income)"
     data = sm.datasets.engel.load_pandas().data
-    fit = quantile_huber(formula, data, eval_env={"np": np}).fit()
+    fit = quantile_huber(formula, data, kappa=4.0, eval_env={"np": np}).fit()
     REPORT.mkdir(parents=True, exist_ok=True)
     (REPORT / "report.html").write_text(html_report(fit, title=formula), encoding="utf-8")
 

@@ -255,7 +255,7 @@ def log_normalizer_higher(tau: Any, kappa: Any) -> tuple[FloatArray, FloatArray]
 
     .. math::
 
-        c^{(3)} &= g_3(1-\tau) - g_3(\tau), & g_3(t) &= (X^2 + 3X + 6)\,e^{-X/2}/t^4\
+        c^{(3)} &= g_3(1-\tau) - g_3(\tau), & g_3(t) &= (X^2 + 3X + 6)\,e^{-X/2}/t^4 \\
         c^{(4)} &= g_4(1-\tau) + g_4(\tau), & g_4(t) &= (X^3 + 3X^2 + 12X + 24)\,e^{-X/2}/t^5
 
     Examples

@@ -24,7 +24,11 @@ th, td { padding: 0.15rem 0.7rem; text-align: right; border-top: 1px solid #e4e4
 th:first-child { text-align: left; }
 img { max-width: 100%; height: auto; }
 pre { overflow-x: auto; }
-@media (max-width: 40rem) { img.wide { max-width: none; width: 52rem; } }
+@media screen { .simpletable :is(th, td) { white-space: nowrap; } }
+@media (max-width: 40rem) {
+  img.wide { max-width: none; width: 52rem; }
+  pre { white-space: pre-wrap; }
+}
 @media print {
   main { max-width: none; padding: 0; }
   section { overflow: visible; }

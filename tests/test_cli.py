@@ -18,7 +18,7 @@ from numpy.testing import assert_allclose
 import qhreg.formula.api as qhf
 from qhreg.__main__ import main
 from qhreg.cli import commands, files
-from qhreg.cli.parser import EPILOG, FIT_EPILOG, PREDICT_EPILOG, make_parser
+from qhreg.cli.parser import EPILOG, FIT_EPILOG, PAPER_EPILOG, PREDICT_EPILOG, make_parser
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError
 from qhreg.report import html_report
@@ -285,8 +285,9 @@ def test_a_formula_that_is_none_is_reported(capsys, table, formula):
         (["--sigma", "0"], "sigma"),
         (["--alpha", "1"], "--alpha"),
         (["--tau-bounds", "0.9", "0.1"], "tau_bounds"),
-        (["--groups", "firm"], "groups"),
-        (["--cov-type", "cluster"], "groups"),
+        (["--groups", "g"], "--groups goes with --cov-type cluster"),
+        (["--maxlags", "3"], "--maxlags goes with --cov-type HAC"),
+        (["--cov-type", "cluster"], "needs --groups"),
         (["--kappa", "wide"], "neither a number nor 'estimate'"),
         (["--kappa", "inf"], "kappa"),
         (["--cov-type", "HC9"], "invalid choice: 'HC9'"),
@@ -409,6 +410,23 @@ def test_a_column_whose_name_is_not_a_word_gets_the_advice_to_quote_it(capsys, f
     assert main(["fit", "y ~ Q('my x')", "--data", str(path)]) == 0
 
 
+@pytest.mark.parametrize(
+    ("formula", "text"),
+    [("y ~ np.nothing(x)", "no attribute 'nothing'"), ("y ~ x ~ z", "~ can only be used once")],
+)
+def test_what_patsy_says_of_a_formula_comes_without_its_carets(capsys, table, formula, text):
+    line = failure(capsys, "fit", formula, "--data", table)
+    assert text in line
+    assert repr(formula) in line
+    assert "^" not in line
+
+
+def test_a_file_separated_by_semicolons_is_recognised(capsys, tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_text("y;x\n1;2\n3;4\n", encoding="utf-8")
+    assert "separated by semicolons" in failure(capsys, "fit", "y ~ x", "--data", str(path))
+
+
 def test_text_where_the_model_had_numbers_is_reported(capsys, saved, tmp_path):
     path = tmp_path / "d.csv"
     path.write_text("x,z\na,1\nb,2\n", encoding="utf-8")
@@ -443,9 +461,11 @@ def test_each_command_explains_itself(capsys, command):
 
 def test_the_commands_in_the_help_are_understood(capsys):
     shown = re.findall(
-        r"^  qhreg (.*?)(?: {3,}.*|> .*)?$", EPILOG + FIT_EPILOG + PREDICT_EPILOG, re.M
+        r"^  qhreg (.*?)(?: {3,}.*|> .*)?$",
+        EPILOG + FIT_EPILOG + PREDICT_EPILOG + PAPER_EPILOG,
+        re.M,
     )
-    assert len(shown) >= 12
+    assert len(shown) >= 15
     for line in shown:
         assert make_parser().parse_args(shlex.split(line)).command in commands.COMMANDS
 
@@ -470,35 +490,38 @@ def test_paper_passes_its_options_on_and_tells_what_agrees(monkeypatch, capsys, 
 
     asked = {}
 
-    def reproduce(repetitions, **options):
-        asked.update(options, repetitions=repetitions)
-        return "numbers"
+    def reproduce(folder, repetitions, **options):
+        asked.update(options, folder=folder, repetitions=repetitions)
+        options["progress"]("Table 1, row 1 of 6")
+        return [page]
 
-    page = type("Page", (), {"comparisons": (1,), "title": "Table 1", "score": "3 of 4"})
+    page = type("Page", (), {"comparisons": (1,), "title": "T", "score": "3 of 4", "name": "t"})
     monkeypatch.setattr(report, "reproduce", reproduce)
-    monkeypatch.setattr(report, "pages", lambda made: [page])
-    monkeypatch.setattr(report, "write", lambda made, folder: [folder])
     out = str(tmp_path / "out")
     assert main(["paper", "--quick", "--out", out, "--seed", "3", "--data", "d"]) == 0
     assert (asked["repetitions"], asked["seed"], asked["data"]) == (report.QUICK, 3, "d")
-    assert asked["precise"] == 0
-    assert "Table 1: 3 of 4 comparisons agree" in capsys.readouterr().out
-    assert main(["paper", "--repetitions", "7", "--out", out]) == 0
-    assert (asked["repetitions"], asked["precise"]) == (7, report.PRECISE)
-    assert main(["paper", "--precise", "20", "--out", out]) == 0
-    assert asked["precise"] == 20
+    assert (asked["folder"], asked["parts"]) == (out, report.PARTS)
+    told = capsys.readouterr()
+    assert "T: 3 of 4 comparisons agree" in told.out
+    assert re.match(r"\[ *0:0\d\] Table 1, row 1 of 6\n", told.err)
+    assert main(["paper", "--repetitions", "7", "--out", out, "--only", "table_2", "figures"]) == 0
+    assert (asked["repetitions"], asked["parts"]) == (7, ["table_2", "figures"])
+    assert main(["paper", "--out", out]) == 0
+    assert asked["repetitions"] == report.REPETITIONS
+    capsys.readouterr()
+    assert "invalid choice: 'table_3'" in failure(capsys, "paper", "--only", "table_3")
 
 
-def test_the_help_of_paper_gives_the_numbers_of_draws_that_are_made(capsys):
+def test_the_help_of_paper_gives_the_numbers_of_draws_and_the_parts_that_are_made(capsys):
     pytest.importorskip("matplotlib")
     from qhreg.paper import report
 
     with pytest.raises(SystemExit):
         main(["paper", "--help"])
     text = " ".join(capsys.readouterr().out.split())
-    assert f"longer run of Table 1 (default {report.PRECISE};" in text
-    assert f"draws of Table 1 (default {report.REPETITIONS})" in text
-    assert f"{report.QUICK} repetitions instead of {report.REPETITIONS}" in text
+    assert f"draws in each row of Table 1 (default {report.REPETITIONS})" in text
+    assert f"{report.QUICK} draws in each row of Table 1 instead of {report.REPETITIONS}" in text
+    assert f"make these parts: {', '.join(report.PARTS)} (default" in text
 
 
 def test_the_console_script_is_declared():

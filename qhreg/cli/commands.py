@@ -8,12 +8,14 @@ import json
 import math
 import pickle
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from patsy import PatsyError
 
 from qhreg._version import __version__
 from qhreg.cli.files import check_folder, check_target, read_table
@@ -113,6 +115,11 @@ def fit_formula(data: pd.DataFrame, options: argparse.Namespace) -> Any:
     from qhreg.formula.api import quantile_huber
 
     _check_target(options.formula, data)
+    for name, cov_type in (("groups", "cluster"), ("maxlags", "HAC")):
+        if getattr(options, name) is not None and options.cov_type != cov_type:
+            raise DomainError(f"--{name} goes with --cov-type {cov_type}")
+    if options.cov_type == "cluster" and options.groups is None:
+        raise DomainError("--cov-type cluster needs --groups, the column of the clusters")
     for name in ("weights", "freq_weights", "offset", "groups"):
         column = getattr(options, name)
         if column is not None and column not in data.columns:
@@ -141,16 +148,23 @@ def fit_formula(data: pd.DataFrame, options: argparse.Namespace) -> Any:
         ) from error
     except Exception as error:
         missing = _missing_name(error)
-        if missing is None:
-            raise
-        raise DataError(_no_column(missing, data)) from error
+        if missing is not None:
+            raise DataError(_no_column(missing, data)) from error
+        # patsy's own text marks the place by carets on a second line
+        if isinstance(error, PatsyError):
+            raise DataError(f"the formula {options.formula!r}: {error.message}") from error
+        raise
     extra = {"groups": options.groups, "maxlags": options.maxlags}
     cov_kwds = {name: value for name, value in extra.items() if value is not None}
     return model.fit(cov_type=options.cov_type, cov_kwds=cov_kwds or None)
 
 
 def _no_column(name: str, data: pd.DataFrame) -> str:
-    return f"there is no column {name!r}; the columns are {', '.join(map(str, data.columns))}"
+    columns = [str(column) for column in data.columns]
+    text = f"there is no column {name!r}; the columns are {', '.join(columns)}"
+    if len(columns) == 1 and ";" in columns[0]:
+        text += " (a single one: the file is separated by semicolons, and commas are expected)"
+    return text
 
 
 def _plain(value: Any) -> Any:
@@ -304,21 +318,29 @@ def _run_paper(options: argparse.Namespace) -> None:
     if importlib.util.find_spec("matplotlib") is None:
         raise DataError("the figures need matplotlib: pip install 'qhreg[paper]'")
     check_folder(options.out)
-    from qhreg.paper.report import PRECISE, QUICK, REPETITIONS, pages, reproduce, write
+    from qhreg.paper.report import PARTS, QUICK, REPETITIONS, reproduce
 
-    repetitions = options.repetitions or (QUICK if options.quick else REPETITIONS)
-    made = reproduce(
-        repetitions,
-        precise=options.precise or (0 if options.quick else PRECISE),
+    started = time.monotonic()
+
+    def tell(text: str) -> None:
+        minutes, seconds = divmod(int(time.monotonic() - started), 60)
+        sys.stderr.write(f"[{minutes:3d}:{seconds:02d}] {text}\n")
+        sys.stderr.flush()
+
+    pages = reproduce(
+        options.out,
+        options.repetitions or (QUICK if options.quick else REPETITIONS),
+        parts=options.only or PARTS,
         seed=options.seed,
         data=options.data,
-        progress=lambda text: sys.stderr.write(f"{text}\n"),
+        progress=tell,
     )
-    written = write(made, options.out)
-    for page in pages(made):
+    tell("done")
+    for page in pages:
         if page.comparisons:
             _say(f"{page.title}: {page.score} comparisons agree")
-    _say(f"{len(written)} files in {options.out}, begin with index.md")
+    names = ", ".join(f"{page.name}.md" for page in pages)
+    _say(f"in {options.out}: {names}, with their pictures")
 
 
 def _say(text: str) -> None:

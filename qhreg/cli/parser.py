@@ -34,6 +34,10 @@ only at --kappa 0; the summary prints its level.
 
 In formulas np is numpy: "np.log(y) ~ x". Names with blanks: Q("my column").
 
+Standard errors: nonrobust trusts the density; HC0 and HC1 hold for any noise in independent
+rows; cluster allows dependence within --groups, HAC between neighbouring rows (a time
+series); bootstrap draws rows again.
+
 examples:
   qhreg fit "y ~ x + z" --data d.csv
   qhreg fit "y ~ x" --data d.parquet --tau 0.9 --kappa 0    the 10 % quantile regression
@@ -43,6 +47,10 @@ examples:
 """
 
 PREDICT_EPILOG = """\
+--which: the mean, the median, the location (the fitted line), a quantile (needs --q), the
+probability P(y <= Y) (prob, needs --y-values), or the variance (var). One quantity comes
+with its standard error and intervals, several levels or thresholds as columns.
+
 A saved model is a Python pickle: open only files that you trust.
 
 examples:
@@ -52,11 +60,22 @@ examples:
 """
 
 PAPER_EPILOG = """\
-Writes pages (Markdown) and pictures (PNG), each comparison with its verdict. Table 1
-is made with 100 repetitions as in the paper, and once more with 500 to see past the
-Monte Carlo error. The full run takes a quarter of an hour or more on one core; --quick
-makes 5 repetitions and no longer run. Table 2 needs the data of the extra qhreg[paper], or
-the folder of the four CSV files: --data, or the environment variable QHREG_PAPER_DATA.
+Writes pages (Markdown) and pictures (PNG), each comparison with its verdict. Table 1 is
+made with the paper's 100 draws in each row, and with 1000 to see past the Monte Carlo
+error. Each part is written when it is made, and can be made on its own:
+
+  figures   the figures without regression               a few seconds
+  table_1   Table 1, the penalty at fixed tau            ten to fifteen minutes
+  table_2   Table 2 and the paths of tau, by boosting    about a minute
+
+on one core. --quick makes 5 draws in each row, half a minute in all. Table 2 needs the data
+of the extra qhreg[paper], or the folder of the four CSV files: --data, or the environment
+variable QHREG_PAPER_DATA.
+
+examples:
+  qhreg paper --quick                               a first look
+  qhreg paper --out reproduction                    all of it
+  qhreg paper --out reproduction --only table_2     one part again
 """
 
 
@@ -202,15 +221,21 @@ def _add_paper(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument(
         "--out", default="paper", metavar="DIR", help="folder to write (default: paper)"
     )
-    parser.add_argument("--quick", action="store_true", help="5 repetitions instead of 100")
     parser.add_argument(
-        "--repetitions", type=_whole, metavar="N", help="draws of Table 1 (default 100)"
+        "--only",
+        nargs="+",
+        choices=("figures", "table_1", "table_2"),
+        metavar="PART",
+        help="make these parts: figures, table_1, table_2 (default: all, and the index)",
     )
     parser.add_argument(
-        "--precise",
+        "--quick", action="store_true", help="5 draws in each row of Table 1 instead of 1000"
+    )
+    parser.add_argument(
+        "--repetitions",
         type=_whole,
         metavar="N",
-        help="draws of the longer run of Table 1 (default 500; none with --quick)",
+        help="draws in each row of Table 1 (default 1000)",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the draws (default 0)")
     parser.add_argument("--data", metavar="DIR", help="folder with the CSV files of Table 2")

@@ -14,6 +14,7 @@ from qhreg.paper.datasets import TITLES
 from qhreg.paper.penalty import PenaltyCurve
 from qhreg.paper.printed import PENALTY_MINIMA, TABLE_1
 from qhreg.paper.recovery import LEAST_SQUARES, METHODS, PAPERS, RecoveryTable
+from qhreg.paper.verdicts import papers_error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -211,15 +212,19 @@ def _draw_errors(ax: Axes, table: RecoveryTable) -> None:
             lw=1,
             label=name,
         )
-    shares = [entry.positive for entry in TABLE_1]
-    ax.plot(shares, [entry.proposed for entry in TABLE_1], "x", color=DARK, ms=10, mew=2)
-    ax.plot(shares, [entry.least_squares for entry in TABLE_1], "x", color=DARK, ms=10, mew=2)
+    beside = [entry.positive - 6.4 for entry in TABLE_1]
+    tallest = 0.0
+    for method, printed in (
+        (LEAST_SQUARES, [entry.least_squares for entry in TABLE_1]),
+        (PAPERS[1].name, [entry.proposed for entry in TABLE_1]),
+    ):
+        bars = [2.0 * papers_error(row, method) for row in table.rows]
+        ax.errorbar(beside, printed, yerr=bars, fmt="x", color=GREY, ms=8, mew=2, lw=1)
+        tallest = max(tallest, *(x + bar for x, bar in zip(printed, bars, strict=True)))
     ax.set(xlabel="positive noise, %", ylabel="mean squared error of the coefficients")
-    # room for the legend above the tallest bar
-    tallest = max(c.mse + 2.0 * c.mse_se for row in table.rows for c in row.cells.values())
-    ax.set_ylim(0.0, 1.35 * tallest)
+    ax.set_ylim(0.0, 1.35 * tallest)  # room for the legend
     ax.set_title(
-        f"{table.repetitions} repetitions, bars two standard errors; crosses: the paper",
+        f"{table.repetitions:,} draws; crosses: the paper, 100 draws; bars: two s.e.",
         fontsize="medium",
     )
     ax.legend(fontsize="small", ncols=2, loc="upper center")

@@ -18,7 +18,6 @@ from qhreg.solver import solve
 
 __all__ = [
     "COEFFICIENTS",
-    "FIXED_WIDTH",
     "LEAST_SQUARES",
     "METHODS",
     "OURS",
@@ -68,10 +67,10 @@ OURS = (
 
 METHODS = (*PAPERS, *OURS)
 
-FIXED_WIDTH = (*PAPERS, *OURS[:2])
-"""The methods of the longer run: estimating kappa takes ten times as long as fixing it."""
-
 LEAST_SQUARES = "least squares"
+
+CHEAP = 10
+"""Draws of least squares for each draw of the other methods, which take a hundred times as long."""
 
 
 class Estimate(NamedTuple):
@@ -88,17 +87,29 @@ class Cell:
 
     Attributes
     ----------
-    errors : ndarray, shape (repetitions,)
+    errors : ndarray, shape (draws,)
         Squared error of each draw, averaged over the coefficients.
-    taus : ndarray, shape (repetitions,)
+    taus : ndarray, shape (draws,)
         Estimated asymmetries; NaN for least squares.
-    warned : dict of str to int
-        How often each kind of warning was given.
+    warned : tuple of tuple of str
+        The kinds of warning that each fit gave.
     """
 
     errors: FloatArray
     taus: FloatArray
-    warned: dict[str, int]
+    warned: tuple[tuple[str, ...], ...]
+
+    def first(self, draws: int) -> Cell:
+        """Return the same method on the first draws."""
+        return Cell(self.errors[:draws], self.taus[:draws], self.warned[:draws])
+
+    def with_mirror(self, other: Cell) -> Cell:
+        """Return the draws of this row and those of the row with the signs exchanged as one."""
+        return Cell(
+            np.concatenate([self.errors, other.errors]),
+            np.concatenate([self.taus, 1.0 - other.taus]),
+            self.warned + other.warned,
+        )
 
     @property
     def mse(self) -> float:
@@ -146,7 +157,7 @@ class RecoveryTable:
     rows : tuple of RecoveryRow
         In the order of the paper.
     repetitions, seed : int
-        Number of draws, seed.
+        Number of draws in each row, least squares excepted; seed.
     """
 
     rows: tuple[RecoveryRow, ...]
@@ -159,8 +170,34 @@ class RecoveryTable:
         totals: dict[str, Counter[str]] = {}
         for row in self.rows:
             for name, cell in row.cells.items():
-                totals.setdefault(name, Counter()).update(cell.warned)
+                totals.setdefault(name, Counter()).update(
+                    kind for fit in cell.warned for kind in fit
+                )
         return {name: dict(count) for name, count in totals.items() if count}
+
+    def first(self, draws: int) -> RecoveryTable:
+        """Return the table from the first draws of each row."""
+        draws = min(draws, self.repetitions)
+        rows = tuple(
+            RecoveryRow(row.positive, {name: cell.first(draws) for name, cell in row.cells.items()})
+            for row in self.rows
+        )
+        return RecoveryTable(rows, draws, self.seed)
+
+    def settled(self) -> RecoveryTable:
+        """Return the table with rows that mirror each other pooled.
+
+        Changing the sign of the response turns p % positive noise into 100 - p %, tau into 1 - tau,
+        and leaves the errors: both rows estimate the same numbers, from independent draws.
+        """
+        rows = tuple(
+            RecoveryRow(
+                row.positive,
+                {name: cell.with_mirror(mirror.cells[name]) for name, cell in row.cells.items()},
+            )
+            for row, mirror in zip(self.rows, self.rows[::-1], strict=True)
+        )
+        return RecoveryTable(rows, 2 * self.repetitions, self.seed)
 
 
 def recovery_sample(
@@ -227,8 +264,8 @@ def _kind(message: Warning | str) -> str:
 
 def _cell(estimates: list[Estimate]) -> Cell:
     errors = [float(np.mean((each.beta - COEFFICIENTS) ** 2)) for each in estimates]
-    warned = Counter(kind for each in estimates for kind in each.warned)
-    return Cell(np.array(errors), np.array([each.tau for each in estimates]), dict(warned))
+    taus = np.array([each.tau for each in estimates])
+    return Cell(np.array(errors), taus, tuple(each.warned for each in estimates))
 
 
 def recovery_row(
@@ -245,7 +282,7 @@ def recovery_row(
     positive : int
         Percentage of positive noise.
     repetitions, seed : int
-        Number of draws, seed.
+        Number of draws, seed. Least squares gets ten times as many, the first ones the same.
     methods : tuple of Method
         Which besides least squares.
 
@@ -256,8 +293,9 @@ def recovery_row(
     >>> row.cells["paper, kappa 1"].mse < row.cells["least squares"].mse
     True
     """
-    samples = [recovery_sample(positive, i, seed) for i in range(repetitions)]
+    samples = [recovery_sample(positive, i, seed) for i in range(CHEAP * repetitions)]
     cells = {LEAST_SQUARES: _cell([_least_squares(x, y) for x, y in samples])}
+    samples = samples[:repetitions]
     for method in methods:
         cells[method.name] = _cell([_fit(method, x, y) for x, y in samples])
     return RecoveryRow(positive, cells)
@@ -280,8 +318,8 @@ def recovery_table(
         Told about each row before it is made.
     """
     rows = []
-    for positive in POSITIVE:
+    for number, positive in enumerate(POSITIVE, 1):
         if progress is not None:
-            progress(f"Table 1, {positive} % positive")
+            progress(f"Table 1, row {number} of {len(POSITIVE)}: {positive} % positive noise")
         rows.append(recovery_row(positive, repetitions, seed=seed, methods=methods))
     return RecoveryTable(tuple(rows), repetitions, seed)

@@ -1,9 +1,9 @@
-"""The whole reproduction: numbers, pictures, pages."""
+"""The whole reproduction, part by part: numbers, pages, pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,8 +29,9 @@ from qhreg.paper.pages import (
     penalty_page,
     tau_page,
 )
-from qhreg.paper.penalty import PenaltyCurve, penalty_curves, precise_minima
-from qhreg.paper.recovery import FIXED_WIDTH, RecoveryTable, recovery_table
+from qhreg.paper.penalty import NARROW, WIDE, PenaltyCurve, penalty_curves, settled_minima
+from qhreg.paper.printed import DRAWS
+from qhreg.paper.recovery import RecoveryTable, recovery_table
 from qhreg.paper.recovery_page import table_1_page
 from qhreg.paper.slips_page import what_is_true_page
 
@@ -38,23 +39,44 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "PRECISE",
+    "PARTS",
     "QUICK",
     "REPETITIONS",
-    "Reproduction",
-    "pages",
-    "pictures",
+    "Boosting",
+    "Curves",
+    "Made",
+    "Recovery",
+    "boosting",
+    "curves",
+    "recovery",
     "reproduce",
     "write",
 ]
 
-REPETITIONS, QUICK, PRECISE = 100, 5, 500
-"""Repetitions of Table 1: as in the paper, in a quick run, in the longer run beside it."""
+REPETITIONS, QUICK = 1000, 5
+"""Draws in each row of Table 1, by default and in a quick run. The paper made 100."""
+
+PARTS = ("figures", "table_1", "table_2")
+"""What can be made on its own: the figures without regression; Table 1 and the penalty, which share
+their draws, with the slips about the tables; Table 2 and the paths of tau."""
+
+Tell = Callable[[str], object]
 
 
 @dataclass(frozen=True)
-class Reproduction:
-    """The numbers of every figure and table.
+class Made:
+    """The pages of one part, the pictures on them by file name."""
+
+    pages: tuple[Page, ...]
+    pictures: dict[str, Figure] = field(default_factory=dict)
+
+
+# ------------------------------------------------------------------ figures without regression
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The numbers of the figures without regression.
 
     Attributes
     ----------
@@ -66,90 +88,178 @@ class Reproduction:
         The loss over tau at several percentages.
     curvature : CurvatureCurve
         Least curvature against kappa.
-    table_1 : RecoveryTable
-        Table 1.
-    penalty : tuple of PenaltyCurve
-        Penalty at fixed tau.
-    constants : tuple of ConstantError or None
-        Errors of a constant on the data of Table 2; None where the data were not found.
-    table_2 : tuple of BoostingRow or None
-        Table 2; None without data, or without scikit-learn and LightGBM.
-    paths : tuple of TauPath or None
-        Paths of tau, likewise.
-    precise : RecoveryTable or None
-        Table 1 from more draws, without the methods that estimate kappa.
-    precise_penalty : tuple of PenaltyCurve or None
-        The penalty near its minima from as many draws.
     """
 
     losses: LossCurves
     parts: TauCurve
     taus: tuple[TauCurve, ...]
     curvature: CurvatureCurve
-    table_1: RecoveryTable
+
+    def made(self) -> Made:
+        """Return the pages and pictures."""
+        pages = (
+            figure_1_page(self.losses),
+            tau_page(self.parts, self.taus),
+            curvature_page(self.curvature),
+        )
+        pictures = {
+            "figure_1.png": drawing.draw_loss_curves(self.losses),
+            "tau_parts.png": drawing.draw_parts(self.parts),
+            "tau_curves.png": drawing.draw_tau_curves(self.taus),
+            "curvature.png": drawing.draw_curvature(self.curvature),
+        }
+        return Made(pages, pictures)
+
+
+def curves() -> Curves:
+    """Return the numbers of the figures without regression."""
+    return Curves(loss_curves(), tau_curve(10), tau_curves(), curvature_curve())
+
+
+# ------------------------------------------------------------------ Table 1 and the penalty
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """The numbers of Table 1 and of the penalty at fixed tau.
+
+    Attributes
+    ----------
+    table : RecoveryTable
+        Table 1, all draws.
+    penalty : tuple of PenaltyCurve
+        The whole curves, from as many draws as in the paper.
+    wide, narrow : tuple of PenaltyCurve
+        The curves near their minima from all draws, at the two widths of the paper's model.
+    constants : tuple of ConstantError or None
+        Errors of a constant on the data of Table 2; None where the data were not found.
+    """
+
+    table: RecoveryTable
     penalty: tuple[PenaltyCurve, ...]
+    wide: tuple[PenaltyCurve, ...]
+    narrow: tuple[PenaltyCurve, ...]
     constants: tuple[ConstantError, ...] | None
-    table_2: tuple[BoostingRow, ...] | None = None
-    paths: tuple[TauPath, ...] | None = None
-    precise: RecoveryTable | None = None
-    precise_penalty: tuple[PenaltyCurve, ...] | None = None
+
+    def made(self, slips_link: str) -> Made:
+        """Return the pages and pictures, with how the page on the slips is named, as Markdown."""
+        settled = self.table.settled()
+        pages = (
+            table_1_page(self.table),
+            penalty_page(self.penalty, self.wide, self.narrow, self.table),
+            what_is_true_page(settled, self.constants, slips_link),
+        )
+        pictures = {
+            "table_1.png": drawing.draw_recovery(settled),
+            "penalty.png": drawing.draw_penalty(self.penalty, settled),
+        }
+        return Made(pages, pictures)
+
+
+def recovery(repetitions: int, seed: int, sets: Sequence[PaperData] | None, tell: Tell) -> Recovery:
+    """Return the numbers of Table 1, of the penalty, and the errors of a constant for Table 2."""
+    table = recovery_table(repetitions, seed=seed, progress=tell)
+    penalty = penalty_curves(min(repetitions, DRAWS), seed=seed, progress=tell)
+    wide, narrow = (
+        settled_minima(penalty, repetitions, kappa=kappa, seed=seed, progress=tell)
+        for kappa in (WIDE, NARROW)
+    )
+    constants = None if sets is None else tuple(constant_error(each) for each in sets)
+    return Recovery(table, penalty, wide, narrow, constants)
+
+
+# ------------------------------------------------------------------ Table 2
+
+
+@dataclass(frozen=True)
+class Boosting:
+    """The numbers of Table 2 and the paths of tau."""
+
+    rows: tuple[BoostingRow, ...]
+    paths: tuple[TauPath, ...]
+
+    def made(self) -> Made:
+        """Return the page and its picture."""
+        pages = (table_2_page(self.rows, self.paths),)
+        return Made(pages, {"tau_paths.png": drawing.draw_tau_paths(self.paths)})
+
+
+def boosting(
+    repetitions: int, seed: int, sets: Sequence[PaperData] | None, tell: Tell
+) -> Boosting | None:
+    """Return the numbers of Table 2 from a tenth of the paper's draws, as there.
+
+    None without data, or without scikit-learn and LightGBM.
+    """
+    if sets is None:
+        return None
+    splits = max(1, min(repetitions, DRAWS) // 10)
+    try:
+        return Boosting(*all_boosting(sets, splits, seed=seed, progress=tell))
+    except ImportError as error:
+        tell(f"without Table 2: {error}")
+        return None
+
+
+# ------------------------------------------------------------------ all of it
 
 
 def reproduce(
+    folder: str | Path,
     repetitions: int = REPETITIONS,
     *,
-    precise: int = 0,
+    parts: Sequence[str] = PARTS,
     seed: int = 0,
     data: str | Path | None = None,
-    progress: Callable[[str], object] | None = None,
-) -> Reproduction:
-    """Return the numbers of every figure and table.
+    progress: Tell | None = None,
+) -> tuple[Page, ...]:
+    """Make the parts, write each when it is made, and return their pages.
+
+    The page that leads to the others is written by a run of all parts.
 
     Parameters
     ----------
+    folder : path
+        Where to write; made when it is not there.
     repetitions, seed : int
-        Number of draws of Table 1, seed. Table 2 is made with a tenth of it, as in the paper.
-    precise : int
-        Number of draws of the longer run of Table 1; 0 for none. The first of them are those of
-        the other run.
+        Draws in each row of Table 1, seed.
+    parts : sequence of str
+        Some of `PARTS`.
     data : path, optional
         Folder with the CSV files of Table 2; by default as in :func:`qhreg.paper.datasets.load`.
     progress : callable, optional
         Told what is being computed.
     """
     tell = progress or (lambda text: None)
-    sets = _data_sets(data, tell)
-    tell("figures without regression")
-    table_2, paths = _boosting(sets, max(1, repetitions // 10), seed, tell)
-    penalty = penalty_curves(repetitions, seed=seed, progress=tell)
-    return Reproduction(
-        loss_curves(),
-        tau_curve(10),
-        tau_curves(),
-        curvature_curve(),
-        recovery_table(repetitions, seed=seed, progress=tell),
-        penalty,
-        None if sets is None else tuple(constant_error(each) for each in sets),
-        table_2,
-        paths,
-        *_precise(penalty, precise, seed, tell),
-    )
+    out = Path(folder)
+    known = (out.resolve().parent / "paper_slips.md").is_file()
+    slips = "[What the paper says and what is true](../paper_slips.md)"
+    slips = slips if known else "`docs/paper_slips.md`"
+    sets = None if set(parts) == {"figures"} else _data_sets(data, tell)
+    pages: list[Page] = []
+    if "figures" in parts:
+        tell("figures without regression")
+        pages += write(curves().made(), out)
+    if "table_1" in parts:
+        pages += write(recovery(repetitions, seed, sets, tell).made(slips), out)
+    if "table_2" in parts:
+        found = boosting(repetitions, seed, sets, tell)
+        if found is not None:
+            # before the page on the slips about both tables
+            pages[-1:-1] = write(found.made(), out)
+    if set(PARTS) <= set(parts):
+        pages = [*write(Made((index_page(pages, _settings(repetitions, seed)),)), out), *pages]
+    return tuple(pages)
 
 
-def _precise(
-    penalty: Sequence[PenaltyCurve], repetitions: int, seed: int, tell: Callable[[str], object]
-) -> tuple[RecoveryTable, tuple[PenaltyCurve, ...]] | tuple[None, None]:
-    """Return Table 1 and the minima of the penalty from more draws, if any are asked for."""
-    if not repetitions:
-        return None, None
-    tell(f"Table 1 and the penalty once more, {repetitions} repetitions")
-    table = recovery_table(repetitions, seed=seed, methods=FIXED_WIDTH, progress=tell)
-    return table, precise_minima(penalty, repetitions, seed=seed)
+def _settings(repetitions: int, seed: int) -> str:
+    text = f"This run: {repetitions:,} draws in each row of Table 1, seed {seed}."
+    if repetitions < DRAWS:
+        text += f" The paper made {DRAWS}; this is a quick run, and its errors are wide."
+    return text
 
 
-def _data_sets(
-    folder: str | Path | None, tell: Callable[[str], object]
-) -> tuple[PaperData, ...] | None:
+def _data_sets(folder: str | Path | None, tell: Tell) -> tuple[PaperData, ...] | None:
     """Return the data of Table 2, or None when nobody named a folder and no package has them."""
     try:
         return tuple(load(name, folder) for name in NAMES)
@@ -160,83 +270,20 @@ def _data_sets(
         return None
 
 
-def _boosting(
-    sets: Sequence[PaperData] | None, repetitions: int, seed: int, tell: Callable[[str], object]
-) -> tuple[tuple[BoostingRow, ...], tuple[TauPath, ...]] | tuple[None, None]:
-    if sets is None:
-        return None, None
-    try:
-        return all_boosting(sets, repetitions, seed=seed, progress=tell)
-    except ImportError as error:
-        tell(f"without Table 2: {error}")
-        return None, None
-
-
-def pictures(made: Reproduction) -> dict[str, Figure]:
-    """Return the figures by file name."""
-    figures = {
-        "figure_1.png": drawing.draw_loss_curves(made.losses),
-        "tau_parts.png": drawing.draw_parts(made.parts),
-        "tau_curves.png": drawing.draw_tau_curves(made.taus),
-        "curvature.png": drawing.draw_curvature(made.curvature),
-        "table_1.png": drawing.draw_recovery(made.table_1),
-        "penalty.png": drawing.draw_penalty(made.penalty, made.table_1),
-    }
-    if made.paths is not None:
-        figures["tau_paths.png"] = drawing.draw_tau_paths(made.paths)
-    return figures
-
-
-def pages(made: Reproduction, slips_link: str = "`docs/paper_slips.md`") -> tuple[Page, ...]:
-    """Return the pages, the index first.
+def write(made: Made, folder: str | Path) -> tuple[Page, ...]:
+    """Write the pages and pictures of a part into a folder and return the pages.
 
     Parameters
     ----------
-    made : Reproduction
-        The numbers.
-    slips_link : str
-        How the page on the slips is named, as Markdown.
-    """
-    table = made.table_1
-    own = [
-        figure_1_page(made.losses),
-        tau_page(made.parts, made.taus),
-        curvature_page(made.curvature),
-        table_1_page(table, made.precise),
-        penalty_page(made.penalty, table, made.precise_penalty, made.precise),
-        what_is_true_page(made.precise or table, made.constants, slips_link),
-    ]
-    if made.table_2 is not None and made.paths is not None:
-        own.insert(-1, table_2_page(made.table_2, made.paths))
-    settings = f"This run: {table.repetitions} repetitions, seed {table.seed}."
-    if made.precise is not None:
-        settings += f" Table 1 and the penalty once more with {made.precise.repetitions:,}."
-    if table.repetitions < REPETITIONS:
-        settings += f" The paper made {REPETITIONS}; this is a quick run, and its errors are wide."
-    return (index_page(own, settings), *own)
-
-
-def write(made: Reproduction, folder: str | Path) -> tuple[Path, ...]:
-    """Write pages and pictures into a folder and return their paths.
-
-    Parameters
-    ----------
-    made : Reproduction
-        The numbers.
+    made : Made
+        Pages and pictures.
     folder : path
         Where to write; made when it is not there.
     """
     out = Path(folder)
     out.mkdir(parents=True, exist_ok=True)
-    slips = "[What the paper says and what is true](../paper_slips.md)"
-    known = (out.resolve().parent / "paper_slips.md").is_file()
-    written = []
-    for page in pages(made, slips) if known else pages(made):
-        path = out / f"{page.name}.md"
-        path.write_text(page.text, encoding="utf-8")
-        written.append(path)
-    for name, figure in pictures(made).items():
-        path = out / name
-        figure.savefig(path, dpi=110)
-        written.append(path)
-    return tuple(written)
+    for page in made.pages:
+        (out / f"{page.name}.md").write_text(page.text, encoding="utf-8")
+    for name, figure in made.pictures.items():
+        figure.savefig(out / name, dpi=110)
+    return made.pages
