@@ -342,7 +342,7 @@ def verdicts(results):
             inside = int(np.sum((values >= 0.93) & (values <= 0.97)))
             clear = int(np.sum((values < 0.93 - 2 * error) | (values > 0.97 + 2 * error)))
             rows.append(
-                f"| {kind} | {LEAST[kind]} | {name.replace('plain', 'plain profile')} | {inside} of {values.size} | {clear} "
+                f"| {kind} | {LEAST[kind]} | {label} | {inside} of {values.size} | {clear} "
                 f"| {100 * values.min():.1f} to {100 * values.max():.1f} |"
             )
     return rows
