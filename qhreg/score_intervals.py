@@ -23,7 +23,7 @@ from qhreg.exceptions import DomainError
 from qhreg.profile_data import ProfileData
 from qhreg.profile_fits import Curve, ProfilePoint, curve_of
 from qhreg.robust_score import ScoreVariance, robust_score_root
-from qhreg.scores import Point
+from qhreg.scores import Fitted, Point
 from qhreg.solver import Solution
 from qhreg.threads import one_blas_thread
 
@@ -74,7 +74,7 @@ class _Scale:
         return t
 
     def step(self, value: float, se: float) -> float:
-        """Return the standard error on this scale, or something of its order."""
+        """Return the standard error at a value on this scale, or something of its order."""
         if self.name == "tau":
             return se / (value * (1.0 - value)) if se > 0.0 else 0.5
         if self.name == "sigma":
@@ -167,7 +167,7 @@ def score_intervals(
     weights = row_weights(obs.freq_weights, obs.weights, obs.endog.size)
     n_params = solution.rank + len(space.extra_names)
     variance = ScoreVariance(cov_type, weights, n_params, **options)
-    errors = _steps(data, solution)
+    steps = _steps(data, solution, every)
     limits = np.empty((len(chosen), 2))
     with one_blas_thread(obs.exog.size):
         for i, param in enumerate(chosen):
@@ -175,13 +175,25 @@ def score_intervals(
             name: str | int = str(param) if column is None else column
             j = every.index(name)
             curve = curve_of(data, solution, name, search=search)
-            limits[i] = _interval(data, solution, curve, name, j, errors[j], variance, alpha)
+            limits[i] = _interval(data, solution, curve, name, j, steps[j], variance, alpha)
     return limits
 
 
-def _steps(data: ProfileData, solution: Solution) -> list[float]:
-    """Return standard errors from the expected information: rough, but never wild."""
+def _value(fit: Fitted, name: str | int) -> float:
+    return float(fit.beta[name] if isinstance(name, int) else getattr(fit, name))
+
+
+def _steps(data: ProfileData, solution: Solution, names: list[str | int]) -> list[float]:
+    """Return standard errors, each on its scale, from the expected information: rough, never wild.
+
+    With tau on a bound those at tau = 1/2: sigma is nearly zero on the bound, and steps in proportion
+    would not leave the neighbourhood of the fit, in which tau counts as known.
+    """
     obs = data.observations
+    fit: Fitted = solution
+    if solution.tau_at_bound:
+        found = curve_of(data, solution, "tau", search=False)(0.5)
+        fit = Point(found.beta, found.sigma, found.tau, found.kappa)
     cases = obs.case_weights
     if cases is not None:
         cases = cases * (obs.nobs / float(cases.sum()))
@@ -189,12 +201,16 @@ def _steps(data: ProfileData, solution: Solution) -> list[float]:
         "nonrobust",
         obs.exog,
         obs.endog,
-        solution,
+        fit,
         free=data.space.free,
         freq_weights=cases,
         offset=obs.offset,
     )
-    return [float(value) for value in np.sqrt(made.cov.diagonal())]
+    errors = np.sqrt(made.cov.diagonal())
+    return [
+        _Scale(name).step(_value(fit, name), float(se))
+        for name, se in zip(names, errors, strict=True)
+    ]
 
 
 def _interval(
@@ -203,14 +219,14 @@ def _interval(
     curve: Curve,
     name: str | int,
     j: int,
-    se: float,
+    step: float,
     variance: ScoreVariance,
     alpha: float,
 ) -> tuple[float, float]:
     """Return the limits of one parameter."""
     scale, free = _Scale(name), data.space.free
-    estimate = float(solution.beta[name] if isinstance(name, int) else getattr(solution, name))
-    cut, step = float(special.ndtri(1.0 - 0.5 * alpha)), FIRST * scale.step(estimate, se)
+    estimate = _value(solution, name)
+    cut, step = float(special.ndtri(1.0 - 0.5 * alpha)), FIRST * step
 
     def root(value: float) -> float:
         found = curve(value)

@@ -9,7 +9,7 @@ from qhreg import QuantileHuberMLE
 from qhreg.covariance import Point, covariance, score_obs, smoothed_bread
 from qhreg.curvature import row_weights
 from qhreg.distribution import quantile_huber
-from qhreg.exceptions import CurvatureWarning, DomainError
+from qhreg.exceptions import BoundaryWarning, CurvatureWarning, DomainError
 from qhreg.observations import Observations
 from qhreg.profile_data import profile_data
 from qhreg.robust_score import ScoreVariance, robust_score_root
@@ -225,3 +225,16 @@ def test_bad_options_are_named(data, options, message):
     exog, endog, fit = data
     with pytest.raises(DomainError, match=message):
         score_intervals(profile_data(exog, endog), fit, **options)
+
+
+def test_an_interval_leaves_a_fit_on_the_bound_of_tau():
+    # sigma is nearly zero there; steps in proportion to it would stop after a thousandth
+    rng = np.random.default_rng(13)
+    exog = np.column_stack([np.ones(100), rng.standard_normal(100)])
+    endog = exog @ [1.0, 0.5] + rng.gamma(2.0, size=100)
+    with pytest.warns(BoundaryWarning):
+        fit = solve(exog, endog, kappa=1.0)
+    assert fit.tau_at_bound
+    low, high = score_intervals(profile_data(exog, endog), fit, params=[0])[0]
+    assert high - fit.beta[0] > 20.0 * fit.sigma
+    assert low < fit.beta[0]
