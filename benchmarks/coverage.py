@@ -1,7 +1,7 @@
 """How often 95 % intervals hold the parameter they are for.
 
     python benchmarks/coverage.py                 # the full design, about 30 minutes on one core
-    python benchmarks/coverage.py --reps 1000     # fewer replications of each cell, in steps of 1000
+    python benchmarks/coverage.py --reps 4000     # more replications of each cell, in steps of 2000
     python benchmarks/coverage.py --keep FOLDER   # keep the fits, four fifths of the time
     python benchmarks/coverage.py --write docs/coverage.md
     python benchmarks/coverage.py --check         # the batch engine against the package's solver
@@ -276,11 +276,15 @@ def run(task):
     return {"noise": kind, "n": n, "kappa": kappa, "tau": tau, "reps": reps, "cpu": cpu, **result}
 
 
+def replications(kind, n, reps):
+    """Return half of the number in large samples, an eighth where nothing is asked of the intervals."""
+    return reps // 8 if n < LEAST[kind] else reps // 2 if n >= 500 else reps
+
+
 def design(reps, folder):
-    """Return the cells; a quarter of the replications where nothing is asked of the intervals."""
     true = [("true", n, k, t) for t in TAUS for k in WIDTHS for n in SIZES]
     wrong = [(kind, n, k, None) for kind in WRONG for k in WIDTHS for n in SIZES]
-    cells = [(*c, reps if c[1] >= LEAST[c[0]] else reps // 4, folder) for c in true + wrong]
+    cells = [(*c, replications(*c[:2], reps), folder) for c in true + wrong]
     return cells + [(*each, max(reps // 20, 10), "bootstrap") for each in BOOT_CELLS]
 
 
@@ -406,7 +410,7 @@ def main(argv):
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--reps", type=int, default=2000, help=f"replications, a multiple of {4 * CHUNK}"
+        "--reps", type=int, default=2000, help=f"replications, a multiple of {8 * CHUNK}"
     )
     parser.add_argument("--jobs", type=int, default=1, choices=(1, 2), help="processes")
     parser.add_argument("--keep", metavar="FOLDER", help="where to keep the fits")

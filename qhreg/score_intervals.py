@@ -3,7 +3,7 @@ r"""Robust intervals that invert the score test, and so need no standard error.
 A Wald interval with a sandwich covariance divides by the curvature of the likelihood at the fit. With
 skewed noise that curvature is nearly singular and its estimate noisy: intervals are then far too short
 in some samples and far too long in others. The score test of one value takes its variance from the
-scores themselves; only the curvature of the other parameters enters.
+scores themselves; only the curvature of the other parameters enters (:mod:`qhreg.robust_score`).
 """
 
 from __future__ import annotations
