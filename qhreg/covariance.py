@@ -8,6 +8,7 @@ in the quadratic zone.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from qhreg.bandwidth import bread_width, chosen_width
 from qhreg.curvature import RowWeights, observed_hessian, row_sums, row_weights, smoothed_bread
 from qhreg.dependence import clustered, group_codes, lags, serial
-from qhreg.exceptions import DataError, DomainError
+from qhreg.exceptions import CurvatureWarning, DataError, DomainError
 from qhreg.information import (
     DesignMoments,
     check_free,
@@ -244,6 +245,11 @@ def covariance(
     CovarianceEstimate
         The matrix and how it came about.
 
+    Warns
+    -----
+    CurvatureWarning
+        Where the bread is indefinite, as it often is with strongly skewed noise.
+
     Notes
     -----
     A tau that ended on its bound is treated as known, and so is a parameter about which the data
@@ -323,6 +329,17 @@ class _Meat(NamedTuple):
     df: int | None = None
 
 
+def warn_indefinite(cov_type: str, advice: str = "") -> None:
+    """Warn that expected blocks stand in for an indefinite bread."""
+    warnings.warn(
+        "the curvature of the likelihood, estimated without trust in the density, is indefinite; "
+        "blocks of the expected information stand in for it, and "
+        f"{cov_type} standard errors may be far off{advice}",
+        CurvatureWarning,
+        stacklevel=4,
+    )
+
+
 def _robust(
     cov_type: str,
     sample: Sample,
@@ -349,6 +366,7 @@ def _robust(
         bread = (
             ", bread with expected blocks as the observed are indefinite: prefer score intervals"
         )
+        warn_indefinite(cov_type, ': prefer conf_int(method="score")')
     return CovarianceEstimate(
         to_parameters(frame, point.sigma, found.inner),
         cov_type,

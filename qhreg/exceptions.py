@@ -13,6 +13,7 @@ __all__ = [
     "BoundaryWarning",
     "CollinearityWarning",
     "ConvergenceWarning",
+    "CurvatureWarning",
     "DataError",
     "DomainError",
     "QhregError",
@@ -35,6 +36,10 @@ class DataError(QhregError, ValueError):
 
 class BoundaryWarning(ModelWarning):  # type: ignore[misc]
     """An estimate ended on the edge of the region it was allowed to move in."""
+
+
+class CurvatureWarning(ModelWarning):  # type: ignore[misc]
+    """The estimated curvature is not that of a maximum: robust standard errors may be far off."""
 
 
 class RankWarning(CollinearityWarning):  # type: ignore[misc]

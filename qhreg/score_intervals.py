@@ -3,7 +3,7 @@ r"""Robust intervals that invert the score test, and so need no standard error.
 A Wald interval with a sandwich covariance divides by the curvature of the likelihood at the fit. With
 skewed noise that curvature is nearly singular and its estimate noisy: intervals are then far too short
 in some samples and far too long in others. The score test of one value takes its variance from the
-scores themselves; only the curvature of the other parameters enters.
+scores themselves; only the curvature of the other parameters enters (:mod:`qhreg.robust_score`).
 """
 
 from __future__ import annotations
@@ -18,14 +18,12 @@ import numpy.typing as npt
 from scipy import optimize, special
 
 from qhreg.covariance import covariance
-from qhreg.curvature import RowWeights, row_weights, smoothed_bread
-from qhreg.dependence import clustered, group_codes, lags, serial
+from qhreg.curvature import row_weights
 from qhreg.exceptions import DomainError
-from qhreg.information import unit_information
-from qhreg.observations import Observations
 from qhreg.profile_data import ProfileData
 from qhreg.profile_fits import Curve, ProfilePoint, curve_of
-from qhreg.scores import Point, checked_sample, evaluated_blocks, score_block
+from qhreg.robust_score import ScoreVariance, robust_score_root
+from qhreg.scores import Fitted, Point
 from qhreg.solver import Solution
 from qhreg.threads import one_blas_thread
 
@@ -42,123 +40,6 @@ test rejects: short ones, because far from the estimate the test may lose its po
 
 FARTHEST = 40
 """Steps after which an interval is taken to be unbounded: it is then 2e4 standard errors long."""
-
-
-def _effective_scores(
-    observations: Observations, point: Point, free: tuple[str, ...], j: int, known: tuple[str, ...]
-) -> FloatArray:
-    r"""Return :math:`s_{ij} - B_{jn} B_{nn}^{-1} s_{in}`, n the other parameters that were estimated.
-
-    Not weighted; its sum with the weights of the likelihood is the score of parameter j where the
-    others are at their best values.
-    """
-    obs = observations
-    names = tuple(name for name in free if name not in known)
-    bread = smoothed_bread(
-        obs.exog,
-        obs.endog,
-        point,
-        free=names,
-        weights=obs.case_weights,
-        offset=obs.offset,
-        nobs=obs.nobs,
-    )
-    size = np.sqrt(np.maximum(np.abs(bread.diagonal()), 1e-300))
-    others = np.arange(len(bread)) != j
-    scaled = bread / np.outer(size, size)
-    carry = np.linalg.lstsq(scaled[np.ix_(others, others)], scaled[others, j], rcond=1e-12)[0]
-    coefficients = np.ones(len(bread))
-    coefficients[others] = -carry * size[j] / size[others]
-    # the scores of a block are those at sigma = 1
-    k = obs.exog.shape[1]
-    coefficients[:k] /= point.sigma
-    if "sigma" in names:
-        coefficients[k] /= point.sigma
-    sample = checked_sample(obs.exog, obs.endog, point, obs.offset)
-    unit = unit_information(point.tau, point.kappa)
-    effective = np.empty(obs.endog.size)
-    for block in evaluated_blocks(sample):
-        effective[block.rows] = score_block(block, names, point, unit) @ coefficients
-    return effective
-
-
-@dataclass(frozen=True)
-class _Variance:
-    """How the variance of a sum of scores is estimated."""
-
-    cov_type: str
-    weights: RowWeights
-    n_params: int
-    groups: Any = None
-    maxlags: int | None = None
-    kernel: Any = None
-    use_correction: bool | None = None
-
-    def __call__(self, effective: FloatArray) -> float:
-        w, n = self.weights, self.weights.nobs
-        if self.cov_type in ("HC0", "HC1"):
-            squares = effective**2
-            total = float(squares.sum() if w.squared is None else squares @ w.squared)
-            return total * (n / (n - self.n_params) if self.cov_type == "HC1" else 1.0)
-        scores = (effective if w.total is None else effective * w.total)[:, None]
-        one = np.ones((1, 1))
-        if self.cov_type == "cluster":
-            codes = group_codes(self.groups, effective.size)
-            correct = self.use_correction is not False
-            return float(clustered(scores, one, codes, n, correct)[0][0, 0])
-        count = lags(self.maxlags, effective.size)
-        kernel = self.kernel or "bartlett"
-        return float(serial(scores, one, count, kernel, bool(self.use_correction))[0, 0])
-
-
-def robust_score_root(
-    observations: Observations,
-    point: Point,
-    free: tuple[str, ...],
-    j: int,
-    variance: Callable[[FloatArray], float] | None = None,
-    known: tuple[str, ...] = (),
-) -> float:
-    r"""Return the signed root of the robust score statistic of one parameter.
-
-    Parameters
-    ----------
-    observations : Observations
-        The data.
-    point : Point
-        The fit with parameter j held at the value to be tested.
-    free : tuple of str
-        The estimated parameters, that of j among them.
-    j : int
-        Position of the tested parameter among the estimated ones.
-    variance : callable, optional
-        Variance of a sum of scores; by default the sum of their squares, without a factor.
-    known : tuple of str
-        Parameters to treat as known, such as a tau on its bound.
-
-    Returns
-    -------
-    float
-        Standard normal in large samples when the value is the true one, whatever the noise.
-
-    Notes
-    -----
-    With :math:`e_i = s_{ij} - B_{jn} B_{nn}^{-1} s_{in}`, in which n are the other estimated parameters
-    and B is the smoothed bread, it is :math:`\sum_i w_i e_i / \sqrt{\widehat{\operatorname{var}}
-    \sum_i w_i e_i}`. Of the curvature of parameter j itself nothing enters [1]_.
-
-    References
-    ----------
-    .. [1] D. D. Boos (1992), On generalized score tests, The American Statistician 46, 327-333.
-    """
-    effective = _effective_scores(observations, point, free, j, known)
-    total = observations.case_weights
-    score = float(effective.sum() if total is None else effective @ total)
-    if variance is None:
-        w = row_weights(observations.freq_weights, observations.weights, effective.size)
-        variance = _Variance("HC0", w, 0)
-    spread = variance(effective)
-    return score / math.sqrt(spread) if spread > 0.0 else math.copysign(math.inf, score)
 
 
 def _known(data: ProfileData, found: ProfilePoint, param: str | int) -> tuple[str, ...]:
@@ -193,7 +74,7 @@ class _Scale:
         return t
 
     def step(self, value: float, se: float) -> float:
-        """Return the standard error on this scale, or something of its order."""
+        """Return the standard error at a value on this scale, or something of its order."""
         if self.name == "tau":
             return se / (value * (1.0 - value)) if se > 0.0 else 0.5
         if self.name == "sigma":
@@ -285,8 +166,8 @@ def score_intervals(
     chosen = every if params is None else params
     weights = row_weights(obs.freq_weights, obs.weights, obs.endog.size)
     n_params = solution.rank + len(space.extra_names)
-    variance = _Variance(cov_type, weights, n_params, **options)
-    errors = _steps(data, solution)
+    variance = ScoreVariance(cov_type, weights, n_params, **options)
+    steps = _steps(data, solution, every)
     limits = np.empty((len(chosen), 2))
     with one_blas_thread(obs.exog.size):
         for i, param in enumerate(chosen):
@@ -294,13 +175,25 @@ def score_intervals(
             name: str | int = str(param) if column is None else column
             j = every.index(name)
             curve = curve_of(data, solution, name, search=search)
-            limits[i] = _interval(data, solution, curve, name, j, errors[j], variance, alpha)
+            limits[i] = _interval(data, solution, curve, name, j, steps[j], variance, alpha)
     return limits
 
 
-def _steps(data: ProfileData, solution: Solution) -> list[float]:
-    """Return standard errors from the expected information: rough, but never wild."""
+def _value(fit: Fitted, name: str | int) -> float:
+    return float(fit.beta[name] if isinstance(name, int) else getattr(fit, name))
+
+
+def _steps(data: ProfileData, solution: Solution, names: list[str | int]) -> list[float]:
+    """Return standard errors, each on its scale, from the expected information: rough, never wild.
+
+    With tau on a bound those at tau = 1/2: sigma is nearly zero on the bound, and steps in proportion
+    would not leave the neighbourhood of the fit, in which tau counts as known.
+    """
     obs = data.observations
+    fit: Fitted = solution
+    if solution.tau_at_bound:
+        found = curve_of(data, solution, "tau", search=False)(0.5)
+        fit = Point(found.beta, found.sigma, found.tau, found.kappa)
     cases = obs.case_weights
     if cases is not None:
         cases = cases * (obs.nobs / float(cases.sum()))
@@ -308,12 +201,16 @@ def _steps(data: ProfileData, solution: Solution) -> list[float]:
         "nonrobust",
         obs.exog,
         obs.endog,
-        solution,
+        fit,
         free=data.space.free,
         freq_weights=cases,
         offset=obs.offset,
     )
-    return [float(value) for value in np.sqrt(made.cov.diagonal())]
+    errors = np.sqrt(made.cov.diagonal())
+    return [
+        _Scale(name).step(_value(fit, name), float(se))
+        for name, se in zip(names, errors, strict=True)
+    ]
 
 
 def _interval(
@@ -322,14 +219,14 @@ def _interval(
     curve: Curve,
     name: str | int,
     j: int,
-    se: float,
-    variance: _Variance,
+    step: float,
+    variance: ScoreVariance,
     alpha: float,
 ) -> tuple[float, float]:
     """Return the limits of one parameter."""
     scale, free = _Scale(name), data.space.free
-    estimate = float(solution.beta[name] if isinstance(name, int) else getattr(solution, name))
-    cut, step = float(special.ndtri(1.0 - 0.5 * alpha)), FIRST * scale.step(estimate, se)
+    estimate = _value(solution, name)
+    cut, step = float(special.ndtri(1.0 - 0.5 * alpha)), FIRST * step
 
     def root(value: float) -> float:
         found = curve(value)

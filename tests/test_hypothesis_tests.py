@@ -206,8 +206,8 @@ def test_lr_test_compares_nested_models():
 
 def test_inflation_follows_its_formula_and_falls_to_one():
     m = 100 * 0.3
-    regular = 1 + 0.4 * 4 / m + 1 / (1 + 4 * 0.25) / 10
-    expected = regular + 1.0 / (1 + (m / 10.0) ** 4)
+    regular = 1 + 0.5 * 4 / m + 1 / (1 + 4 * 0.25) / 10
+    expected = regular + 1.0 / (1 + (2.5 * m / 4) ** 2)
     assert_allclose(lr_inflation(100, 4, 0.3, kappa=0.25), expected, rtol=1e-14)
     assert_allclose(lr_inflation(100, 4, 0.7, kappa=0.25), expected, rtol=1e-12)
     fixed = lr_inflation(100, 4, 0.3, kappa=0.25, tau_estimated=False)
@@ -216,7 +216,7 @@ def test_inflation_follows_its_formula_and_falls_to_one():
     sizes = [lr_inflation(n, 4, 0.2) for n in (20, 50, 100, 1000, 10**8)]
     assert np.all(np.diff(sizes) < 0)
     assert abs(sizes[-1] - 1.0) < 2e-4
-    assert lr_inflation(50, 4, 1e-3, kappa=1e9) == pytest.approx(1 + 0.4 + 1.0, abs=1e-6)
+    assert lr_inflation(50, 4, 1e-6, kappa=1e9) == pytest.approx(1 + 0.5 + 1.0, abs=1e-6)
 
 
 def test_cut_is_the_chi_square_quantile_times_the_inflation():

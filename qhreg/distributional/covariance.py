@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.bandwidth import chosen_width
-from qhreg.covariance import CovarianceEstimate
+from qhreg.covariance import CovarianceEstimate, warn_indefinite
 from qhreg.covariance_choice import CovarianceChoice
 from qhreg.dependence import clustered, group_codes, lags, serial
 from qhreg.distributional.coordinates import Coordinates, block_basis, coordinates
@@ -148,6 +148,7 @@ def _sandwich(
     inverse, helped = inverse_of(bread), ""
     if inverse is None:
         inverse, helped = _helped(data, bread, info, kept), ", bread with expected blocks"
+        warn_indefinite(choice.cov_type)
     rows = score_rows(data, state)[:, kept]
     weighted = rows if data.weights is None else rows * data.weights[:, None]
     used: dict[str, Any] = {"width": width}
