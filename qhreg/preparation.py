@@ -204,6 +204,7 @@ def _set_up_large(rows: GivenRows, task: Task, scale: float) -> Setup:
         start = (fit.z, fit.tau)
     if isinstance(mapped, ArrayRows) and rows.n_rows >= MANY_CHUNKS * CHUNK_ROWS:
         start = _refined_on_chunks(problem, mapped, start, task)
+    basis = replace(basis, design=basis.design[:0].copy())  # the sample is not needed any more
     return Setup(basis, problem, task, scale, rows.weights, start, moments.kurtosis, True)
 
 

@@ -36,7 +36,10 @@ BLOCK_ROWS = (4096, 32768)
 """Least and most rows of a block: enough for a Gram matrix of many columns, no more than cache."""
 
 BLOCK_SHARE = 6
-"""Blocks that data are cut into: what a pass allocates stays small beside them."""
+"""Least number of blocks that data are cut into: what a pass allocates stays small beside them."""
+
+NARROW_SHARE = 42
+"""The same times the columns: beside few of them the vectors of a pass weigh more."""
 
 SHORT_BLOCK = 2048
 """Rows below which no block is cut."""
@@ -153,8 +156,9 @@ class ArrayRows:
     transform : ndarray or None
         When given, shape (p + 1, r + 1): each block [X, y] is multiplied by it, and its last column
         becomes the response. Costs a product per pass; for columns too collinear for a Gram matrix.
-    pieces : int
-        Least number of blocks of data that are large enough to be cut.
+    pieces : int or None
+        Least number of blocks of data that are large enough to be cut; None for one that keeps what
+        a pass allocates small beside the data.
     """
 
     exog: npt.NDArray[np.floating]
@@ -163,7 +167,7 @@ class ArrayRows:
     offset: FloatArray | None = None
     endog_scale: float = 1.0
     transform: FloatArray | None = None
-    pieces: int = BLOCK_SHARE
+    pieces: int | None = None
 
     @property
     def n_rows(self) -> int:
@@ -243,7 +247,8 @@ class ArrayRows:
         """Iterate over blocks of about BLOCK_BYTES."""
         step = BLOCK_BYTES // (8 * max(self.exog.shape[1], 1))
         step = min(max(step, BLOCK_ROWS[0]), BLOCK_ROWS[1])
-        step = min(step, max(self.n_rows // self.pieces, SHORT_BLOCK))
+        pieces = self.pieces or max(BLOCK_SHARE, NARROW_SHARE // (self.n_columns + 1))
+        step = min(step, max(self.n_rows // pieces, SHORT_BLOCK))
         for start in range(0, self.n_rows, step):
             yield self.block(slice(start, start + step))
 
