@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg.blas import dasum
 
 from qhreg.convex import TINY_KAPPA
 from qhreg.exceptions import DataError
@@ -32,10 +33,12 @@ from qhreg.solver import in_coordinates, value_shift
 __all__ = [
     "Noise",
     "StageFit",
+    "clipped_responses",
     "fit_location",
     "joint_step",
     "leaf_locations",
     "mean_loss",
+    "mean_size",
     "pseudo_responses",
 ]
 
@@ -132,6 +135,62 @@ def pseudo_responses(
     else:
         scaled = np.sign(residuals, out=out)
     return zone_part(scaled, noise.tau, 1.0, out=scaled)
+
+
+def clipped_responses(
+    residuals: FloatArray,
+    weights: FloatArray | None,
+    slopes: FloatArray,
+    clip: float,
+) -> FloatArray:
+    r"""Return residuals, clipped and in units of their mean size, at the level of the slopes.
+
+    With :math:`m` the mean of :math:`|r_i|`, :math:`t_i` the residuals :math:`r_i/m` clipped to
+    :math:`\pm` `clip`, and bars for means, the responses are
+
+    .. math:: t_i - \bar t + \bar\psi\,\overline{|t|}\,/\,\overline{|\psi|} .
+
+    How rows differ is read from the residuals, whose differences skewed noise does not bias. The level
+    is read from the slopes, which have mean zero where the likelihood has its optimum.
+
+    Parameters
+    ----------
+    residuals : ndarray, shape (n,)
+        y - f.
+    weights : ndarray, shape (n,), or None
+        Positive case weights.
+    slopes : ndarray, shape (n,)
+        psi; overwritten by the responses.
+    clip : float
+        Positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.boosting.stage import clipped_responses
+    >>> residuals, slopes = np.array([-1.0, 1.0, 4.0]), np.array([-0.5, 0.25, 0.25])
+    >>> clipped_responses(residuals, None, slopes, 1.0).tolist()
+    [-0.8333333333333334, 0.16666666666666669, 0.6666666666666666]
+    """
+    size, slope_size = mean_size(residuals, weights), mean_size(slopes, weights)
+    if size == 0.0 or slope_size == 0.0:
+        return slopes
+    slope = _mean(slopes, weights) / slope_size
+    responses = np.multiply(residuals, 1.0 / size, out=slopes)
+    np.clip(responses, -clip, clip, out=responses)
+    responses += slope * mean_size(responses, weights) - _mean(responses, weights)
+    return responses
+
+
+def mean_size(values: FloatArray, weights: FloatArray | None) -> float:
+    """Return the mean of absolute values."""
+    if weights is None:
+        return float(dasum(values)) / values.size
+    return _mean(np.abs(values), weights)
+
+
+def _mean(values: FloatArray, weights: FloatArray | None) -> float:
+    return float(values.mean() if weights is None else np.average(values, weights=weights))
 
 
 def joint_step(
