@@ -131,7 +131,12 @@ def simulated(n: int, p: int, positive: float = 0.75) -> tuple[np.ndarray, np.nd
     return X, X[:, 0] ** 2 + X[:, 1] + sign * size
 
 
-LIKE_LIGHTGBM = {"learning_rate": 0.1, "min_samples_leaf": 20, "min_split_gain": 0.0}
+LIKE_LIGHTGBM = {
+    "learning_rate": 0.1,
+    "min_samples_leaf": 20,
+    "max_features": 1.0,
+    "min_split_gain": 0.0,
+}
 """Options with which our trees are as large as LightGBM's, and 200 of them are grown."""
 
 DEPTH_3 = ({"max_depth": 3}, {"max_depth": 3, "num_leaves": 8})

@@ -10,18 +10,22 @@ from scipy import optimize
 pytest.importorskip("sklearn")
 pytest.importorskip("lightgbm")
 
+from sklearn.base import clone
+from sklearn.datasets import make_friedman1, make_friedman2
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeRegressor
 
 from qhreg import QuantileHuberBoostingRegressor
 from qhreg.boosting.density import ErrorLaw
+from qhreg.boosting.estimator import CLIP
 from qhreg.boosting.histogram import HistogramTrees, TreeOptions
 from qhreg.boosting.rows import out_of_fold_errors
 from qhreg.boosting.run import Rows
 from qhreg.boosting.stage import (
     MANY_ROWS,
     Noise,
+    clipped_responses,
     fit_location,
     joint_step,
     leaf_locations,
@@ -93,6 +97,20 @@ def test_pseudo_responses_are_the_slopes_of_the_loss(kappa):
     r = np.random.default_rng(0).normal(size=50)
     expected = loss_slope(r / 2.0, 0.3, kappa)
     np.testing.assert_allclose(pseudo_responses(r, Noise(2.0, 0.3), kappa), expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_clipped_responses_differ_as_clipped_residuals_do_and_have_the_slopes_sign(weighted):
+    rng = np.random.default_rng(0)
+    r, w = rng.gumbel(size=60), rng.uniform(0.5, 2.0, 60) if weighted else None
+    slopes = pseudo_responses(r, Noise(0.5, 0.3), 0.05)
+    found = clipped_responses(r, w, slopes.copy(), 1.5)
+    size = np.average(np.abs(r), weights=w)
+    clipped = np.clip(r / size, -1.5, 1.5)
+    np.testing.assert_allclose(np.diff(found), np.diff(clipped), atol=1e-12)
+    relative = np.average(found, weights=w) / np.average(np.abs(clipped), weights=w)
+    expected = np.average(slopes, weights=w) / np.average(np.abs(slopes), weights=w)
+    assert relative == pytest.approx(expected, abs=1e-12)
 
 
 def stage_design(n, seed=0):
@@ -192,7 +210,9 @@ def test_both_kinds_of_learners_agree_where_trees_coincide():
     X = rng.integers(0, 2, (400, 4)).astype(float)
     y = X @ [1.0, 2.0, -1.0, 0.5] + X[:, 0] * X[:, 1] + rng.gumbel(size=400)
     options = {"kappa": 0.5, "n_estimators": 10, "learning_rate": 0.3, "min_split_gain": 0.0}
-    ours = QuantileHuberBoostingRegressor(max_depth=2, min_samples_leaf=1, **options).fit(X, y)
+    ours = QuantileHuberBoostingRegressor(
+        max_depth=2, min_samples_leaf=1, max_features=1.0, **options
+    ).fit(X, y)
     generic = QuantileHuberBoostingRegressor(DecisionTreeRegressor(max_depth=2), **options)
     generic.fit(X, y)
     np.testing.assert_allclose(ours.tau_path_, generic.tau_path_, atol=1e-5)
@@ -223,8 +243,8 @@ def test_the_mirror_image_of_the_data_gives_the_mirror_image_of_tau(estimator):
 @pytest.mark.parametrize("sigma", [None, "initial"])
 def test_with_sigma_from_the_data_the_units_of_y_do_not_matter(sigma):
     X, y = simulated()
-    small = QuantileHuberBoostingRegressor(sigma=sigma, n_estimators=15).fit(X, y)
-    large = QuantileHuberBoostingRegressor(sigma=sigma, n_estimators=15).fit(X, 1e6 * y + 1e5)
+    model = QuantileHuberBoostingRegressor(sigma=sigma, n_estimators=15, random_state=0)
+    small, large = model.fit(X, y), clone(model).fit(X, 1e6 * y + 1e5)
     assert small.n_estimators_ > 3
     np.testing.assert_allclose(large.tau_path_, small.tau_path_, atol=1e-6)
     np.testing.assert_allclose(large.sigma_path_, 1e6 * small.sigma_path_, rtol=1e-6)
@@ -233,10 +253,45 @@ def test_with_sigma_from_the_data_the_units_of_y_do_not_matter(sigma):
 
 def test_with_sigma_fixed_scaling_y_and_sigma_together_changes_nothing():
     X, y = simulated()
-    one = QuantileHuberBoostingRegressor(sigma=1.0, n_estimators=15).fit(X, y)
-    ten = QuantileHuberBoostingRegressor(sigma=10.0, n_estimators=15).fit(X, 10.0 * y)
+    options = {"n_estimators": 15, "random_state": 0}
+    one = QuantileHuberBoostingRegressor(sigma=1.0, **options).fit(X, y)
+    ten = QuantileHuberBoostingRegressor(sigma=10.0, **options).fit(X, 10.0 * y)
     np.testing.assert_allclose(ten.tau_path_, one.tau_path_, atol=1e-7)
     np.testing.assert_allclose(ten.predict(X), 10.0 * one.predict(X), rtol=1e-6)
+
+
+# What is signal and what is noise
+
+
+@pytest.mark.parametrize("make", [make_friedman1, make_friedman2])
+def test_without_noise_it_learns_what_least_squares_learns(make):
+    # the second target is skewed like one-sided noise: its mode is its minimum
+    X, y = make(1800, noise=0.0, random_state=0)
+    ours = QuantileHuberBoostingRegressor(interval_cv=None, random_state=0)
+    ours.fit(X[:800], y[:800])
+    assert np.mean((ours.predict(X[800:]) - y[800:]) ** 2) < 0.1 * np.var(y)
+
+
+@pytest.mark.parametrize("sigma", [None, "initial"])
+def test_one_sided_noise_moves_it_less_than_least_squares(sigma):
+    X, y = make_friedman1(2500, noise=0.0, random_state=0)
+    noisy = y + y.std() * np.random.default_rng(0).exponential(size=y.size)
+    ours = QuantileHuberBoostingRegressor(sigma=sigma, interval_cv=None, random_state=0)
+    models = (ours, GradientBoostingRegressor(n_estimators=200))
+    errors = [
+        np.mean((m.fit(X[:1500], noisy[:1500]).predict(X[1500:]) - y[1500:]) ** 2) for m in models
+    ]
+    assert errors[0] < 0.6 * errors[1]
+
+
+def test_the_stages_do_not_end_because_a_column_was_not_drawn():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (300, 20))
+    y = np.sign(X[:, 0])
+    model = QuantileHuberBoostingRegressor(max_features=0.1, n_estimators=30, random_state=0)
+    model.fit(X, y)
+    assert model.n_estimators_ == model.booster_.num_trees() == 30
+    assert np.mean((model.predict(X) - y) ** 2) < 0.05
 
 
 # The fitted model
@@ -249,7 +304,7 @@ def fitted():
         X,
         y,
         QuantileHuberBoostingRegressor(
-            sigma=1.0, n_estimators=30, min_split_gain=0.0, random_state=0
+            sigma=1.0, n_estimators=30, min_split_gain=0.0, max_features=1.0, random_state=0
         ).fit(X, y),
     )
 
@@ -263,11 +318,11 @@ def test_the_booster_predicts_what_the_model_predicts(fitted):
 @pytest.mark.parametrize("estimator", [None, DecisionTreeRegressor(max_depth=3, random_state=0)])
 def test_the_last_staged_prediction_is_the_prediction(estimator):
     X, y = simulated(100)
-    model = QuantileHuberBoostingRegressor(estimator, n_estimators=7).fit(X, y)
+    model = QuantileHuberBoostingRegressor(estimator, n_estimators=7, random_state=0).fit(X, y)
     stages = list(model.staged_predict(X))
     assert len(stages) == 7
     np.testing.assert_allclose(stages[-1], model.predict(X), atol=1e-12)
-    shorter = QuantileHuberBoostingRegressor(estimator, n_estimators=3).fit(X, y)
+    shorter = clone(model).set_params(n_estimators=3).fit(X, y)
     np.testing.assert_allclose(stages[2], shorter.predict(X), atol=1e-12)
 
 
@@ -373,7 +428,7 @@ def test_the_validation_score_is_the_likelihood_of_the_rows_held_out(estimator, 
 @pytest.mark.parametrize(("gain", "sigma"), [(0.0, None), (0.0, "initial"), (4.0, "initial")])
 def test_a_warm_start_continues_where_the_first_fit_ended(estimator, gain, sigma):
     X, y = simulated(200)
-    options = {"random_state": 0, "min_split_gain": gain, "sigma": sigma}
+    options = {"random_state": 0, "min_split_gain": gain, "sigma": sigma, "max_features": 1.0}
     whole = QuantileHuberBoostingRegressor(estimator, n_estimators=12, **options).fit(X, y)
     parts = QuantileHuberBoostingRegressor(estimator, n_estimators=5, warm_start=True, **options)
     parts.fit(X, y)
@@ -387,7 +442,7 @@ def test_a_warm_start_continues_where_the_first_fit_ended(estimator, gain, sigma
 
 def test_a_warm_start_with_validation_keeps_both_parts():
     X, y = simulated(200)
-    options = {"n_iter_no_change": 50, "random_state": 0}
+    options = {"n_iter_no_change": 50, "random_state": 0, "max_features": 1.0}
     whole = QuantileHuberBoostingRegressor(n_estimators=12, **options).fit(X, y)
     parts = QuantileHuberBoostingRegressor(n_estimators=5, warm_start=True, **options).fit(X, y)
     parts.set_params(n_estimators=12).fit(X, y)
@@ -458,7 +513,8 @@ def test_a_subsample_changes_the_trees_and_a_seed_repeats_them(estimator):
         {"kappa": 1.0},
         {"sigma": 3.0},
         {"tau": 0.3},
-        {"learning_rate": 0.1},
+        {"learning_rate": 0.3},
+        {"clip": None},
     ],
 )
 def test_every_option_changes_the_fit(option):
@@ -517,9 +573,9 @@ def test_out_of_fold_errors_are_those_of_models_that_have_not_seen_the_row():
 def test_the_initial_sigma_is_that_of_the_response_and_stays():
     X, y = simulated(200)
     model = QuantileHuberBoostingRegressor(n_estimators=8, random_state=0).fit(X, y)
-    _, noise = fit_location(y, None, Task(0.05, None, None, BOUNDS))
+    _, noise = fit_location(y, None, Task(0.05, 0.5, None, BOUNDS))
     np.testing.assert_allclose(model.sigma_path_, noise.sigma, rtol=1e-12)
-    same = QuantileHuberBoostingRegressor(n_estimators=8, random_state=0, sigma=noise.sigma)
+    same = clone(model).set_params(sigma=noise.sigma, clip=CLIP)
     np.testing.assert_allclose(model.predict(X), same.fit(X, y).predict(X), rtol=1e-6)
 
 
@@ -645,7 +701,12 @@ def test_a_weight_of_two_is_a_row_given_twice(gain):
     X, y = simulated(150)
     w = np.random.default_rng(1).integers(0, 4, 150)
     model = QuantileHuberBoostingRegressor(
-        n_estimators=20, min_split_gain=gain, interval_cv=None, kappa=0.5, max_depth=1
+        n_estimators=20,
+        min_split_gain=gain,
+        interval_cv=None,
+        kappa=0.5,
+        max_depth=1,
+        random_state=0,
     )  # deeper trees have splits that are equally good
     weighted = model.fit(X, y, sample_weight=w).predict(X)
     repeated = model.fit(np.repeat(X, w, axis=0), np.repeat(y, w)).predict(X)

@@ -53,6 +53,7 @@ def papers_model(**options):
         learning_rate=1.0,
         max_depth=3,
         min_samples_leaf=1,
+        max_features=1.0,
         min_split_gain=0.0,
         interval_cv=None,
         **options,

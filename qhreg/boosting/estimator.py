@@ -34,12 +34,15 @@ FOLDS = 5
 FEW_ROWS = 10_000
 """Rows up to which it is."""
 
+CLIP = 2.0
+"""`clip` when it is "auto" and sigma comes from the data."""
+
 
 class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     r"""Gradient boosting with the quantile Huber loss that infers its own asymmetry.
 
     Stage j fits a base learner :math:`g_j` by least squares to the slopes of the loss at
-    :math:`\tau_{j-1}`, finds its step together with the noise,
+    :math:`\tau_{j-1}`, or to residuals at their level (`clip`), finds its step together with the noise,
 
     .. math::
 
@@ -62,9 +65,8 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         positive residuals.
     sigma : float, "initial" or None
         A number fixes the scale, in the units of y (1.0 is the paper's model). "initial" keeps the
-        scale of y around its location, fitted before the first stage. None infers it at each stage:
-        best for the noise itself, and for targets whose noise is larger than what the features
-        explain.
+        scale of y around its location, fitted before the first stage with tau at one half. None infers
+        it at each stage: best for the noise itself, and for much noise of one sign.
     tau_bounds : (float, float)
         Range of an inferred tau.
     n_estimators : int
@@ -79,7 +81,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
     min_samples_leaf : int
         Rows in a leaf, counted by their weights.
     max_features : float
-        Share of the columns considered for each split.
+        Share of the columns drawn for each split. All are looked at where a tree would have none.
     max_bins : int
         Bins of a column.
     l2_regularization : float
@@ -89,6 +91,11 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         slopes times the square of the share of the spread of y that is left. A split that separates
         nothing brings as much as a chi-squared variable with one degree of freedom, the best of many
         more. The stages end when no split brings enough; 0 runs all of them.
+    clip : float, "auto" or None
+        The learners are fitted to residuals, clipped at this multiple of their mean absolute value,
+        with the mean of the slopes of the loss: what tells rows apart is learnt from the former, and
+        the level, which depends on tau, from the latter. None fits them to the slopes alone, the
+        paper's scheme. "auto" is 2 where sigma comes from the data, and None where it is a number.
     leaf_refinement : bool
         Whether each leaf gets its own location at (sigma_j, tau_j) instead of the common step.
     n_iter_no_change : int or None
@@ -107,7 +114,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
     warm_start : bool
         Whether a second fit adds stages to the first.
     random_state : int, RandomState or None
-        Of the validation split, the subsamples and the learners.
+        Of the validation split, the rows and columns drawn, and the learners.
     n_jobs : int or None
         Threads of LightGBM.
     verbose : bool or int
@@ -180,6 +187,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         "max_bins": [Interval(Integral, 2, 65535, closed="both")],
         "l2_regularization": [Interval(Real, 0, None, closed="left")],
         "min_split_gain": [Interval(Real, 0, None, closed="left")],
+        "clip": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), None],
         "leaf_refinement": ["boolean"],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
@@ -200,15 +208,16 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         sigma: float | str | None = "initial",
         tau_bounds: tuple[float, float] = (1e-3, 1.0 - 1e-3),
         n_estimators: int = 200,
-        learning_rate: float = 0.2,
+        learning_rate: float = 0.1,
         subsample: float = 1.0,
         max_depth: int | None = 6,
         max_leaf_nodes: int | None = None,
-        min_samples_leaf: int = 5,
-        max_features: float = 1.0,
+        min_samples_leaf: int = 3,
+        max_features: float = 0.5,
         max_bins: int = 255,
         l2_regularization: float = 0.0,
         min_split_gain: float = 12.0,
+        clip: float | str | None = "auto",
         leaf_refinement: bool = False,
         n_iter_no_change: int | None = None,
         validation_fraction: float = 0.1,
@@ -234,6 +243,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         self.max_bins = max_bins
         self.l2_regularization = l2_regularization
         self.min_split_gain = min_split_gain
+        self.clip = clip
         self.leaf_refinement = leaf_refinement
         self.n_iter_no_change = n_iter_no_change
         self.validation_fraction = validation_fraction
@@ -276,7 +286,8 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
             Response.
         sample_weight : array-like, shape (n,), or None
             Case weights: a weight of two is a row given twice, and their sum counts as the number of
-            rows.
+            rows. With columns drawn (`max_features` below 1) this holds up to rounding in the choice
+            among splits that are equally good.
         """
         exog, endog = self._checked_rows(X, reset=not self._continues(), y=y, y_numeric=True)
         rows = weighted_rows(exog, np.asarray(endog, dtype=np.float64), sample_weight)
@@ -322,12 +333,24 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
                 train,
                 held_out,
                 task_of(self.kappa, self.tau, sigma, self.tau_bounds),
-                Schedule(self.n_estimators, self.learning_rate, self.leaf_refinement, patience),
+                Schedule(
+                    self.n_estimators,
+                    self.learning_rate,
+                    self._clip(),
+                    self.leaf_refinement,
+                    patience,
+                ),
                 lambda before: self._learners(train, validation, before, rng),
                 earlier=earlier,
                 keep_sigma=isinstance(self.sigma, str),
                 after_stage=after_stage,
             )
+
+    def _clip(self) -> float | None:
+        """Return where to clip the residuals, or None to fit the slopes of the loss."""
+        if isinstance(self.clip, str):
+            return None if isinstance(self.sigma, Real) else CLIP
+        return self.clip
 
     def _learners(self, train: Rows, validation: Any, before: Any, rng: Any) -> Learners:
         """Return the base learners on the training rows."""

@@ -32,6 +32,9 @@ __all__ = ["HistogramSum", "HistogramTrees", "TreeOptions"]
 
 FloatArray = npt.NDArray[np.float64]
 
+COLUMNS = "feature_fraction_bynode"
+"""LightGBM's name of the share of the columns drawn for each split."""
+
 ROUNDING_GAIN = 1e-12
 """Gain per unit of weight below which a split separates only the rounding of the responses."""
 
@@ -53,7 +56,7 @@ class TreeOptions:
     min_samples_leaf : int
         Rows in a leaf, or their weight.
     max_features : float
-        Share of the columns drawn for each split.
+        Share of the columns drawn for each split; where a tree has none then, all are looked at.
     max_bins : int
         Bins of a column.
     l2_regularization : float
@@ -108,7 +111,7 @@ class TreeOptions:
             "min_sum_hessian_in_leaf": least,
             "min_gain_to_split": max(self.min_split_gain, ROUNDING_GAIN * total),
             "lambda_l2": self.l2_regularization,
-            "feature_fraction_bynode": self.max_features,
+            COLUMNS: self.max_features,
             "bagging_fraction": self.subsample,
             "bagging_freq": int(self.subsample < 1.0),
             "max_bin": self.max_bins,
@@ -253,12 +256,12 @@ class HistogramTrees:
     def _objective(self, scores: FloatArray, data: Any) -> tuple[Any, Any]:
         return self._gradient, self._hessian
 
-    def _start(self) -> Any:
+    def _start(self, parameters: dict[str, Any]) -> Any:
         """Return a booster with the first new tree behind those of the earlier fit."""
         gradient, hessian = self._gradient, self._hessian
         return lgb.train(
             # a plain function: LightGBM copies its parameters deeply, with the owner of a method
-            {**self._parameters, "objective": lambda scores, data: (gradient, hessian)},
+            {**parameters, "objective": lambda scores, data: (gradient, hessian)},
             self._data,
             num_boost_round=1,
             init_model=None if self._before is None else self._before.booster,
@@ -278,10 +281,29 @@ class HistogramTrees:
         np.multiply(responses, -1.0 / self._unit, out=self._gradient, casting="same_kind")
         if self._weights is not None:
             self._gradient *= self._hessian
+        first = self._booster is None and self._before is None
         if self._booster is None:
-            self._booster = self._start()
+            self._booster = self._start(self._parameters)
         else:
             self._booster.update(fobj=self._objective)
+        self._receive_outputs()
+        if self._parameters[COLUMNS] < 1.0 and not self._outputs.any():
+            self._grow_from_all_columns(first)
+        self._outputs *= self._unit
+        return self._outputs
+
+    def _grow_from_all_columns(self, first: bool) -> None:
+        """Grow the tree again: none of the columns drawn for its root had a split, another one may."""
+        if first:  # LightGBM keeps a tree without splits when there is no other
+            self._booster = self._start({**self._parameters, COLUMNS: 1.0})
+        else:
+            self._booster.reset_parameter({COLUMNS: 1.0})
+            self._booster.update(fobj=self._objective)
+        self._booster.reset_parameter({COLUMNS: self._parameters[COLUMNS]})
+        self._receive_outputs()
+
+    def _receive_outputs(self) -> None:
+        """Store the outputs of the last tree on the training rows."""
 
         def receive(scores: FloatArray, data: Any) -> tuple[str, float, bool]:
             np.subtract(scores, self._scores, out=self._outputs)
@@ -289,8 +311,6 @@ class HistogramTrees:
             return "received", 0.0, False
 
         self._booster.eval_train(receive)
-        self._outputs *= self._unit
-        return self._outputs
 
     def _root_mean_square(self, responses: FloatArray) -> float:
         weighted = responses if self._weights is None else responses * self._weights

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg.blas import dasum
 
 from qhreg.boosting.learners import Learners
 from qhreg.boosting.stage import (
     Noise,
     StageFit,
+    clipped_responses,
     joint_step,
     leaf_locations,
     mean_loss,
+    mean_size,
     pseudo_responses,
 )
 from qhreg.exceptions import DataError
@@ -116,6 +117,7 @@ def boost(
     n_stages: int,
     learning_rate: float,
     spread: float = 0.0,
+    clip: float | None = None,
     unit: float = 1.0,
     leaf_refinement: bool = False,
     validation: Validation | None = None,
@@ -146,6 +148,9 @@ def boost(
     spread : float
         Mean absolute residual before the first stage of all; the learners are told how much of it is
         left.
+    clip : float or None
+        Where the residuals that the learners are fitted to are clipped, in units of their mean size;
+        None fits the learners to the pseudo-responses.
     unit : float
         The unit of y in which residuals and sigma are given here; what the learners keep and the path
         are in the units of y.
@@ -163,7 +168,10 @@ def boost(
     responses = np.empty(residuals.size)
     for _ in range(n_stages):
         pseudo_responses(residuals, noise, task.kappa, responses)
-        design[:, 0] = learners.fit(responses, _share_left(residuals, weights, spread))
+        if clip is not None:
+            clipped_responses(residuals, weights, responses, clip)
+        share = mean_size(residuals, weights) / spread if spread else 1.0
+        design[:, 0] = learners.fit(responses, share)
         if not design[:, 0].any():
             break
         try:
@@ -192,15 +200,6 @@ def boost(
         np.array([fit.value for fit in fits]) + log_unit,
         None if validation is None else np.array(scores) + log_unit,
     )
-
-
-def _share_left(residuals: FloatArray, weights: FloatArray | None, spread: float) -> float:
-    """Return the mean absolute residual as a share of what it was."""
-    if spread == 0.0:
-        return 1.0
-    if weights is None:
-        return float(dasum(residuals)) / (residuals.size * spread)
-    return float(np.average(np.abs(residuals), weights=weights)) / spread
 
 
 def _add(

@@ -48,6 +48,8 @@ class Schedule:
         Most stages, those of an earlier fit included.
     learning_rate : float
         Shrinkage.
+    clip : float or None
+        Where the residuals that the learners are fitted to are clipped; None fits them to the slopes.
     leaf_refinement : bool
         Whether each leaf gets its own location.
     patience : Patience or None
@@ -56,6 +58,7 @@ class Schedule:
 
     n_stages: int
     learning_rate: float
+    clip: float | None
     leaf_refinement: bool
     patience: Patience | None
 
@@ -111,20 +114,22 @@ def run_stages(
     earlier : Stages or None
         Stages to continue.
     keep_sigma : bool
-        Whether an estimated sigma is that of the response around its location, for all stages.
+        Whether sigma is the scale of the response around its location, tau one half, for all stages.
     after_stage : callable or None
         Called with each stage's fit.
     """
     if earlier is None or not earlier.path.tau.size:
         earlier = None
+        if keep_sigma:
+            task = _with_symmetric_scale(train, task)
         found = fit_location(train.endog, train.weights, task)
         if found is None:
             return _constant(train, task, schedule)
         (constant, noise), step = found, 0.0
     else:
         constant, noise, step = earlier.constant, earlier.noise, float(earlier.path.step[-1])
-    if keep_sigma:
-        task = replace(task, sigma=noise.sigma)
+        if keep_sigma:
+            task = replace(task, sigma=noise.sigma)
     unit = _unit(noise, task)
     before = None if earlier is None else earlier.model
     design = np.empty((train.endog.size, 2), order="F")
@@ -142,6 +147,7 @@ def run_stages(
         n_stages=schedule.n_stages - (0 if earlier is None else earlier.path.tau.size),
         learning_rate=schedule.learning_rate,
         spread=float(np.average(np.abs(train.endog - constant), weights=train.weights)) / unit,
+        clip=schedule.clip,
         unit=unit,
         leaf_refinement=schedule.leaf_refinement,
         validation=validation,
@@ -156,6 +162,17 @@ def run_stages(
         noise = Noise(float(path.sigma[-1]), float(path.tau[-1]))
     model = learners.model(constant, path.tau.size)
     return Stages(constant, noise, path, model, unit * design[:, 1])
+
+
+def _with_symmetric_scale(train: Rows, task: Task) -> Task:
+    """Return the task with sigma fixed at the scale of the response around its location, tau one half.
+
+    A response that is skewed by what is yet to be learnt would be taken for one-sided noise, with tau at
+    its bound and a sigma near 0, and residuals would never be small beside it.
+    """
+    tau = 0.5 if task.tau is None else task.tau
+    found = fit_location(train.endog, train.weights, replace(task, tau=tau))
+    return task if found is None else replace(task, sigma=found[1].sigma)
 
 
 def _residuals(rows: Rows, constant: float, before: AdditiveModel | None) -> FloatArray:

@@ -34,6 +34,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "learning_rate": 1.0,
         "max_depth": 3,
         "min_samples_leaf": 1,
+        "max_features": 1.0,
         "min_split_gain": 0.0,
     },
     "sigma = 1": {"sigma": 1.0},
