@@ -15,7 +15,7 @@ from qhreg.boosting import QuantileHuberBoostingRegressor
 @parametrize_with_checks(
     [
         QuantileHuberBoostingRegressor(n_estimators=30, sigma=1.0),
-        QuantileHuberBoostingRegressor(n_estimators=30, max_features=1.0),
+        QuantileHuberBoostingRegressor(n_estimators=30),
         QuantileHuberBoostingRegressor(
             n_estimators=10, learning_rate=0.2, min_samples_leaf=1, sigma=1.0
         ),

@@ -213,7 +213,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         max_depth: int | None = 6,
         max_leaf_nodes: int | None = None,
         min_samples_leaf: int = 3,
-        max_features: float = 0.5,
+        max_features: float = 1.0,
         max_bins: int = 255,
         l2_regularization: float = 0.0,
         min_split_gain: float = 12.0,

@@ -124,7 +124,7 @@ Four data sets, inputs and target scaled to $(-1, 1)$, 75 % of the rows for trai
 of the given standard deviation on their targets, squared error on the clean targets of the other
 rows, {repetitions} random splits, 200 stages, $\\kappa=0.05$. "Paper's settings" has $\\sigma=1$, trees
 of depth 3, no shrinkage and all 200 stages; the other three columns have the regressor's defaults, which
-shrink each stage, draw half of the columns for a split and end when no split says more than noise, with
+shrink each stage and end when no split says more than noise, with
 $\\sigma=1$, inferred at each stage, or kept at its first value. With $\\sigma=1$ the trees are fitted to
 the slopes of the loss, as in the paper; in the last two columns to clipped residuals at the level of the
 slopes. The paper does not say whether its errors are on clean or noisy targets, how
