@@ -1,6 +1,6 @@
 """The boosting regressor against its peers: the paper's table, intervals, speed, memory.
 
-Run as ``python benchmarks/bench_boosting.py table|intervals|speed|memory``, with
+Run as ``python benchmarks/bench_boosting.py table|onesided|intervals|speed|memory``, with
 ``--data FOLDER`` for the four data sets of the paper (boston.csv, concrete_strength.csv,
 concrete_slump.csv, forest_fires.csv), and ``--repetitions``. The table is made on the splits of
 ``python -m qhreg paper``: its page has the same numbers for our columns.
@@ -19,6 +19,7 @@ from typing import Any
 
 import lightgbm as lgb
 import numpy as np
+from sklearn.datasets import make_friedman1, make_friedman2
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.tree import DecisionTreeRegressor
 
@@ -87,6 +88,33 @@ def bars_missed(row: BoostingRow, own: str) -> str:
     if not error < peer if row.noise else not error <= 1.1 * peer:
         missed.append(f"{error / peer:.2f} x best peer")
     return ", ".join(missed)
+
+
+def onesided(repetitions: int) -> None:
+    """Print the errors against the clean target where all noise is positive, as large as the signal."""
+    own = {
+        "sigma initial": QuantileHuberBoostingRegressor,
+        "sigma initial, clip=None": lambda **o: QuantileHuberBoostingRegressor(clip=None, **o),
+        "sigma inferred": lambda **o: QuantileHuberBoostingRegressor(sigma=None, **o),
+    }
+    methods = {
+        name: lambda seed, make=make: make(random_state=seed, n_jobs=1, interval_cv=None)
+        for name, make in own.items()
+    } | peers()
+    print("| data | rows |", " | ".join(methods), "|")
+    print("|" + "---|" * (len(methods) + 2))
+    for make_data in (make_friedman1, make_friedman2):
+        for n in (300, 1500):
+            errors: dict[str, list[float]] = {name: [] for name in methods}
+            for seed in range(repetitions):
+                X, clean = make_data(n_samples=n + 2000, random_state=seed)
+                clean = (clean - clean.mean()) / clean.std()
+                y = clean[:n] + np.random.default_rng(seed).exponential(size=n)
+                for name, make in methods.items():
+                    predicted = make(seed).fit(X[:n], y).predict(X[n:])
+                    errors[name].append(float(np.mean((predicted - clean[n:]) ** 2)))
+            cells = [cell(np.array(found)) for found in errors.values()]
+            print(f"| {make_data.__name__} | {n} |", " | ".join(cells), "|", flush=True)
 
 
 def intervals(folder: Path, repetitions: int) -> None:
@@ -214,13 +242,15 @@ def memory() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["table", "intervals", "speed", "memory"])
+    parser.add_argument("what", choices=["table", "onesided", "intervals", "speed", "memory"])
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--repetitions", type=int, default=10)
     parser.add_argument("--sets", nargs="+", choices=NAMES, default=NAMES)
     given = parser.parse_args()
     if given.what == "table":
         table(given.data, given.repetitions, given.sets)
+    elif given.what == "onesided":
+        onesided(given.repetitions)
     elif given.what == "intervals":
         intervals(given.data, given.repetitions)
     elif given.what == "speed":

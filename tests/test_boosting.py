@@ -288,8 +288,9 @@ def test_the_stages_do_not_end_because_a_column_was_not_drawn():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (300, 20))
     y = np.sign(X[:, 0])
-    model = QuantileHuberBoostingRegressor(max_features=0.1, n_estimators=30, random_state=0)
-    model.fit(X, y)
+    model = QuantileHuberBoostingRegressor(
+        sigma="initial", max_features=0.1, n_estimators=30, random_state=0
+    ).fit(X, y)
     assert model.n_estimators_ == model.booster_.num_trees() == 30
     assert np.mean((model.predict(X) - y) ** 2) < 0.05
 
@@ -508,7 +509,7 @@ def test_a_subsample_changes_the_trees_and_a_seed_repeats_them(estimator):
         {"min_split_gain": 20.0},
         {"subsample": 0.5},
         {"leaf_refinement": True},
-        {"sigma": None},
+        {"sigma": "initial"},
         {"max_features": 0.3},
         {"kappa": 1.0},
         {"sigma": 3.0},
@@ -570,9 +571,36 @@ def test_out_of_fold_errors_are_those_of_models_that_have_not_seen_the_row():
         np.testing.assert_array_equal(errors[outside], expected)
 
 
+@pytest.mark.parametrize(
+    ("n", "weight", "low"), [(60, None, 0.25), (100, None, 0.2), (50, 2.5, 0.16)]
+)
+def test_an_inferred_tau_leaves_twenty_rows_on_the_light_side(n, weight, low):
+    rng = np.random.default_rng(n)
+    X = rng.uniform(size=(n, 2))
+    y = X[:, 0] + 5.0 * rng.exponential(size=n)
+    weights = None if weight is None else np.full(n, weight)
+    model = QuantileHuberBoostingRegressor(n_estimators=20, min_split_gain=0.0, random_state=0)
+    free = clone(model).set_params(tau_bounds=(1e-3, 1.0 - 1e-3)).fit(X, y, weights)
+    assert free.tau_path_.max() > 1.0 - low
+    assert model.fit(X, y, weights).tau_path_.max() == pytest.approx(1.0 - low, abs=1e-12)
+    fixed = clone(model).set_params(sigma=1.0).fit(X, y, weights)
+    wide = clone(fixed).set_params(tau_bounds=(1e-3, 1.0 - 1e-3)).fit(X, y, weights)
+    np.testing.assert_array_equal(fixed.tau_path_, wide.tau_path_)
+
+
+def test_targets_without_noise_are_learnt_from_few_rows_too():
+    X, y = make_friedman1(n_samples=577, noise=0.0, random_state=0)
+    X, y = X[:, :5], (y - y.mean()) / y.std()
+    model = QuantileHuberBoostingRegressor(random_state=0).fit(X[:77], y[:77])
+    squares = GradientBoostingRegressor(n_estimators=200, random_state=0).fit(X[:77], y[:77])
+    error, least = (float(np.mean((m.predict(X[77:]) - y[77:]) ** 2)) for m in (model, squares))
+    assert error < 1.1 * least
+
+
 def test_the_initial_sigma_is_that_of_the_response_and_stays():
     X, y = simulated(200)
-    model = QuantileHuberBoostingRegressor(n_estimators=8, random_state=0).fit(X, y)
+    model = QuantileHuberBoostingRegressor(sigma="initial", n_estimators=8, random_state=0)
+    model.fit(X, y)
     _, noise = fit_location(y, None, Task(0.05, 0.5, None, BOUNDS))
     np.testing.assert_allclose(model.sigma_path_, noise.sigma, rtol=1e-12)
     same = clone(model).set_params(sigma=noise.sigma, clip=CLIP)

@@ -22,7 +22,7 @@ from qhreg.boosting.plot import plot_path
 from qhreg.boosting.progress import progress
 from qhreg.boosting.rows import hold_out, out_of_fold_errors, weighted_rows
 from qhreg.boosting.run import Rows, Schedule, Stages, run_stages
-from qhreg.solver import task_of
+from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
 
 __all__ = ["QuantileHuberBoostingRegressor"]
 
@@ -33,6 +33,13 @@ FOLDS = 5
 
 FEW_ROWS = 10_000
 """Rows up to which it is."""
+
+LIGHT_SIDE = 20
+"""Rows to be expected on the light side of the location: with fewer, one-sided noise often is the most
+likely explanation of what is yet to be learnt."""
+
+NARROWEST_TAU = 0.25
+"""Lower end of the narrowest range of tau."""
 
 CLIP = 2.0
 """`clip` when it is "auto" and sigma comes from the data."""
@@ -64,11 +71,12 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         A number fixes the asymmetry, None infers it. The slope is tau on negative and 1 - tau on
         positive residuals.
     sigma : float, "initial" or None
-        A number fixes the scale, in the units of y (1.0 is the paper's model). "initial" keeps the
-        scale of y around its location, fitted before the first stage with tau at one half. None infers
-        it at each stage: best for the noise itself, and for much noise of one sign.
-    tau_bounds : (float, float)
-        Range of an inferred tau.
+        None infers the scale at each stage, with tau. A number fixes it, in the units of y (1.0 is the
+        paper's model). "initial" keeps the scale of y around its location, fitted before the first
+        stage with tau at one half.
+    tau_bounds : (float, float) or None
+        Range of an inferred tau. None is (0.001, 0.999), narrowed where sigma is inferred too so that
+        20 of the rows are expected on the light side, but to no less than (0.25, 0.75).
     n_estimators : int
         Most stages.
     learning_rate : float
@@ -152,8 +160,8 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
     Where sigma keeps its value, the quadratic zone of the loss keeps its width `kappa * sigma` in the
     units of y, and tau moves back to one half as the residuals get small beside sigma: it then tells
     of the noise no more, and `error_law_.tau` does. Where sigma is inferred at each stage, skewed
-    residuals of a model that has yet to learn can pull tau away from one half early, and keep it
-    there.
+    residuals of a model that has yet to learn can pull tau away from one half; on few rows they would
+    pull it to a bound at which the stages end, which is why the range of tau is narrower there.
 
     With more than 5000 rows the last Newton step of each stage is taken without a pass to verify it.
 
@@ -176,7 +184,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         "kappa": [Interval(Real, 0, None, closed="left")],
         "tau": [Interval(Real, 0, 1, closed="neither"), None],
         "sigma": [Interval(Real, 0, None, closed="neither"), StrOptions({"initial"}), None],
-        "tau_bounds": ["array-like"],
+        "tau_bounds": ["array-like", None],
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "subsample": [Interval(Real, 0, 1, closed="right")],
@@ -205,8 +213,8 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         *,
         kappa: float = 0.05,
         tau: float | None = None,
-        sigma: float | str | None = "initial",
-        tau_bounds: tuple[float, float] = (1e-3, 1.0 - 1e-3),
+        sigma: float | str | None = None,
+        tau_bounds: tuple[float, float] | None = None,
         n_estimators: int = 200,
         learning_rate: float = 0.1,
         subsample: float = 1.0,
@@ -299,9 +307,20 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         stages = self._run(train, held_out, rng)
         self._set_stages(stages)
         residuals, weights = self._errors(train, held_out, stages)
-        low, high = self.tau_bounds
+        low, high = DEFAULT_TAU_BOUNDS if self.tau_bounds is None else self.tau_bounds
         self.error_law_ = fit_errors(residuals, weights, self.kappa, (low, high))
         return self
+
+    def _tau_range(self, train: Rows) -> tuple[float, float]:
+        """Return the range of tau in the stages."""
+        if self.tau_bounds is not None:
+            low, high = self.tau_bounds
+            return low, high
+        if self.sigma is not None:
+            return DEFAULT_TAU_BOUNDS
+        total = train.endog.size if train.weights is None else float(train.weights.sum())
+        low = min(max(DEFAULT_TAU_BOUNDS[0], LIGHT_SIDE / total), NARROWEST_TAU)
+        return low, 1.0 - low
 
     def _continues(self) -> bool:
         return bool(self.warm_start and hasattr(self, "_stages"))
@@ -332,7 +351,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
             return run_stages(
                 train,
                 held_out,
-                task_of(self.kappa, self.tau, sigma, self.tau_bounds),
+                task_of(self.kappa, self.tau, sigma, self._tau_range(train)),
                 Schedule(
                     self.n_estimators,
                     self.learning_rate,
