@@ -93,9 +93,9 @@ def bars_missed(row: BoostingRow, own: str) -> str:
 def onesided(repetitions: int) -> None:
     """Print the errors against the clean target where all noise is positive, as large as the signal."""
     own = {
-        "sigma initial": QuantileHuberBoostingRegressor,
-        "sigma initial, clip=None": lambda **o: QuantileHuberBoostingRegressor(clip=None, **o),
-        "sigma inferred": lambda **o: QuantileHuberBoostingRegressor(sigma=None, **o),
+        "sigma inferred": QuantileHuberBoostingRegressor,
+        "sigma inferred, clip=None": lambda **o: QuantileHuberBoostingRegressor(clip=None, **o),
+        "sigma initial": lambda **o: QuantileHuberBoostingRegressor(sigma="initial", **o),
     }
     methods = {
         name: lambda seed, make=make: make(random_state=seed, n_jobs=1, interval_cv=None)

@@ -227,7 +227,7 @@ class ArrayRows:
 
     def block(self, rows: slice) -> Block:
         """Return one block in float64, response scaled and shifted."""
-        exog = np.asarray(self.exog[rows], dtype=np.float64)
+        exog = self.exog[rows].astype(np.float64, copy=False)
         weights = None if self.weights is None else self.weights[rows]
         endog = None
         if self.endog is not None:
@@ -243,14 +243,18 @@ class ArrayRows:
             design += endog[:, None] * self.transform[-1]
         return Block(design, None, weights)
 
-    def blocks(self) -> Iterator[Block]:
-        """Iterate over blocks of about BLOCK_BYTES."""
+    @cached_property
+    def _block_rows(self) -> int:
+        """Rows of a block."""
         step = BLOCK_BYTES // (8 * max(self.exog.shape[1], 1))
         step = min(max(step, BLOCK_ROWS[0]), BLOCK_ROWS[1])
         pieces = self.pieces or max(BLOCK_SHARE, NARROW_SHARE // (self.n_columns + 1))
-        step = min(step, max(self.n_rows // pieces, SHORT_BLOCK))
-        for start in range(0, self.n_rows, step):
-            yield self.block(slice(start, start + step))
+        return min(step, max(self.n_rows // pieces, SHORT_BLOCK))
+
+    def blocks(self) -> Iterator[Block]:
+        """Iterate over blocks of about BLOCK_BYTES."""
+        for start in range(0, self.exog.shape[0], self._block_rows):
+            yield self.block(slice(start, start + self._block_rows))
 
 
 def residuals(block: Block, z: FloatArray) -> FloatArray:
