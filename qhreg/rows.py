@@ -249,7 +249,7 @@ class ArrayRows:
         step = BLOCK_BYTES // (8 * max(self.exog.shape[1], 1))
         step = min(max(step, BLOCK_ROWS[0]), BLOCK_ROWS[1])
         pieces = self.pieces or max(BLOCK_SHARE, NARROW_SHARE // (self.n_columns + 1))
-        return min(step, max(self.n_rows // pieces, SHORT_BLOCK))
+        return int(min(step, max(self.n_rows // pieces, SHORT_BLOCK)))
 
     def blocks(self) -> Iterator[Block]:
         """Iterate over blocks of about BLOCK_BYTES."""
