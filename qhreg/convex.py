@@ -22,6 +22,13 @@ NEARLY_STATIONARY = 1e-3
 """Error of Newton's method below which its point is worth a dual bound."""
 
 
+WIDER = 3.0
+"""How much wider the zone of a fit is that a fit without proof is started from."""
+
+WIDE_ENOUGH = 10.0
+"""Width from which no wider one is tried."""
+
+
 def proved_newton(problem: Problem, point: NewtonPoint, *, keep: bool = False) -> TauFit | None:
     """Return where Newton's method ended with its dual bound, or None when it is not near enough.
 
@@ -118,4 +125,16 @@ def fit_at(
         polished = _newton_fit(problem, tau, fit.z, keep=keep, max_passes=8)
         if polished is not None and polished.gap <= fit.gap:
             fit = replace(polished, passes=fit.passes + polished.passes)
-    return attempt if attempt is not None and attempt.gap < fit.gap else fit
+    best = attempt if attempt is not None and attempt.gap < fit.gap else fit
+    if best.proved(n, accuracy) or not TINY_KAPPA < problem.kappa < WIDE_ENOUGH:
+        return best
+    return min(best, _from_wider(problem, tau, start, best.passes, keep), key=lambda f: f.gap)
+
+
+def _from_wider(problem: Problem, tau: float, start: FloatArray, passes: int, keep: bool) -> TauFit:
+    """Return the fit started from that with a wider zone, which has more rows to work with."""
+    wide = fit_at(replace(problem, kappa=WIDER * problem.kappa), tau, start)
+    fit = _newton_fit(problem, tau, wide.z, keep=keep, max_passes=20)
+    if fit is None or not fit.proved(problem.n):
+        fit = exact_fit(problem, tau, wide.z, warm=True, keep=keep)
+    return replace(fit, passes=passes + wide.passes + fit.passes)

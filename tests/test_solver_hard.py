@@ -245,3 +245,15 @@ def test_two_thousand_hostile_fits_are_proved_or_say_why_not(block):
             assert ConvergenceWarning in kinds, seed
             unproved += 1
     assert unproved <= 2  # of 200; each with a warning that says so
+
+
+@pytest.mark.parametrize(("seed", "positive", "tau"), [(859, 80, 16 / 55), (2818, 80, 0.04)])
+def test_a_fit_without_proof_is_started_again_from_a_wider_zone(seed, positive, tau):
+    # one row in the zone: Newton's method starves, and the interior-point method stalls
+    rng = np.random.default_rng([5, seed])
+    X = rng.normal(size=(100, 2))
+    noise = np.abs(rng.laplace(size=100)) * 5.0 / np.sqrt(2.0)
+    y = X @ [2.0, 5.0] + noise * np.where(np.arange(100) < positive, 1.0, -1.0)
+    fit = solve(X, y, kappa=0.05, tau=tau, sigma=1.0)
+    assert fit.converged
+    assert fit.gap <= 1e-9 * 100
