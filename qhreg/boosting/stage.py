@@ -172,8 +172,8 @@ def clipped_responses(
     >>> import numpy as np
     >>> from qhreg.boosting.stage import clipped_responses
     >>> residuals, slopes = np.array([-1.0, 1.0, 4.0]), np.array([-0.5, 0.25, 0.25])
-    >>> clipped_responses(residuals, None, slopes, 1.0).tolist()
-    [-0.8333333333333334, 0.16666666666666669, 0.6666666666666666]
+    >>> clipped_responses(residuals, None, slopes, 1.0).round(3).tolist()
+    [-0.833, 0.167, 0.667]
     """
     size, slope_size = mean_size(residuals, weights), mean_size(slopes, weights)
     if size == 0.0 or slope_size == 0.0:
