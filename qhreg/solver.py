@@ -349,7 +349,10 @@ def report(setup: Setup, local: LocalFit, *, searched: bool) -> Solution:
     converged = fit.proved(problem.n) and stationary_in_tau(fit, problem, task)
     reason = local.reason
     if not converged:
-        reason = f"duality gap {fit.gap:.3g}, profile slope in tau {slope:.3g} per row: not proved"
+        found = f"duality gap {fit.gap:.3g}"
+        if task.tau is None:
+            found += f", profile slope in tau {slope:.3g} per row"
+        reason = f"{found}: not proved"
         warn_caller(f"the fit did not converge: {reason}", ConvergenceWarning)
     if at_bound and converged:
         warn_caller(
