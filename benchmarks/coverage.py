@@ -159,7 +159,8 @@ def inside(cov_type, x, y, estimate, kappa, truth):
     at_bound = min(tau - TAU_BOUNDS[0], TAU_BOUNDS[1] - tau) < 1e-9
     made = covariance(cov_type, exog, y, Point(np.array(beta), sigma, tau, kappa, at_bound))
     se = np.sqrt(made.cov.diagonal())
-    limits = wald_intervals(estimate, se, ParameterSpace(2, kappa=kappa), 1.959964)
+    space = ParameterSpace(2, kappa=kappa)
+    limits = wald_intervals(estimate, se, space, 1.959964, made.calibration)
     held = (limits[:, 0] <= truth) & (truth <= limits[:, 1])
     if at_bound:
         held[3] = False

@@ -14,9 +14,15 @@ __all__ = ["bread_width", "chosen_width"]
 
 FloatArray = npt.NDArray[np.float64]
 
+FACTOR = 0.6
+"""The width for a corner of the loss, over that of Hall and Sheather for a quantile."""
+
+NEGLIGIBLE = 0.01
+"""Share by which a width may exceed that of the fit without being worth the spread of all residuals."""
+
 
 def bread_width(kappa: float, nobs: float, tau: float = 0.5, spread: float = 2.0) -> float:
-    r"""Return the width of the zone in the bread: that of the fit, or 0.8 of Hall and Sheather's.
+    r"""Return the width of the zone in the bread: that of the fit and 0.6 of Hall and Sheather's.
 
     Parameters
     ----------
@@ -36,10 +42,10 @@ def bread_width(kappa: float, nobs: float, tau: float = 0.5, spread: float = 2.0
 
     .. math:: h = n^{-1/3}\,1.96^{2/3}\Big(\frac{1.5\,\varphi(z)^2}{2z^2+1}\Big)^{1/3},
 
-    the width is the larger of kappa and :math:`0.8\,s\,(\Phi^{-1}(q+h) - \Phi^{-1}(q-h))`, h reduced
-    where q + h or q - h would leave the unit interval [1]_. The factor was chosen by the coverage of
-    HC intervals: the full width covers up to 98.5 % for an intercept at kappa = 0, half of it, or
-    :math:`2 n^{-1/5}` whatever the data, below 90 % with t-distributed noise.
+    the width is :math:`\sqrt{\kappa^2 + w^2}` with
+    :math:`w = 0.6\,s\,(\Phi^{-1}(q+h) - \Phi^{-1}(q-h))`, h reduced where q + h or q - h would leave the
+    unit interval [1]_. The factor was chosen by the coverage of HC intervals, together with their
+    calibration: see the page on coverage.
 
     References
     ----------
@@ -49,8 +55,8 @@ def bread_width(kappa: float, nobs: float, tau: float = 0.5, spread: float = 2.0
     Examples
     --------
     >>> from qhreg.bandwidth import bread_width
-    >>> round(bread_width(0.0, 1000), 3), bread_width(3.0, 1000)
-    (0.787, 3.0)
+    >>> round(bread_width(0.0, 1000), 3), round(bread_width(3.0, 1000), 3)
+    (0.59, 3.058)
     """
     level = 1.0 - tau
     z = float(special.ndtri(level))
@@ -59,7 +65,7 @@ def bread_width(kappa: float, nobs: float, tau: float = 0.5, spread: float = 2.0
     h *= (1.5 * density**2 / (2.0 * z * z + 1.0)) ** (1.0 / 3.0)
     h = min(h, 0.95 * min(level, tau))
     window = spread * float(special.ndtri(level + h) - special.ndtri(level - h))
-    return max(kappa, 0.8 * window)
+    return math.hypot(kappa, FACTOR * window)
 
 
 def _quartiles(u: FloatArray, weights: FloatArray | None) -> tuple[float, float]:
@@ -103,7 +109,8 @@ def chosen_width(
         return max(width, point.kappa)
     if weights is None:
         longest = math.sqrt(float(sample.u @ sample.u) / sample.u.size)
-        if bread_width(point.kappa, nobs, point.tau, longest) == point.kappa:
+        widest = bread_width(point.kappa, nobs, point.tau, longest)
+        if widest <= (1.0 + NEGLIGIBLE) * point.kappa:
             return point.kappa  # no spread is larger than the root mean square
     spread = _deviation(sample.u, weights)
     low, high = _quartiles(sample.u, weights)

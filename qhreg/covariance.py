@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.bandwidth import bread_width, chosen_width
+from qhreg.calibration import Calibration, calibration_of
 from qhreg.curvature import RowWeights, observed_hessian, row_sums, row_weights, smoothed_bread
 from qhreg.dependence import clustered, group_codes, lags, serial
 from qhreg.exceptions import CurvatureWarning, DataError, DomainError
@@ -92,6 +93,8 @@ class CovarianceEstimate:
         Degrees of freedom for t quantiles where the type implies them (clusters minus one).
     bread_width : float or None
         Width of the zone in the beta block of the bread; None without a bread.
+    calibration : Calibration or None
+        What ratios of estimates to standard errors are compared with; None for the normal or t law.
     options : dict
         The options that were used.
     """
@@ -103,6 +106,7 @@ class CovarianceEstimate:
     held_fixed: tuple[str, ...] = ()
     df_inference: int | None = None
     bread_width: float | None = None
+    calibration: Calibration | None = None
     options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -132,9 +136,10 @@ def slices_of(sample: Sample, weights: RowWeights, free: tuple[str, ...], width:
                 sizes = [(name in frame.held, p if name == "beta" else 1) for name in free]
                 kept = np.flatnonzero([not held for held, size in sizes for _ in range(size)])
                 bread, meat = (each.take(kept, 0).take(kept, 1) for each in (bread, meat))
-            inverse = inverse_of(frame.from_raw(bread))
+            bread, meat = frame.from_raw(bread, meat)
+            inverse = inverse_of(bread)
             if inverse is not None:
-                return Slices(frame, inverse, frame.from_raw(meat), False)
+                return Slices(frame, inverse, meat, False)
     return _careful(sample, weights, free, width)
 
 
@@ -327,6 +332,7 @@ class _Meat(NamedTuple):
     text: str
     used: dict[str, Any]
     df: int | None = None
+    calibration: Calibration | None = None
 
 
 def warn_indefinite(cov_type: str, advice: str = "") -> None:
@@ -356,8 +362,10 @@ def _robust(
         raise DataError(f"{cov_type} needs more observations than parameters, got {n:g} and {q}")
     if cov_type in ("HC0", "HC1"):
         inner = inverse @ made.meat @ inverse
+        law = calibration_of(sample, weights, frame, inverse, inner, width)
         inner = inner * (n / (n - q)) if cov_type == "HC1" else inner
-        found = _Meat(inner, f"heteroskedasticity-robust sandwich ({cov_type})", {})
+        text = f"heteroskedasticity-robust sandwich ({cov_type})"
+        found = _Meat(inner, text, {}, calibration=law)
     else:
         dependent = _clusters if cov_type == "cluster" else _series
         found = dependent(sample, frame, weights, inverse, options)
@@ -376,6 +384,7 @@ def _robust(
         frame.held,
         found.df,
         width,
+        found.calibration,
         {"width": width, **found.used},
     )
 

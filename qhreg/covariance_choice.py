@@ -156,7 +156,14 @@ def estimate_covariance(
         kept = [*range(space.k), *(space.position(name) for name in narrow.extra_names)]
         cov = np.zeros((space.size, space.size))
         cov[np.ix_(kept, kept)] = made.cov
-        return replace(made, cov=cov, free=space.free, held_fixed=(*made.held_fixed, *known))
+        law = made.calibration
+        return replace(
+            made,
+            cov=cov,
+            free=space.free,
+            held_fixed=(*made.held_fixed, *known),
+            calibration=None if law is None else law.taken(kept, space.size),
+        )
     obs = observations
     return covariance(
         choice.cov_type,
@@ -197,6 +204,7 @@ def _constrained(
         cov=jacobian @ made.cov @ jacobian.T,
         free=space.free,
         held_fixed=(*made.held_fixed, *constraint.fixed),
+        calibration=None,
     )
 
 

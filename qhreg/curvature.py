@@ -36,7 +36,15 @@ from qhreg.scores import (
     weight_vector,
 )
 
-__all__ = ["RowSums", "RowWeights", "observed_hessian", "row_sums", "smoothed_bread"]
+__all__ = [
+    "RowBends",
+    "RowSums",
+    "RowWeights",
+    "observed_hessian",
+    "row_bends",
+    "row_sums",
+    "smoothed_bread",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -67,6 +75,15 @@ class RowWeights(NamedTuple):
         if self.freq is None or self.prob is None:
             return self.prob if self.freq is None else self.freq
         return self.freq * self.prob
+
+    def every(self, step: int) -> RowWeights:
+        """Return the weights of every so many rows; the number of observations stays."""
+        freq, prob = (None if w is None else w[::step] for w in (self.freq, self.prob))
+        return RowWeights(freq, prob, self.nobs)
+
+    def cases(self, n: int) -> float:
+        """Return the number of cases in n rows."""
+        return float(n if self.freq is None else self.freq.sum())
 
     @property
     def squared(self) -> FloatArray | None:
@@ -162,10 +179,15 @@ def _near_gram(block: RowBlock, w: FloatArray | None, point: Point, width: float
     """Return the sum of w x x' / width over the rows in the zone widened to this width."""
     if width == 0.0:
         return np.zeros((block.design.shape[1],) * 2)
+    near = _is_near(block.u, point, width).nonzero()[0]
+    return gram(chosen_rows(Block(block.design, None, w), near)) / width
+
+
+def _is_near(u: FloatArray, point: Point, width: float) -> npt.NDArray[np.bool_]:
+    """Return which residuals lie in the zone widened by the same amount on both sides."""
     margin = 0.5 * (width - point.kappa)
     low, high = -point.kappa * point.tau - margin, point.kappa * (1.0 - point.tau) + margin
-    near = ((block.u > low) & (block.u < high)).nonzero()[0]
-    return gram(chosen_rows(Block(block.design, None, w), near)) / width
+    return (u > low) & (u < high)
 
 
 def _score_gram(
@@ -193,11 +215,9 @@ def _bends(
 
     What multiplies x in the mixed derivatives of beta is written to the rows of `out`.
     """
-    tau, kappa = point.tau, point.kappa
-    u, psi = block.u, block.psi
-    inside = (psi > -tau) & (psi < 1.0 - tau) if kappa > 0.0 else np.zeros(u.size, dtype=bool)
+    kappa, u, psi = point.kappa, block.u, block.psi
     w_psi = psi if w is None else w * psi
-    in_psi = inside * w_psi
+    in_psi = _multipliers(block, w, point, width, others, out)
     square = float(in_psi @ psi)
     corner = np.zeros((3, 3))
     corner[0, 2] = corner[2, 0] = square
@@ -205,29 +225,99 @@ def _bends(
         if name == "sigma":
             weight = float(u.size if w is None else w.sum())
             corner[0, 0] = 2.0 * float(u @ w_psi) - weight + kappa * square
-            np.add(in_psi, w_psi, out=out[i])
         elif name == "tau":
-            np.multiply(~inside, 1.0 if w is None else w, out=out[i])
             corner[0, 1] = corner[1, 0] = float(out[i] @ u)
             corner[1, 1] = -kappa * float(out[i].sum())
             corner[1, 2] = corner[2, 1] = float(out[i] @ psi)
         else:
-            out[i], corner[2, 2] = _kappa_bends(block, w, point, width)
+            corner[2, 2] = float(out[i] @ _wide_slopes(block, point, width))
     picked = [EXTRA.index(name) for name in others]
     return corner.take(picked, 0).take(picked, 1)
 
 
-def _kappa_bends(
-    block: RowBlock, w: FloatArray | None, point: Point, width: float
-) -> tuple[FloatArray, float]:
-    """Return w psi / width, and the sum of w psi^2 / width, of the rows in a zone of this width."""
-    if width == 0.0:
-        return np.zeros(block.u.size), 0.0
-    psi = block.psi if width == point.kappa else slopes(block.u, point.tau, width)
-    wide = ((psi > -point.tau) & (psi < 1.0 - point.tau)) * psi / width
-    if w is not None:
-        wide *= w
-    return wide, float(wide @ psi)
+def _multipliers(
+    block: RowBlock,
+    w: FloatArray | None,
+    point: Point,
+    width: float,
+    others: tuple[str, ...],
+    out: FloatArray,
+) -> FloatArray:
+    """Write what multiplies x in the mixed derivatives to `out`; return w psi of rows in the zone."""
+    tau, psi = point.tau, block.psi
+    inside = _in_zone(psi, tau) if point.kappa > 0.0 else np.zeros(psi.size, dtype=bool)
+    w_psi = psi if w is None else w * psi
+    in_psi = inside * w_psi
+    for i, name in enumerate(others):
+        if name == "sigma":
+            np.add(in_psi, w_psi, out=out[i])
+        elif name == "tau":
+            np.multiply(~inside, 1.0 if w is None else w, out=out[i])
+        elif width == 0.0:
+            out[i] = 0.0
+        else:
+            wide = _wide_slopes(block, point, width)
+            np.multiply(wide, _in_zone(wide, tau) / width, out=out[i])
+            if w is not None:
+                out[i] *= w
+    return in_psi
+
+
+def _in_zone(psi: FloatArray, tau: float) -> npt.NDArray[np.bool_]:
+    """Return which slopes are those of rows in the zone."""
+    return (psi > -tau) & (psi < 1.0 - tau)
+
+
+def _wide_slopes(block: RowBlock, point: Point, width: float) -> FloatArray:
+    """Return the slopes of a loss whose zone has this width."""
+    return block.psi if width == point.kappa else slopes(block.u, point.tau, width)
+
+
+class RowBends(NamedTuple):
+    """Minus the second derivatives of each row's log-likelihood at sigma = 1.
+
+    Attributes
+    ----------
+    near : ndarray, shape (n,)
+        What multiplies x x' in the block of beta.
+    mixed : ndarray, shape (c, n)
+        What multiplies x in the derivatives by beta and each other parameter.
+    corner : ndarray, shape (c, c, n)
+        Derivatives by the other parameters.
+    """
+
+    near: FloatArray
+    mixed: FloatArray
+    corner: FloatArray
+
+
+def row_bends(
+    block: RowBlock, point: Point, width: float, others: tuple[str, ...], unit: UnitInformation
+) -> RowBends:
+    """Return what :func:`row_sums` adds up in the bread, row by row and without weights."""
+    u, psi, n, c = block.u, block.psi, block.u.size, len(others)
+    mixed, corner = np.empty((c, n)), np.empty((c, c, n))
+    _multipliers(block, None, point, width, others, out=mixed)
+    for i, first in enumerate(others):
+        for j in range(i, c):
+            entry = corner[i, j]
+            if first == "sigma" and others[j] == "tau":
+                np.multiply(mixed[j], u, out=entry)
+            elif first == "sigma":  # psi^2 in the zone, times kappa and with more for sigma twice
+                np.multiply(mixed[i] - psi, psi, out=entry)
+                if i == j:
+                    entry *= point.kappa
+                    entry += 2.0 * u * psi - 1.0
+            elif first == "tau":
+                np.multiply(mixed[i], -point.kappa if i == j else psi, out=entry)
+            else:
+                np.multiply(mixed[i], _wide_slopes(block, point, width), out=entry)
+            if i < j:
+                corner[j, i] = entry
+    if others != ("sigma",):  # log c does not depend on sigma
+        corner += _constants(others, unit)[:, :, None]
+    near = _is_near(u, point, width) * (1.0 / width) if width > 0.0 else np.zeros(n)
+    return RowBends(near, mixed, corner)
 
 
 def _constants(others: tuple[str, ...], unit: UnitInformation) -> FloatArray:

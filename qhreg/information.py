@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -150,7 +151,12 @@ def unit_information(tau: float, kappa: float) -> UnitInformation:
     >>> info.beta_beta, info.sigma_sigma, info.tau_tau
     (0.25, 1.0, 8.0)
     """
-    t, kappa = float(check_tau(float(tau))), float(check_kappa(float(kappa)))
+    return _unit_information(float(check_tau(float(tau))), float(check_kappa(float(kappa))))
+
+
+@lru_cache(maxsize=32)
+def _unit_information(t: float, kappa: float) -> UnitInformation:
+    """Return the same for checked arguments: fits of a process or a bootstrap share theirs."""
     s = 1.0 - t
     log_c = log_normalizer_derivatives(t, kappa)
     m, d = log_c.d_tau, log_c.d_kappa

@@ -7,6 +7,7 @@ lose no digits.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -110,18 +111,19 @@ class Frame(NamedTuple):
         """The parameters that have a covariance."""
         return tuple(name for name in self.free if name not in self.held)
 
-    def from_raw(self, matrix: FloatArray) -> FloatArray:
-        """Return a matrix of second derivatives of the kept parameters in these coordinates."""
+    def from_raw(self, *matrices: FloatArray) -> FloatArray:
+        """Return matrices of second derivatives of the kept parameters in these coordinates."""
+        stack = np.array(matrices)
         if "beta" not in self.kept:
-            return matrix
-        change = self.coordinates.transform
-        p, r = change.shape
-        inner = np.empty((matrix.shape[0] - p + r,) * 2)
-        inner[r:, r:] = matrix[p:, p:]
-        inner[:r, :r] = change.T @ matrix[:p, :p] @ change
-        inner[:r, r:] = change.T @ matrix[:p, p:]
-        inner[r:, :r] = inner[:r, r:].T
-        return inner
+            return stack
+        p, r = self.coordinates.transform.shape
+        others = stack.shape[1] - p
+        change = np.zeros((p + others, r + others))
+        change[:p, :r] = self.coordinates.transform
+        for i in range(others):
+            change[p + i, r + i] = 1.0
+        made: FloatArray = change.T @ stack @ change
+        return made
 
 
 def _at_bound(point: Point, free: tuple[str, ...]) -> tuple[str, ...]:
@@ -159,16 +161,21 @@ def frame_without_moments(
     about the others when the columns span a constant, so that one constant column decides.
     """
     bound = _at_bound(point, free)
-    kept = tuple(name for name in free if name not in bound and name != "beta")
-    cross = [unit.of("beta", name) for name in kept]
-    whole = [unit.of(name, name) for name in kept]
-    rest = [
-        [unit.of(a, b) - cross[i] * cross[j] / unit.beta_beta for j, b in enumerate(kept)]
-        for i, a in enumerate(kept)
-    ]
-    if _uninformed(rest, whole, kept):
+    if not _informed(tuple(name for name in free if name not in bound and name != "beta"), unit):
         return None
     return Frame(coordinates_of(factor), free, bound, unit)
+
+
+@lru_cache(maxsize=32)
+def _informed(others: tuple[str, ...], unit: UnitInformation) -> bool:
+    """Return whether a constant column leaves information about every other parameter."""
+    cross = [unit.of("beta", name) for name in others]
+    whole = [unit.of(name, name) for name in others]
+    rest = [
+        [unit.of(a, b) - cross[i] * cross[j] / unit.beta_beta for j, b in enumerate(others)]
+        for i, a in enumerate(others)
+    ]
+    return not _uninformed(rest, whole, others)
 
 
 def jacobian_of(frame: Frame, sigma: float) -> FloatArray:

@@ -222,7 +222,10 @@ class CovarianceResults(UncertaintyResults):
 
     @property
     def pvalues(self) -> FloatArray:
-        """Two-sided p-values of `tvalues`."""
+        """Two-sided p-values of `tvalues`; with HC0 and HC1 of the law that intervals use."""
+        law = self._covariance.calibration
+        if law is not None:
+            return law.pvalues(self.tvalues)
         distance = -np.abs(self.tvalues)
         if self.use_t:
             return np.asarray(2.0 * special.stdtr(self.df_resid_inference, distance))
@@ -266,8 +269,9 @@ class CovarianceResults(UncertaintyResults):
         if method == "wald":
             if options:
                 raise TypeError(f"Wald intervals have no option {next(iter(options))!r}")
-            critical = self._critical_value(alpha)
-            return wald_intervals(self.params, self.bse, self.space, critical)
+            law = self._covariance.calibration
+            critical = self._critical_value(alpha) if law is None else special.ndtri(1 - alpha / 2)
+            return wald_intervals(self.params, self.bse, self.space, float(critical), law)
         if method == "profile":
             limits: FloatArray = self.profile_intervals(alpha, **options)
             return limits

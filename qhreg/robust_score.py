@@ -18,6 +18,7 @@ import numpy.typing as npt
 from scipy import special
 
 from qhreg.bandwidth import chosen_width
+from qhreg.calibration import hall
 from qhreg.curvature import RowWeights, row_sums, row_weights
 from qhreg.dependence import clustered, group_codes, lags, serial
 from qhreg.information import unit_information
@@ -105,8 +106,7 @@ def _calibrated(root: float, summands: FloatArray, counts: FloatArray | None) ->
     second, third, fourth = (float(np.average(deviation**k, weights=counts)) for k in (2, 3, 4))
     if not second > 0.0 or not math.isfinite(root):
         return root
-    skew = third / second**1.5 / math.sqrt(n)
-    moved = root + skew * (2.0 * root**2 + 1.0) / 6.0 + skew**2 * root**3 / 27.0
+    moved = float(hall(root, third / second**1.5 / math.sqrt(n)))
     excess = fourth / second**2 - 1.0
     tail = (
         special.stdtr(2.0 * n / excess, -abs(moved)) if excess > 1e-9 else special.ndtr(-abs(moved))
@@ -198,17 +198,14 @@ def robust_score_root(
 
     a ridge regression whose penalty is the variance that c adds, with the meat M.
 
-    The root :math:`t = \sum_i w_i e_i / \sqrt{\widehat{\operatorname{var}} \sum_i w_i e_i}` is moved to
-    :math:`t + a(2t^2+1)/6 + a^2t^3/27` with the skewness :math:`a\sqrt n` of the summands, which is
-    monotone in t and removes the skewness of t to first order [2]_. The result is taken to follow the t
+    The root :math:`t = \sum_i w_i e_i / \sqrt{\widehat{\operatorname{var}} \sum_i w_i e_i}` goes through
+    Hall's transformation (:func:`qhreg.calibration.hall`). The result is taken to follow the t
     law with :math:`2n / (\text{kurtosis} - 1)` degrees of freedom, those of a variance that is a mean of
     squares with that kurtosis, and turned into the normal variable of the same probability.
 
     References
     ----------
     .. [1] D. D. Boos (1992), On generalized score tests, The American Statistician 46, 327-333.
-    .. [2] P. Hall (1992), On the removal of skewness by transformation, Journal of the Royal
-       Statistical Society B 54, 221-228.
     """
     effective = _effective_scores(observations, point, free, j, known)
     total = observations.case_weights

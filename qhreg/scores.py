@@ -127,6 +127,15 @@ class Sample:
         other.__dict__["u"] = self.u
         return other
 
+    def every(self, step: int) -> Sample:
+        """Return every so many rows; residuals are not computed again."""
+        if step == 1:
+            return self
+        offset = None if self.offset is None else self.offset[::step]
+        other = Sample(self.exog[::step], self.endog[::step], offset, self.point, self.transform)
+        other.__dict__["u"] = self.u[::step]
+        return other
+
 
 class RowBlock(NamedTuple):
     """Some rows: their slice, design in the coordinates of the transform, residuals and slopes."""

@@ -234,14 +234,14 @@ def test_bread_counts_rows_in_the_zone_widened_by_the_same_amount_on_both_sides(
         assert_allclose(bread[:2, :2], near.T @ near / (width * fit.sigma**2), rtol=1e-12)
 
 
-def test_width_is_four_fifths_of_hall_and_sheathers():
+def test_width_is_that_of_the_fit_and_three_fifths_of_hall_and_sheathers():
     q, n = 0.7, 400
     z = stats.norm.ppf(q)
     h = n ** (-1 / 3) * stats.norm.ppf(0.975) ** (2 / 3)
     h *= (1.5 * stats.norm.pdf(z) ** 2 / (2 * z**2 + 1)) ** (1 / 3)
-    expected = 0.8 * 1.7 * (stats.norm.ppf(q + h) - stats.norm.ppf(q - h))
+    expected = 0.6 * 1.7 * (stats.norm.ppf(q + h) - stats.norm.ppf(q - h))
     assert_allclose(bread_width(0.0, n, 1 - q, 1.7), expected, rtol=1e-6)
-    assert bread_width(5.0, n, 1 - q, 1.7) == 5.0
+    assert_allclose(bread_width(5.0, n, 1 - q, 1.7), np.hypot(5.0, expected), rtol=1e-6)
     for tau in (1e-3, 0.01, 0.999):
         assert 0.0 < bread_width(0.0, 50, tau, 1.0) < 10.0
 

@@ -1,0 +1,193 @@
+r"""The law of an estimate over its robust standard error, in samples of some hundred rows.
+
+Such a ratio is standard normal in large samples. Before that it is skewed, as the influence of the rows
+is, and has heavier tails, since meat and bread of the sandwich are averages over the same rows. Hall's
+transformation removes the first, a t law allows for the second.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from qhreg.curvature import RowWeights, row_bends
+from qhreg.orthonormal import Frame, jacobian_of
+from qhreg.scores import Sample, evaluated_blocks, extra_scores
+
+__all__ = ["Calibration", "calibration_of", "hall", "hall_inverse"]
+
+FloatArray = npt.NDArray[np.float64]
+
+ROWS = 2000
+"""Rows, evenly spaced, from which the moments are taken: with more the corrections hardly matter."""
+
+STEEPEST = 0.3
+"""Largest bend of Hall's transformation."""
+
+LEAST_DF = 1.0
+"""Fewest degrees of freedom."""
+
+
+def hall(t: Any, skew: Any, bend: Any = 0.0) -> Any:
+    r"""Return Hall's transformation of studentised estimates, which removes their skewness.
+
+    Parameters
+    ----------
+    t : float or array_like
+        Estimate minus true value, in estimated standard errors.
+    skew : float or array_like
+        Skewness of the summands over the root of their number.
+    bend : float or array_like
+        For a parameter taken to another scale by g, :math:`\mathrm{se}\; g''/g'`.
+
+    Notes
+    -----
+    :math:`t + a/6 + q t^2 + q^2 t^3/3` with the skewness a and :math:`q = a/3 + b/2`, monotone in t. For
+    a mean, b = 0, it is the transformation of [1]_. The scale g turns t into :math:`t - b t^2/2` to
+    second order, which the second term of q takes back.
+
+    References
+    ----------
+    .. [1] P. Hall (1992), On the removal of skewness by transformation, Journal of the Royal
+       Statistical Society B 54, 221-228.
+
+    Examples
+    --------
+    >>> from qhreg.calibration import hall, hall_inverse
+    >>> round(hall(2.0, 0.3), 3)
+    2.477
+    >>> round(float(hall_inverse(hall(2.0, 0.3), 0.3)), 12)
+    2.0
+    """
+    q = _bend(skew, bend)
+    return t + skew / 6.0 + q * t * t + q * q * t * t * t / 3.0
+
+
+def hall_inverse(x: Any, skew: Any, bend: Any = 0.0) -> FloatArray:
+    """Return the studentised estimates that :func:`hall` takes to x."""
+    q, y = _bend(skew, bend), x - skew / 6.0
+    small = abs(q) < 1e-7
+    bent = (np.cbrt(1.0 + 3.0 * q * y) - 1.0) / (q + small)
+    return np.asarray(np.where(small, y - q * y * y, bent))
+
+
+def _bend(skew: Any, bend: Any) -> Any:
+    return np.minimum(np.maximum(skew / 3.0 + bend / 2.0, -STEEPEST), STEEPEST)
+
+
+class Calibration(NamedTuple):
+    """What the ratios of the estimates to their standard errors are compared with.
+
+    Attributes
+    ----------
+    skew : ndarray, shape (q,)
+        Skewness of each estimate's influences, over the root of their number.
+    df : ndarray, shape (q,)
+        Degrees of freedom of the t law.
+    """
+
+    skew: FloatArray
+    df: FloatArray
+
+    def pvalues(self, t: FloatArray) -> FloatArray:
+        """Return two-sided p-values of studentised estimates."""
+        return np.asarray(2.0 * special.stdtr(self.df, -np.abs(hall(t, self.skew))))
+
+    def limits(self, critical: float, bend: FloatArray) -> FloatArray:
+        """Return what t lies between as often as a normal variable within the critical value."""
+        sides = special.stdtrit(self.df, float(special.ndtr(critical)))[:, None] * [-1.0, 1.0]
+        return hall_inverse(sides, self.skew[:, None], bend[:, None])
+
+    def taken(self, positions: Any, size: int) -> Calibration:
+        """Return the calibration of more parameters, those not at the positions without a law."""
+        skew, df = np.zeros(size), np.full(size, np.inf)
+        skew[positions], df[positions] = self.skew, self.df
+        return Calibration(skew, df)
+
+
+def calibration_of(
+    sample: Sample,
+    weights: RowWeights,
+    frame: Frame,
+    inverse: FloatArray,
+    inner: FloatArray,
+    width: float,
+) -> Calibration:
+    r"""Return skewness and degrees of freedom of the estimates with a sandwich of independent rows.
+
+    Parameters
+    ----------
+    sample : Sample
+        Data and parameters.
+    weights : RowWeights
+        Weights of the rows.
+    frame : Frame
+        The parameters, and the coordinates of the matrices.
+    inverse, inner : ndarray
+        Inverse of the bread, and the covariance without a factor for small samples.
+    width : float
+        Width of the zone in the bread.
+
+    Notes
+    -----
+    Row i moves parameter j by the influence :math:`u_i = a's_i`, with its score s and row a of the
+    inverse bread. The variance :math:`V = \sum u_i^2` varies as these squares do. The bread, along the
+    direction c / V in which the estimates follow parameter j, with column c of the covariance, varies as
+    :math:`e_i = a'H_ic` do, whose sum is V too. With both taken as independent the ratio has the
+    variance of a t law with
+
+    .. math:: \frac{2}{\nu} = \frac{\sum u_i^4}{V^2} - \frac1n + \frac{\sum e_i^2}{V^2} - \frac1n.
+
+    For the mean of n normal variables that is n degrees of freedom.
+    """
+    jacobian = jacobian_of(frame, sample.point.sigma)
+    rows = inverse @ jacobian.T
+    columns = inner @ jacobian.T
+    step = -(-sample.endog.size // ROWS)
+    thin, w = sample.every(step), weights.every(step)
+    share = 1.0 if step == 1 else w.cases(thin.endog.size) / weights.cases(sample.endog.size)
+    square, third, fourth, bread, bread_square = _moments(thin, w, frame, rows, columns, width)
+    scale = square + (
+        square == 0.0
+    )  # a parameter held fixed has no variance, and no law but the normal
+    ratio = bread / scale
+    noise = (fourth + bread_square) / scale**2 * share - (1.0 + ratio * ratio) / weights.nobs
+    df = 2.0 / np.minimum(np.maximum(noise, 1e-300), 2.0 / LEAST_DF)
+    return Calibration(third / scale**1.5 * math.sqrt(share), df)
+
+
+def _moments(
+    sample: Sample,
+    weights: RowWeights,
+    frame: Frame,
+    a: FloatArray,
+    c: FloatArray,
+    width: float,
+) -> FloatArray:
+    """Return the sums of u^2, u^3, u^4, e and e^2 of the weighted rows, one column a parameter."""
+    others = tuple(name for name in frame.kept if name != "beta")
+    k, q = a.shape[0] - len(others), a.shape[1]
+    along = np.hstack([a, c]).T  # what both are made of, in one product each
+    on_design, on_others = along[:, :k] @ frame.coordinates.transform[:, :k].T, along[:, k:]
+    on_corner = (a[k:, None] * c[k:]).reshape(-1, q).T
+    sums = np.zeros((5, q))
+    for block in evaluated_blocks(sample):
+        n = block.u.size
+        near, mixed, corner = row_bends(block, sample.point, width, others, frame.unit)
+        scores = np.array(extra_scores(block, others, sample.point, frame.unit)).reshape(-1, n)
+        u, e = on_others[:q] @ scores, on_corner @ corner.reshape(-1, n)
+        if k:
+            x, m = on_design @ block.design.T, on_others @ mixed
+            u += block.psi * x[:q]
+            e += x[:q] * (near * x[q:] + m[q:]) + x[q:] * m[:q]
+        if weights.prob is not None:
+            u *= weights.prob[block.rows]
+            e *= weights.prob[block.rows]
+        square = u * u
+        powers = np.array([square, square * u, square * square, e, e * e])
+        sums += powers @ (np.ones(n) if weights.freq is None else weights.freq[block.rows])
+    return sums

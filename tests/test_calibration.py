@@ -1,0 +1,205 @@
+"""The law of robust Wald ratios: Hall's transformation, degrees of freedom, what results make of it."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import special, stats
+
+from qhreg import QuantileHuberMLE
+from qhreg.bandwidth import chosen_width
+from qhreg.calibration import ROWS, Calibration, _moments, calibration_of, hall, hall_inverse
+from qhreg.covariance import Point, covariance, slices_of
+from qhreg.curvature import row_bends, row_sums, row_weights
+from qhreg.exceptions import BoundaryWarning
+from qhreg.information import unit_information
+from qhreg.intervals import wald_intervals
+from qhreg.orthonormal import jacobian_of
+from qhreg.parameters import ParameterSpace
+from qhreg.scores import checked_sample, evaluated_blocks
+from qhreg.solver import solve
+
+ALL = ("beta", "sigma", "tau", "kappa")
+
+
+def skewed(n, seed=0):
+    rng = np.random.default_rng(seed)
+    exog = np.column_stack([np.ones(n), rng.standard_normal(n), 100.0 * rng.random(n)])
+    return exog, exog @ [1.0, 0.5, 0.01] + rng.gumbel(size=n)
+
+
+def test_hall_is_undone_by_its_inverse():
+    t = np.linspace(-6.0, 6.0, 49)
+    for skew, bend in itertools.product((-0.4, 0.0, 1e-9, 0.2), (-0.3, 0.0, 0.5)):
+        moved = hall(t, skew, bend)
+        assert np.all(np.diff(moved) > 0.0)
+        assert_allclose(hall_inverse(moved, skew, bend), t, rtol=1e-6, atol=1e-4)  # flat at 1 / q
+
+
+def test_hall_removes_the_skewness_of_a_mean():
+    rng = np.random.default_rng(1)
+    x = rng.exponential(size=(40_000, 50))
+    t = (x.mean(axis=1) - 1.0) / (x.std(axis=1) / np.sqrt(50))
+    a = stats.skew(x, axis=1) / np.sqrt(50)
+    beyond = [np.mean(v > 1.96) - np.mean(v < -1.96) for v in (t, hall(t, a))]
+    assert abs(beyond[1]) < 0.5 * abs(beyond[0])
+
+
+def test_bend_takes_back_what_a_scale_does():
+    # log of an estimate with a normal error of 5 %: t on that scale is bent, and made normal again
+    z = np.linspace(-2.0, 2.0, 9)
+    truth, se = 1.0, 0.05
+    estimate = truth + se * z
+    t = estimate * np.log(estimate / truth) / se
+    assert_allclose(hall(t, 0.0, -se / estimate), z, atol=2e-3)
+    assert np.max(np.abs(t - z)) > 0.05
+
+
+def test_mean_of_normal_variables_has_n_degrees_of_freedom():
+    n = 400
+    endog = stats.norm.ppf((np.arange(n) + 0.5) / n)
+    fit = Point(np.zeros(1), 1.0, 0.5, 1e4)
+    law = covariance("HC0", np.ones((n, 1)), endog, fit, free=("beta",)).calibration
+    kurtosis = stats.kurtosis(endog, fisher=False)
+    assert_allclose(law.df, 2.0 * n / (kurtosis - 1.0), rtol=1e-8)
+    assert_allclose(law.df, n, rtol=0.05)
+    assert_allclose(law.skew, 0.0, atol=1e-12)
+
+
+def laplace(n):
+    exog, _ = skewed(n)
+    rng = np.random.default_rng(2)
+    return exog, exog @ [1.0, 0.5, 0.01] + rng.laplace(size=n) + 0.3 * rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.3, 2.0])
+@pytest.mark.parametrize("others", [ALL[1:], ALL[1:3], ("sigma",), ("tau", "kappa"), ()])
+def test_rows_bend_as_their_sum_does(kappa, others):
+    exog, endog = laplace(200)
+    sample = checked_sample(exog, endog, Point(np.array([1.0, 0.4, 0.0]), 0.7, 0.4, kappa), None)
+    unit = unit_information(0.4, kappa)
+    (block,) = evaluated_blocks(sample)
+    for width in (kappa, kappa + 0.5):
+        near, mixed, corner = row_bends(block, sample.point, width, others, unit)
+        bread = row_sums(sample, row_weights(None, None, 200), unit, width, ("beta", *others)).bread
+        assert_allclose((exog.T * near) @ exog, bread[:3, :3], rtol=1e-10)
+        assert_allclose(mixed @ exog, bread[3:, :3], rtol=1e-9, atol=1e-9)
+        assert_allclose(corner.sum(axis=2), bread[3:, 3:], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.3, 2.0])
+@pytest.mark.parametrize("free", [ALL[:3], ALL[:2], ("beta",), ("sigma", "tau"), ("tau",)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_influences_add_up_to_the_sandwich(kappa, free, weighted):
+    exog, endog = laplace(300)
+    rng = np.random.default_rng(2)
+    freq = rng.integers(1, 4, 300) if weighted else None
+    prob = rng.uniform(0.2, 2.0, 300) if weighted else None
+    fit = solve(exog, endog, kappa=kappa)
+    sample = checked_sample(exog, endog, fit, None)
+    weights = row_weights(freq, prob, 300)
+    width = chosen_width(sample, weights.total, weights.nobs, None)
+    made = slices_of(sample, weights, free, width)
+    assert not made.helped
+    a = made.inverse @ jacobian_of(made.frame, fit.sigma).T
+    c = made.inverse @ made.meat @ a
+    square, _, _, bread, _ = _moments(sample, weights, made.frame, a, c, width)
+    cov = covariance("HC0", exog, endog, fit, free=free, freq_weights=freq, weights=prob).cov
+    assert_allclose(square, cov.diagonal(), rtol=1e-9)
+    assert_allclose(bread, cov.diagonal(), rtol=1e-7)
+
+
+def law_of(exog, endog, fit, **options):
+    return covariance("HC1", exog, endog, fit, **options).calibration
+
+
+def test_rows_given_twice_and_other_units_change_nothing():
+    exog, endog = skewed(200)
+    fit = solve(exog, endog, kappa=0.5)
+    law = law_of(exog, endog, fit)
+    count = np.random.default_rng(3).integers(1, 3, 200)
+    long = (np.repeat(exog, count, axis=0), np.repeat(endog, count))
+    assert_allclose(law_of(exog, endog, fit, freq_weights=count).df, law_of(*long, fit).df)
+    scale = np.array([1.0, 1e-6, 1e8])
+    other = Point(1e3 * fit.beta / scale, 1e3 * fit.sigma, fit.tau, fit.kappa)
+    moved = law_of(exog * scale, 1e3 * endog, other)
+    assert_allclose(moved.df, law.df, rtol=1e-6)
+    assert_allclose(moved.skew, law.skew, rtol=1e-6, atol=1e-12)
+
+
+def test_many_rows_are_judged_by_some_of_them():
+    exog, endog = skewed(12_001)
+    fit = solve(exog, endog, kappa=0.5)
+    sample = checked_sample(exog, endog, fit, None)
+    weights = row_weights(None, None, 12_001)
+    made = slices_of(sample, weights, ALL[:3], 0.5)
+    inner = made.inverse @ made.meat @ made.inverse
+    some = calibration_of(sample, weights, made.frame, made.inverse, inner, 0.5)
+    assert ROWS < 12_001
+    a = made.inverse @ jacobian_of(made.frame, fit.sigma).T
+    c = made.inverse @ made.meat @ a
+    square, third, fourth, _, bends = _moments(sample, weights, made.frame, a, c, 0.5)
+    every = 2.0 / ((fourth + bends) / square**2 - 2.0 / 12_001)
+    assert_allclose(some.df, every, rtol=0.35)
+    assert_allclose(some.skew, third / square**1.5, atol=0.01)
+
+
+def test_large_samples_have_the_normal_law():
+    law = Calibration(np.zeros(2), np.full(2, np.inf))
+    t = np.array([-1.0, 2.5])
+    assert_allclose(law.pvalues(t), 2.0 * special.ndtr(-np.abs(t)))
+    space = ParameterSpace(1, kappa=1.0, tau=0.5)
+    params, bse = np.array([2.0, 3.0]), np.array([0.1, 1e-9])
+    assert_allclose(
+        wald_intervals(params, bse, space, 1.96, law), wald_intervals(params, bse, space, 1.96)
+    )
+
+
+def test_skewed_estimates_have_lopsided_limits():
+    law = Calibration(np.array([0.2, -0.2]), np.array([20.0, 20.0]))
+    space = ParameterSpace(2, kappa=1.0, tau=0.5, sigma=1.0)
+    limits = wald_intervals(np.zeros(2), np.ones(2), space, 1.96, law)
+    assert limits[0, 1] > -limits[0, 0] > 1.0  # a long right tail: the truth is rather above
+    assert_allclose(limits[1], -limits[0, ::-1])
+
+
+@pytest.fixture(scope="module")
+def results():
+    exog, endog = skewed(150, seed=5)
+    return QuantileHuberMLE(endog, exog, kappa=0.5).fit(cov_type="HC1")
+
+
+def test_p_values_agree_with_intervals(results):
+    p = np.asarray(results.pvalues)
+    for j in range(3):
+        low, high = results.conf_int(alpha=p[j])[j]
+        assert_allclose(min(abs(low), abs(high)), 0.0, atol=1e-6 * results.bse[j])
+
+
+def test_only_sandwiches_of_independent_rows_are_calibrated(results):
+    normal = 2.0 * special.ndtr(-np.abs(results.tvalues[:3]))
+    assert np.all(np.abs(np.asarray(results.pvalues)[:3] / normal - 1.0) > 1e-6)
+    plain = results.get_robustcov_results("HAC", maxlags=2)
+    assert_allclose(plain.pvalues[:3], 2.0 * special.ndtr(-np.abs(plain.tvalues[:3])))
+    held = results.model.fit_constrained("x1 = 0.5", cov_type="HC1")
+    assert held._covariance.calibration is None
+
+
+def test_a_parameter_treated_as_known_has_no_law():
+    rng = np.random.default_rng(4)
+    endog = rng.standard_normal(300)
+    with pytest.warns(BoundaryWarning):
+        fit = QuantileHuberMLE(endog, np.ones((300, 1)), kappa=None).fit(cov_type="HC1")
+    limits = fit.conf_int()
+    assert fit.kappa_limit is not None
+    j = fit.space.position("kappa")
+    assert fit._covariance.calibration.df[j] == np.inf
+    assert np.all(np.isfinite(limits[0]))
+    assert limits[0, 0] < fit.params[0] < limits[0, 1]
+
+
+def test_law_survives_pickling(results):
+    again = pickle.loads(pickle.dumps(results))
+    assert_allclose(again.conf_int(), results.conf_int())
