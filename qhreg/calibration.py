@@ -25,14 +25,17 @@ FloatArray = npt.NDArray[np.float64]
 ROWS = 2000
 """Rows, evenly spaced, from which the moments are taken: with more the corrections hardly matter."""
 
-STEEPEST = 0.3
-"""Largest bend of Hall's transformation."""
+STEEPEST = 0.05
+"""Largest bend of Hall's transformation: with more, its inverse runs away at quantiles in use."""
 
 LEAST_DF = 1.0
 """Fewest degrees of freedom."""
 
+LARGE_DF = 1000.0
+"""Degrees of freedom from which on a t law is as good as normal."""
 
-def hall(t: Any, skew: Any, bend: Any = 0.0) -> Any:
+
+def hall(t: Any, skew: Any, bend: Any = 0.0, steepest: float = np.inf) -> Any:
     r"""Return Hall's transformation of studentised estimates, which removes their skewness.
 
     Parameters
@@ -43,6 +46,8 @@ def hall(t: Any, skew: Any, bend: Any = 0.0) -> Any:
         Skewness of the summands over the root of their number.
     bend : float or array_like
         For a parameter taken to another scale by g, :math:`\mathrm{se}\; g''/g'`.
+    steepest : float
+        Largest q, see below.
 
     Notes
     -----
@@ -58,25 +63,25 @@ def hall(t: Any, skew: Any, bend: Any = 0.0) -> Any:
     Examples
     --------
     >>> from qhreg.calibration import hall, hall_inverse
-    >>> round(hall(2.0, 0.3), 3)
+    >>> round(float(hall(2.0, 0.3)), 3)
     2.477
     >>> round(float(hall_inverse(hall(2.0, 0.3), 0.3)), 12)
     2.0
     """
-    q = _bend(skew, bend)
+    q = _bend(skew, bend, steepest)
     return t + skew / 6.0 + q * t * t + q * q * t * t * t / 3.0
 
 
-def hall_inverse(x: Any, skew: Any, bend: Any = 0.0) -> FloatArray:
+def hall_inverse(x: Any, skew: Any, bend: Any = 0.0, steepest: float = np.inf) -> FloatArray:
     """Return the studentised estimates that :func:`hall` takes to x."""
-    q, y = _bend(skew, bend), x - skew / 6.0
+    q, y = _bend(skew, bend, steepest), x - skew / 6.0
     small = abs(q) < 1e-7
     bent = (np.cbrt(1.0 + 3.0 * q * y) - 1.0) / (q + small)
     return np.asarray(np.where(small, y - q * y * y, bent))
 
 
-def _bend(skew: Any, bend: Any) -> Any:
-    return np.minimum(np.maximum(skew / 3.0 + bend / 2.0, -STEEPEST), STEEPEST)
+def _bend(skew: Any, bend: Any, steepest: float) -> Any:
+    return np.minimum(np.maximum(skew / 3.0 + bend / 2.0, -steepest), steepest)
 
 
 class Calibration(NamedTuple):
@@ -85,7 +90,7 @@ class Calibration(NamedTuple):
     Attributes
     ----------
     skew : ndarray, shape (q,)
-        Skewness of each estimate's influences, over the root of their number.
+        Skewness of each estimate's influences, over the root of their number, within limits.
     df : ndarray, shape (q,)
         Degrees of freedom of the t law.
     """
@@ -93,14 +98,28 @@ class Calibration(NamedTuple):
     skew: FloatArray
     df: FloatArray
 
+    @property
+    def description(self) -> str:
+        """A sentence for the foot of a table; none where the law is as good as normal."""
+        known = self.df[np.isfinite(self.df) & (self.df < LARGE_DF)]
+        if not known.size:
+            return ""
+        few, many = (f"{value:.0f}" for value in (known.min(), self.df.max()))
+        to = "or more" if many == few or self.df.max() >= LARGE_DF else f"to {many}"
+        law = f"t with {few} {to} degrees of freedom, corrected for skewness"
+        return f" P-values and intervals: {law}."
+
     def pvalues(self, t: FloatArray) -> FloatArray:
         """Return two-sided p-values of studentised estimates."""
-        return np.asarray(2.0 * special.stdtr(self.df, -np.abs(hall(t, self.skew))))
+        tail = np.maximum(special.stdtr(self.df, -np.abs(t)), 1e-300)
+        normal = np.copysign(special.ndtri(tail), t)
+        return np.asarray(2.0 * special.ndtr(-np.abs(hall(normal, self.skew, 0.0, STEEPEST))))
 
     def limits(self, critical: float, bend: FloatArray) -> FloatArray:
         """Return what t lies between as often as a normal variable within the critical value."""
-        sides = special.stdtrit(self.df, float(special.ndtr(critical)))[:, None] * [-1.0, 1.0]
-        return hall_inverse(sides, self.skew[:, None], bend[:, None])
+        sides = np.array([-critical, critical])
+        normal = hall_inverse(sides, self.skew[:, None], bend[:, None], STEEPEST)
+        return np.asarray(special.stdtrit(self.df[:, None], special.ndtr(normal)))
 
     def taken(self, positions: Any, size: int) -> Calibration:
         """Return the calibration of more parameters, those not at the positions without a law."""
@@ -157,7 +176,8 @@ def calibration_of(
     ratio = bread / scale
     noise = (fourth + bread_square) / scale**2 * share - (1.0 + ratio * ratio) / weights.nobs
     df = 2.0 / np.minimum(np.maximum(noise, 1e-300), 2.0 / LEAST_DF)
-    return Calibration(third / scale**1.5 * math.sqrt(share), df)
+    skew = third / scale**1.5 * math.sqrt(share)
+    return Calibration(np.minimum(np.maximum(skew, -3.0 * STEEPEST), 3.0 * STEEPEST), df)
 
 
 def _moments(

@@ -214,7 +214,8 @@ def covariance(
     ----------
     cov_type : {"nonrobust", "HC0", "HC1", "cluster", "HAC"}
         Inverse expected information, or a sandwich: for independent rows, without and with the
-        factor n / (n - q); for rows dependent within one- or two-way clusters; for a time series.
+        factor n / (n - q), and with a calibration; for rows dependent within one- or two-way
+        clusters; for a time series.
     exog : array_like, shape (n, p)
         Regressors.
     endog : array_like, shape (n,)
@@ -379,6 +380,7 @@ def _robust(
         to_parameters(frame, point.sigma, found.inner),
         cov_type,
         f"Covariance: {found.text}{bread}; zone of width {width:.3g} in the bread."
+        + ("" if found.calibration is None else found.calibration.description)
         + _note(frame, point),
         frame.free,
         frame.held,
