@@ -93,10 +93,10 @@ class CovarianceEstimate:
         Degrees of freedom for t quantiles where the type implies them (clusters minus one).
     bread_width : float or None
         Width of the zone in the beta block of the bread; None without a bread.
-    calibration : Calibration or None
-        What ratios of estimates to standard errors are compared with; None for the normal or t law.
     options : dict
         The options that were used.
+    calibration : Calibration or None
+        What ratios of estimates to standard errors are compared with; None for the normal or t law.
     """
 
     cov: FloatArray
@@ -106,8 +106,8 @@ class CovarianceEstimate:
     held_fixed: tuple[str, ...] = ()
     df_inference: int | None = None
     bread_width: float | None = None
-    calibration: Calibration | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    calibration: Calibration | None = None
 
 
 class Slices(NamedTuple):
@@ -386,8 +386,8 @@ def _robust(
         frame.held,
         found.df,
         width,
-        found.calibration,
         {"width": width, **found.used},
+        found.calibration,
     )
 
 

@@ -316,7 +316,9 @@ def row_bends(
                 corner[j, i] = entry
     if others != ("sigma",):  # log c does not depend on sigma
         corner += _constants(others, unit)[:, :, None]
-    near = _is_near(u, point, width) * (1.0 / width) if width > 0.0 else np.zeros(n)
+    near = np.zeros(n)
+    if width > 0.0:
+        np.divide(_is_near(u, point, width), width, out=near)
     return RowBends(near, mixed, corner)
 
 
