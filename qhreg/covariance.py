@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from qhreg.bandwidth import bread_width, chosen_width
 from qhreg.calibration import Calibration, calibration_of
-from qhreg.curvature import RowWeights, observed_hessian, row_sums, row_weights, smoothed_bread
+from qhreg.curvature import RowWeights, observed_hessian, row_weights, smoothed_bread
 from qhreg.dependence import clustered, group_codes, lags, serial
 from qhreg.exceptions import CurvatureWarning, DataError, DomainError
 from qhreg.information import (
@@ -26,16 +26,14 @@ from qhreg.information import (
     check_free,
     design_moments,
     expected_information,
-    gram_factor,
-    unit_information,
 )
 from qhreg.orthonormal import (
     Frame,
     frame_of,
-    frame_without_moments,
     inverse_of,
     to_parameters,
 )
+from qhreg.sandwich import slices_of
 from qhreg.scores import (
     Fitted,
     Point,
@@ -52,7 +50,6 @@ __all__ = [
     "DesignMoments",
     "Fitted",
     "Point",
-    "Slices",
     "bread_width",
     "covariance",
     "design_moments",
@@ -62,7 +59,6 @@ __all__ = [
     "nonrobust_covariance",
     "observed_hessian",
     "score_obs",
-    "slices_of",
     "smoothed_bread",
 ]
 
@@ -108,54 +104,6 @@ class CovarianceEstimate:
     bread_width: float | None = None
     options: dict[str, Any] = field(default_factory=dict)
     calibration: Calibration | None = None
-
-
-class Slices(NamedTuple):
-    """Bread and meat of a sandwich, the parameters they are for, whether expected blocks helped."""
-
-    frame: Frame
-    inverse: FloatArray
-    meat: FloatArray
-    helped: bool
-
-
-def slices_of(sample: Sample, weights: RowWeights, free: tuple[str, ...], width: float) -> Slices:
-    """Return the inverse bread and the meat, from one pass over well-conditioned columns.
-
-    Columns are made orthonormal in the metric of the meat, which is summed anyway.
-    """
-    point, p = sample.point, sample.n_columns
-    if "beta" in free:
-        unit = unit_information(point.tau, point.kappa)
-        sums = row_sums(sample, weights, unit, width, free)
-        factor = gram_factor(sums.meat[:p, :p])
-        frame = None if factor is None else frame_without_moments(factor, point, free, unit)
-        if frame is not None:
-            bread, meat = sums.bread, sums.meat
-            if frame.held:
-                sizes = [(name in frame.held, p if name == "beta" else 1) for name in free]
-                kept = np.flatnonzero([not held for held, size in sizes for _ in range(size)])
-                bread, meat = (each.take(kept, 0).take(kept, 1) for each in (bread, meat))
-            bread, meat = frame.from_raw(bread, meat)
-            inverse = inverse_of(bread)
-            if inverse is not None:
-                return Slices(frame, inverse, meat, False)
-    return _careful(sample, weights, free, width)
-
-
-def _careful(sample: Sample, weights: RowWeights, free: tuple[str, ...], width: float) -> Slices:
-    """Return the same from the columns made orthonormal first; expected blocks help if they must."""
-    frame, info = frame_of(design_moments(sample.exog, weights.total), sample.point, free)
-    inner = sample.in_coordinates(frame.coordinates.transform)
-    sums = row_sums(inner, weights, frame.unit, width, frame.kept)
-    inverse = inverse_of(sums.bread)
-    if inverse is not None:
-        return Slices(frame, inverse, sums.meat, False)
-    r = inner.n_columns if "beta" in frame.kept else 0
-    info[:r, :r] = sums.bread[:r, :r]
-    inverse = inverse_of(info)
-    inverse = np.asarray(np.linalg.pinv(info) if inverse is None else inverse)
-    return Slices(frame, inverse, sums.meat, True)
 
 
 def _scores(sample: Sample, frame: Frame, weights: RowWeights) -> FloatArray:

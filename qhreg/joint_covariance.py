@@ -21,12 +21,12 @@ import numpy.typing as npt
 from statsmodels.stats import sandwich_covariance as sandwich
 
 from qhreg.bandwidth import chosen_width
-from qhreg.covariance import slices_of
 from qhreg.curvature import row_weights
 from qhreg.dependence import group_codes, lag_weights, lags
 from qhreg.exceptions import DomainError
 from qhreg.information import check_free
 from qhreg.orthonormal import Frame, jacobian_of
+from qhreg.sandwich import slices_of
 from qhreg.scores import Fitted, Sample, checked_sample, evaluated_blocks, score_block
 
 __all__ = ["JOINT_TYPES", "Influence", "influence_of", "joint_covariance"]

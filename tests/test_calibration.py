@@ -11,13 +11,14 @@ from scipy import special, stats
 from qhreg import QuantileHuberMLE
 from qhreg.bandwidth import chosen_width
 from qhreg.calibration import ROWS, Calibration, _moments, calibration_of, hall, hall_inverse
-from qhreg.covariance import Point, covariance, slices_of
+from qhreg.covariance import Point, covariance
 from qhreg.curvature import row_bends, row_sums, row_weights
 from qhreg.exceptions import BoundaryWarning
 from qhreg.information import unit_information
 from qhreg.intervals import wald_intervals
 from qhreg.orthonormal import jacobian_of
 from qhreg.parameters import ParameterSpace
+from qhreg.sandwich import slices_of
 from qhreg.scores import checked_sample, evaluated_blocks
 from qhreg.solver import solve
 
