@@ -314,7 +314,7 @@ def test_one_pass_and_orthonormal_columns_give_the_same_sandwich(kappa, cov_type
     for given in ({}, {"weights": weights}):
         quick = covariance(cov_type, exog, endog, fit, **given, **extra)
         with monkeypatch.context() as patch:
-            patch.setattr("qhreg.covariance.gram_factor", lambda gram: None)
+            patch.setattr("qhreg.sandwich.gram_factor", lambda gram: None)
             careful = covariance(cov_type, exog, endog, fit, **given, **extra)
         assert_allclose(quick.cov, careful.cov, rtol=1e-9, atol=1e-14)
 
