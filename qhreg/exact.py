@@ -237,7 +237,7 @@ def _fit_undecided(
 def _narrowing_fit(problem: Problem, tau: float, start: FloatArray) -> tuple[FloatArray, int]:
     """Return a rough fit found by narrowing the zone from kappa = 1, and the passes it took."""
     z, passes, width = start, 0, 1.0
-    while width > problem.kappa:
+    while width > max(problem.kappa, TINY_KAPPA):
         wide = replace(problem, kappa=width)
         point = newton(wide, z, tau, tau_bounds=None, tol=1e-3, max_passes=40)
         passes += point.passes
