@@ -23,8 +23,8 @@ from qhreg.taubound import GlobalBound, branch_and_bound
 __all__ = [
     "BY_NEWTON",
     "LocalFit",
-    "basins",
     "bound_profile",
+    "constant_direction",
     "local_fit",
     "profile_slope",
     "profile_value",
@@ -43,11 +43,14 @@ FAR_TAU = 0.02
 BY_NEWTON = "Newton's method converged"
 """Reason of a fit that Newton's method found and proved by itself."""
 
-GRID = 9
-"""Points of the coarse grid over tau."""
-
 SEARCH_TOLERANCE = 1e-5
 """Log-likelihood that the default search may leave to another basin."""
+
+SEARCH_SHARE = 2e-9
+"""The same per row, where that is more: the fits themselves are proved to half of it."""
+
+SEARCH_FITS = 60
+"""Convex fits that the default search makes at most."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +176,7 @@ def local_fit(problem: Problem, z: FloatArray, tau: float, task: Task) -> LocalF
     return LocalFit(fit, iterations + fit.iterations, passes + fit.passes, reason)
 
 
-def _constant_direction(problem: Problem) -> FloatArray:
+def constant_direction(problem: Problem) -> FloatArray:
     """Return d such that W d is the constant, or what of it the columns span.
 
     The columns of W are orthonormal but for the response, which d leaves alone.
@@ -210,7 +213,7 @@ def bound_profile(
     max_fits: int,
 ) -> GlobalBound:
     """Return certified bounds on the profile over the whole range of tau."""
-    constant = _constant_direction(problem)
+    constant = constant_direction(problem)
     fitted = [fit.tau]
 
     def kept(tau: float, z: FloatArray, accuracy: float = GAP_TOLERANCE) -> TauFit:
@@ -238,27 +241,12 @@ def bound_profile(
     )
 
 
-def basins(problem: Problem, z: FloatArray, task: Task) -> list[LocalFit]:
-    """Return the local optima whose basins a coarse grid of convex fits sees.
-
-    Where the slope of the profile turns from negative to positive between two neighbours, or points
-    out of the range at its ends, there is one.
-    """
-    lo, hi = task.tau_bounds
-    fits: list[TauFit] = []
-    for tau in np.linspace(lo + 0.05 * (hi - lo), hi - 0.05 * (hi - lo), GRID):
-        fits.append(fit_at(problem, float(tau), fits[-1].z if fits else z))
-    slopes = [-1.0, *(profile_slope(f, problem) for f in fits), 1.0]
-    turns = [i for i in range(GRID + 1) if slopes[i] < 0.0 <= slopes[i + 1]]
-    starts = [fits[min(i, GRID - 1)] for i in turns]
-    return [local_fit(problem, f.z, f.tau, task) for f in starts]
-
-
 def search_tau(
     problem: Problem, local: LocalFit, task: Task, weights: FloatArray | None
-) -> LocalFit:
-    """Return the best local optimum over the whole range of tau."""
-    found = bound_profile(problem, local.fit, task, weights, tol=SEARCH_TOLERANCE, max_fits=60)
+) -> tuple[LocalFit, bool]:
+    """Return the best local optimum over the whole range of tau, and whether that is proved."""
+    tol = max(SEARCH_TOLERANCE, SEARCH_SHARE * problem.n)
+    found = bound_profile(problem, local.fit, task, weights, tol=tol, max_fits=SEARCH_FITS)
     if found.best.value >= profile_value(local.fit, problem) - 1e-9:
-        return local
-    return local_fit(problem, found.best.z, found.best.tau, task)
+        return local, found.holds
+    return local_fit(problem, found.best.z, found.best.tau, task), found.holds

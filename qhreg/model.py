@@ -355,7 +355,8 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
             Whether tests and intervals use the t distribution.
         search : bool, optional
             Whether to search the whole range of tau for the global maximum; by default up to 500
-            rows, and up to 5000 at small kappa or where tau ends within 0.05 of 0 or 1.
+            rows, up to 5000 with few rows in the zone or where tau ends within 0.05 of 0 or 1, and up
+            to 20,000 where the noise is unlike the model and a look along tau shows another maximum.
         maxiter, full_output, disp, callback, retall, skip_hessian
             Accepted since statsmodels passes them; the solver has no use for them.
         warn_convergence : bool

@@ -22,7 +22,7 @@ from qhreg.newton import SHORT_STEP, newton, unverified_step
 from qhreg.problem import Problem, Task
 from qhreg.rows import SHORT_BLOCK, ArrayRows, Block, GivenRows, Taken
 
-__all__ = ["Setup", "narrowed_start", "sampled", "set_up"]
+__all__ = ["Setup", "narrowed_start", "set_up"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -279,12 +279,6 @@ def _in_memory(basis: Basis, data: Taken, task: Task, scale: float) -> Setup:
     moments = moments_of(basis.design)
     first = starting_point(moments, task.kappa, theta, task.tau)
     return Setup(basis, problem, task, scale, data.weights, first, moments.kurtosis, False)
-
-
-def sampled(rows: GivenRows, count: int) -> ArrayRows:
-    """Return a random sample of the rows, the same for the same data."""
-    chosen = np.sort(np.random.default_rng(1).integers(0, rows.n_rows, count))
-    return ArrayRows(*rows.take(chosen))
 
 
 def _well_centred(basis: Basis, data: Taken) -> Basis:

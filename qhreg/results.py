@@ -424,6 +424,7 @@ def _retvals(solution: Solution) -> dict[str, Any]:
         "tau_slope": solution.tau_slope,
         "tau_at_bound": solution.tau_at_bound,
         "searched": solution.searched,
+        "doubtful": solution.doubtful,
         "rank": solution.rank,
         "rows_in_zone": solution.rows_in_zone,
         "message": solution.reason,

@@ -2,8 +2,8 @@ r"""The fit of beta, sigma and tau, with proof of what it found.
 
 The joint problem is biconvex, not convex. The route: well-conditioned coordinates; for large data a
 random sample of the rows first; Newton's method on the projected likelihood; where it has no rows in
-the zone to work with, a search over tau of exact convex fits; for small samples, where the profile
-over tau can have several minima, branch and bound over tau. Every result carries its duality gap.
+the zone to work with, a search over tau of exact convex fits; for small samples, and where the profile
+over tau may have several minima, branch and bound over tau. Every result carries its duality gap.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ import numpy.typing as npt
 from qhreg.basis import Basis, minimum_norm
 from qhreg.convex import TINY_KAPPA
 from qhreg.domain import check_kappa, check_sigma, check_tau
+from qhreg.doubt import is_jagged, is_like_the_model, other_starts
 from qhreg.exact import ALL_ROWS
 from qhreg.exceptions import (
     BoundaryWarning,
@@ -30,16 +31,15 @@ from qhreg.exceptions import (
 )
 from qhreg.inputs import require_finite, rows_of
 from qhreg.local import (
-    BY_NEWTON,
     LocalFit,
-    basins,
+    constant_direction,
     local_fit,
     profile_slope,
     profile_value,
     search_tau,
     stationary_in_tau,
 )
-from qhreg.preparation import Setup, narrowed_start, sampled, set_up
+from qhreg.preparation import Setup, narrowed_start, set_up
 from qhreg.problem import Task
 from qhreg.projection import lbfgs
 from qhreg.rows import GivenRows
@@ -62,17 +62,11 @@ DEFAULT_TAU_BOUNDS = (1e-3, 1.0 - 1e-3)
 SEARCH_ROWS = 500
 """Rows up to which the whole range of tau is searched."""
 
-DOUBTFUL_TAU = 0.05
-"""Distance of tau from 0 or 1 below which more rows are searched: a bound often is an optimum too."""
+JAGGED_ROWS = 5000
+"""Rows up to which it is searched where the profile over tau is jagged, or tau near 0 or 1."""
 
-DOUBTFUL_ROWS = 5000
-"""Rows up to which the range of tau is searched when the local optimum is doubtful."""
-
-SAME_BASIN = 0.05
-"""Difference in tau below which an optimum of a sample and one of all rows are taken for the same."""
-
-FLAT_KURTOSIS = 3.5
-"""Kurtosis of least-squares residuals below which larger data are searched too, through a sample."""
+DOUBTFUL_ROWS = 20_000
+"""Rows up to which it is searched where a look along tau shows another optimum."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +106,8 @@ class Solution:
         Whether tau was estimated and ended on a bound.
     searched : bool
         Whether the whole range of tau was searched.
+    doubtful : bool
+        Whether another optimum is likely and the search, if there was one, could not exclude it.
     square : float
         sum w v^2 of the dual point at the fit; half of it is minus the derivative of the loss in kappa.
     """
@@ -134,6 +130,7 @@ class Solution:
     tau_at_bound: bool
     searched: bool
     square: float = math.nan
+    doubtful: bool = False
 
     @property
     def loglike(self) -> float:
@@ -175,11 +172,13 @@ def solve(
     method : {"newton", "lbfgs"}
         Newton's method, or L-BFGS before a last Newton phase, for many columns.
     start : Solution or None
-        An earlier solution with the same columns to start from.
+        An earlier solution with the same columns to start from. A converged one is followed: another
+        optimum is looked for up to 500 rows and at small kappa only.
     search : bool or None
-        Whether to search the whole range of tau; None does so up to 500 rows, up to 5000 where the
-        zone has too few rows for Newton's method (always at kappa = 0) or tau ends within 0.05 of 0
-        or 1, and through a sample of larger data whose residuals have light tails.
+        Whether to search the whole range of tau; None does so up to 500 rows, up to 5000 with fewer
+        than 60 rows in the zone (always at kappa = 0) or where tau ends within 0.05 of 0 or 1, and
+        up to 20,000 where the noise is unlike the model and a look along tau shows another optimum.
+        Larger data are then fitted from several starts, and the solution is marked as doubtful.
     names : sequence of str or None
         Names of the columns for messages.
 
@@ -227,13 +226,13 @@ def solve_rows(
         raise DataError("there are no rows with positive weight")
     try:
         with one_blas_thread(rows.n_rows * rows.n_columns):
-            setup, local, searched = _fit_rows(rows, task, method, start, search)
+            setup, found = _fit_rows(rows, task, method, start, search)
     except FloatingPointError as error:
         require_finite(rows)
         raise DataError(f"the data leave the range of floating-point numbers: {error}") from error
     if setup.basis.dependent.size:
         _warn_dependent(setup.basis, names)
-    return report(setup, local, searched=searched)
+    return report(setup, found.local, searched=found.searched, doubtful=found.doubtful)
 
 
 def task_of(
@@ -251,34 +250,50 @@ def task_of(
     )
 
 
+class Found(NamedTuple):
+    """An optimum, whether tau was searched, and whether another optimum is not excluded by that.
+
+    `doubtful` is False for a local fit that nothing speaks against.
+    """
+
+    local: LocalFit
+    searched: bool = False
+    doubtful: bool = False
+
+
 def _fit_rows(
     rows: GivenRows, task: Task, method: str, start: Solution | None, search: bool | None
-) -> tuple[Setup, LocalFit, bool]:
-    """Return the problem, its fit, and whether the whole range of tau was searched."""
+) -> tuple[Setup, Found]:
+    """Return the problem and its fit.
+
+    A fit that starts from a converged one follows it: it is searched only where Newton's method
+    failed or tau came near its ends.
+    """
     setup = set_up(rows, task)
     whole = rows.n_rows <= SEARCH_ROWS if search is None else search
-    local, searched = _fit(setup, method, start, whole)
-    if task.tau is not None or search is not None or whole:
-        return setup, local, searched
-    if rows.n_rows <= DOUBTFUL_ROWS and _doubtful(local):
-        return setup, search_tau(setup.problem, local, task, setup.weights), True
-    if start is None and setup.kurtosis < FLAT_KURTOSIS:
-        local = _second_opinion(rows, setup, local)
-    return setup, local, searched
+    local = _fit(setup, method, start)
+    if task.tau is not None:
+        return setup, Found(local)
+    follows = start is not None and start.converged
+    jagged = is_jagged(local, 0) if follows else is_jagged(local)
+    if whole or (search is None and rows.n_rows <= JAGGED_ROWS and jagged):
+        return setup, _searched(setup, local)
+    if search is False or follows:
+        return setup, Found(local)
+    if is_like_the_model(local, setup.problem, setup.kurtosis, rows):
+        return setup, Found(local)
+    return setup, _looked_further(setup, local)
 
 
-def _doubtful(local: LocalFit) -> bool:
-    """Return whether there often is a better optimum than this one.
-
-    So it is near the ends of tau, and with so few rows in the zone that Newton's method failed: the
-    profile over tau is not smooth then.
-    """
-    tau = local.fit.tau
-    return local.reason != BY_NEWTON or min(tau, 1.0 - tau) < DOUBTFUL_TAU
+def _searched(setup: Setup, local: LocalFit) -> Found:
+    """Return the best optimum over the whole range of tau."""
+    problem = setup.problem
+    best, proved = search_tau(problem, local, setup.task, problem.weights())
+    return Found(best, searched=True, doubtful=not proved)
 
 
-def _fit(setup: Setup, method: str, start: Solution | None, search: bool) -> tuple[LocalFit, bool]:
-    """Return the fit, and whether the whole range of tau was searched."""
+def _fit(setup: Setup, method: str, start: Solution | None) -> LocalFit:
+    """Return a local optimum."""
     task, problem = setup.task, setup.problem
     first = setup.start
     if start is not None:
@@ -287,26 +302,27 @@ def _fit(setup: Setup, method: str, start: Solution | None, search: bool) -> tup
         first = narrowed_start(problem, first, task)
     if method == "lbfgs" and task.kappa > TINY_KAPPA:
         first = lbfgs(problem, *first, tau_bounds=task.free_bounds)
-    local = local_fit(problem, *first, task)
-    if not search or task.tau is not None:
-        return local, False
-    return search_tau(problem, local, task, setup.weights), True
+    return local_fit(problem, *first, task)
 
 
-def _second_opinion(rows: GivenRows, setup: Setup, local: LocalFit) -> LocalFit:
-    """Return the best of a local optimum and those that a sample of the rows knows of.
+def _looked_further(setup: Setup, local: LocalFit) -> Found:
+    """Return the fit after a look along tau, the slopes held at the fit and at zero.
 
-    Noise with light tails can have two peaks, and the profile over tau two optima that grow apart
-    with the number of rows.
+    Where that shows another optimum the whole range of tau is searched, and large data are fitted
+    from the most promising other starts.
     """
-    few = set_up(sampled(rows, SEARCH_ROWS), setup.task)
-    found = [local]
-    for other in basins(few.problem, few.start[0], few.task):
-        if all(abs(other.fit.tau - known.fit.tau) > SAME_BASIN for known in found):
-            z = in_coordinates(setup.basis, few.basis.matrix @ other.fit.z)
-            found.append(local_fit(setup.problem, z, other.fit.tau, setup.task))
-    best = min(found, key=lambda item: profile_value(item.fit, setup.problem))
-    return replace(best, passes=sum(item.passes for item in found))
+    problem, task = setup.problem, setup.task
+    flat = setup.basis.matrix @ local.fit.z
+    flat[:-1] = 0.0
+    flat = in_coordinates(setup.basis, flat)
+    starts = other_starts(problem, local.fit, task, flat, constant_direction(problem))
+    if not starts:
+        return Found(local)
+    if problem.rows.n_rows <= DOUBTFUL_ROWS:
+        return _searched(setup, local)
+    found = [local, *(local_fit(problem, *start, task) for start in starts)]
+    best = min(found, key=lambda item: profile_value(item.fit, problem))
+    return Found(replace(best, passes=sum(item.passes for item in found)), doubtful=True)
 
 
 def in_coordinates(basis: Basis, raw: FloatArray) -> FloatArray:
@@ -337,7 +353,7 @@ def _warn_dependent(basis: Basis, names: Sequence[str] | None) -> None:
     )
 
 
-def report(setup: Setup, local: LocalFit, *, searched: bool) -> Solution:
+def report(setup: Setup, local: LocalFit, *, searched: bool, doubtful: bool = False) -> Solution:
     """Return the solution in the units of the data, with a warning where there is reason for one."""
     basis, problem, task, scale = setup.basis, setup.problem, setup.task, setup.scale
     fit = local.fit
@@ -379,9 +395,10 @@ def report(setup: Setup, local: LocalFit, *, searched: bool) -> Solution:
         at_bound,
         searched,
         fit.dual.square,
+        doubtful,
     )
 
 
 def value_shift(setup: Setup) -> float:
     """Return what to add to values of the problem to have them in the units of the data."""
-    return setup.problem.n * float(np.log(setup.scale / setup.basis.matrix[-1, -1]))
+    return setup.problem.n * math.log(setup.scale / setup.basis.matrix[-1, -1])

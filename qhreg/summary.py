@@ -82,7 +82,8 @@ def _right(results: Any) -> list[tuple[str, Any]]:
 def _searched(results: Any) -> str:
     if not results.tau_estimated:
         return "tau is fixed"
-    return "all of its range" if results.solution.searched else "locally"
+    found = "all of its range" if results.solution.searched else "locally"
+    return f"{found} [!]" if results.solution.doubtful else found
 
 
 def _names(results: Any, xname: list[str] | None) -> list[str]:
@@ -167,6 +168,11 @@ def notes(results: Any) -> list[str]:
     if results.solution.tau_at_bound:
         found.append(
             f"tau ended on its bound {results.tau:g}: the noise lies on one side of the line."
+        )
+    if results.solution.doubtful:
+        found.append(
+            "Another tau may have a higher likelihood: this optimum is not proved to be the best. "
+            "certify_global() tells."
         )
     if not results.converged:
         found.append(f"NOT CONVERGED: {results.solution.reason}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,7 +59,7 @@ class TauFit:
     def gap(self) -> float:
         """The duality gap: how far `value` can be above the minimum."""
         difference = self.value - self.dual.value
-        return max(difference, 0.0) if np.isfinite(difference) else np.inf
+        return max(float(difference), 0.0) if math.isfinite(difference) else math.inf
 
     def proved(self, n: float, accuracy: float = GAP_TOLERANCE) -> bool:
         """Return whether the gap is small per unit of weight, or at the rounding of the value."""

@@ -105,3 +105,27 @@ def hard_case(seed: int) -> tuple[FloatArray, FloatArray, dict[str, Any]]:
             "method": "lbfgs" if rng.random() < 0.1 else "newton",
         },
     )
+
+
+def medium_sample(seed: int) -> tuple[FloatArray, FloatArray, float]:
+    """Return 501 to 5000 rows of noise unlike the model, skewed, piled up or with two peaks; a width."""
+    rng = np.random.default_rng(seed)
+    n, p = int(np.exp(rng.uniform(np.log(501), np.log(5000)))), int(rng.integers(1, 7))
+    X = np.column_stack([np.ones(n), rng.standard_normal((n, p - 1))])
+    left = rng.random(n) < rng.uniform(0.3, 0.7)
+    noise = [
+        rng.gamma(rng.choice([0.5, 1.0, 2.0]), size=n),
+        rng.lognormal(0.0, rng.choice([0.5, 1.0]), n),
+        rng.gumbel(size=n),
+        np.round(rng.gamma(rng.choice([0.5, 1.0, 2.0]), 2.0, n)),
+        np.where(left, 0.0, rng.gamma(2.0, size=n)),
+        rng.random(n),
+        rng.beta(0.4, 0.6, n),
+        np.where(left, -1.0 - rng.exponential(0.4, n), 1.0 + rng.exponential(0.7, n)),
+        rng.standard_normal(n),
+        rng.standard_t(3, n),
+    ][seed % 10]
+    if seed % 20 == 3:
+        return X, np.round(np.exp(0.5 + 0.2 * X[:, 1:].sum(axis=1)) + noise), 1.0
+    kappa = float(rng.choice([0.0, 0.01, 0.05, 0.25, 1.0, 3.0]))
+    return X, X.sum(axis=1) + rng.choice([-1.0, 1.0]) * noise, kappa

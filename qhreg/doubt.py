@@ -1,0 +1,184 @@
+r"""Whether a local optimum may not be the global one, and where a better one could be.
+
+The profile over tau has several optima where the noise is unlike the model: light tails, two peaks,
+many equal values; and where the zone has few rows, since the profile is not smooth then. What a fit
+brings with it tells most of this at no cost. In doubt the profile is looked at with the slopes held
+at the fit, and at zero, where a pile of equal responses would be met exactly.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.local import BY_NEWTON, LocalFit
+from qhreg.loss import quantile_huber_loss
+from qhreg.normalizer import log_normalizer_derivatives
+from qhreg.problem import Problem, Task
+from qhreg.rows import ArrayRows, GivenRows, chosen_rows, residuals
+from qhreg.taufit import TINY_KAPPA, TauFit
+from qhreg.tauscan import TauScan, scan_tau
+
+__all__ = ["is_jagged", "is_like_the_model", "other_starts"]
+
+FloatArray = npt.NDArray[np.float64]
+Start = tuple[FloatArray, float]
+
+END_OF_TAU = 0.05
+"""Distance of tau from 0 or 1 below which there often is a better optimum: a bound often is one."""
+
+FEW_IN_ZONE = 60
+"""Rows in the zone below which the profile over tau is jagged."""
+
+SURE_IN_ZONE = 100
+"""Rows in the zone below which they do not tell whether the noise is like the model."""
+
+FLAT_KURTOSIS = 3.5
+"""Kurtosis of least-squares residuals below which there may be two peaks."""
+
+SLOPE_SHARE = 0.06
+"""Share by which the sum of psi^2 may differ from what the model expects of it."""
+
+ZONE_SHARE = 0.1
+"""Share by which the number of rows in the zone may differ from what the model expects of it."""
+
+ZONE_SPREAD = 2.5
+"""Standard deviations by which it may."""
+
+SPACED_RESPONSES = 40
+"""Responses among which equal values are looked for."""
+
+SCANNED_ROWS = 30_000
+"""Rows whose residuals are sorted, and up to twice as many."""
+
+FAR = 1.0
+"""Distance in tau, on the logit scale, beyond which a low profile is another optimum."""
+
+NEAR_LOGLIKE = 30.0
+"""Log-likelihood within which the profile with slopes held is low: they could gain that much."""
+
+NEAR_SHARE = 0.02
+"""The same per row, times tau (1 - tau): near the ends of tau the profile itself falls that little."""
+
+LOWER = 0.01
+"""Log-likelihood by which anything lower is another optimum, near or far."""
+
+LOWER_SHARE = 1e-3
+"""The same per row where some of them are scanned, which have an optimum of their own."""
+
+MOST_STARTS = 3
+"""Starts returned at most."""
+
+
+def is_jagged(local: LocalFit, few: int = FEW_IN_ZONE) -> bool:
+    """Return whether there often is a slightly better optimum nearby that only a search finds.
+
+    So it is with few rows in the zone, where the profile over tau is not smooth, and near 0 and 1.
+
+    Parameters
+    ----------
+    local : LocalFit
+        The optimum.
+    few : int
+        Rows in the zone that are few.
+    """
+    fit = local.fit
+    return (
+        local.reason != BY_NEWTON
+        or fit.rows_in_zone < few
+        or min(fit.tau, 1.0 - fit.tau) < END_OF_TAU
+    )
+
+
+def is_like_the_model(local: LocalFit, problem: Problem, kurtosis: float, rows: GivenRows) -> bool:
+    """Return whether nothing speaks for noise unlike the model, from numbers that are at hand.
+
+    In the model kappa E[psi^2] is the probability of the zone: a fit with another sum of psi^2, or
+    another number of rows in the zone, is one of other noise. So is one with light tails or with
+    equal responses. Near the ends of tau, and with few rows in a zone that is to have some, it is not
+    known.
+    """
+    fit = local.fit
+    sure = fit.rows_in_zone >= SURE_IN_ZONE or problem.kappa <= TINY_KAPPA
+    if not sure or min(fit.tau, 1.0 - fit.tau) < END_OF_TAU or not kurtosis >= FLAT_KURTOSIS:
+        return False
+    square = 2.0 * float(log_normalizer_derivatives(fit.tau, problem.kappa).d_kappa)
+    if not abs(fit.dual.square / (problem.n * square) - 1.0) <= SLOPE_SHARE:
+        return False
+    expected = problem.rows.n_rows * problem.kappa * square
+    allowed = max(ZONE_SHARE * expected, ZONE_SPREAD * math.sqrt(expected))
+    beyond = fit.rows_in_zone - expected
+    return -allowed <= beyond <= allowed + fit.z.size and not _has_ties(rows)
+
+
+def _has_ties(rows: GivenRows) -> bool:
+    """Return whether equal values are found among some of the responses."""
+    every = max(1, rows.n_rows // SPACED_RESPONSES)
+    if isinstance(rows, ArrayRows) and rows.endog is not None and rows.offset is None:
+        some = rows.endog[::every]
+    else:
+        some = rows.take(np.arange(0, rows.n_rows, every)).endog
+    return len(set(some.tolist())) < some.size
+
+
+def other_starts(
+    problem: Problem, fit: TauFit, task: Task, flat: FloatArray, constant: FloatArray
+) -> list[Start]:
+    """Return (z, tau) from which better optima could be reached, the most promising first.
+
+    Parameters
+    ----------
+    problem, fit, task : Problem, TauFit, Task
+        The problem, its local optimum, and what is free.
+    flat : ndarray, shape (k,)
+        The response alone in the coordinates of the problem: all slopes zero.
+    constant : ndarray, shape (k,)
+        The direction of a constant.
+    """
+    every = max(1, problem.rows.n_rows // SCANNED_ROWS)
+    u, weights = _spaced(problem, fit.z, every)
+    n = float(u.size if weights is None else weights.sum())
+    losses = quantile_huber_loss(u, fit.tau, problem.kappa)
+    loss = float(losses.sum() if weights is None else losses @ weights)
+    log_c = float(log_normalizer_derivatives(fit.tau, problem.kappa).value)
+    here = loss + n * (log_c - math.log(fit.z[-1]))
+    found: list[tuple[float, Start]] = []
+    for base in (fit.z, flat):
+        values = u if base is fit.z else _spaced(problem, base, every)[0]
+        scan = scan_tau(
+            values, weights, problem.kappa, task.tau_bounds, free_scale=problem.theta is None
+        )
+        rise = (scan.value - n * math.log(base[-1]) - here) * (problem.n / n)
+        lower = LOWER if every == 1 else LOWER_SHARE * problem.n
+        for k in _low_points(scan, rise, fit.tau, problem.n, lower):
+            z = scan.scale[k] * base - scan.location[k] * constant
+            found.append((float(rise[k]), (z, float(scan.tau[k]))))
+    found.sort(key=lambda item: item[0])
+    return [start for _, start in found[:MOST_STARTS]]
+
+
+def _low_points(scan: TauScan, rise: FloatArray, tau: float, n: float, lower: float) -> list[int]:
+    """Return where the curve is lowest among its points that could belong to another optimum."""
+    logit = np.log(scan.tau / (1.0 - scan.tau))
+    far = np.abs(logit - math.log(tau / (1.0 - tau))) > FAR
+    near = NEAR_LOGLIKE + NEAR_SHARE * n * scan.tau * (1.0 - scan.tau)
+    low = (rise < -lower) | (far & (rise < near))
+    curve = np.where(low, rise, np.inf)
+    around = np.concatenate([[np.inf], curve, [np.inf]])
+    return np.flatnonzero(low & (curve <= around[:-2]) & (curve < around[2:])).tolist()
+
+
+def _spaced(problem: Problem, z: FloatArray, every: int) -> tuple[FloatArray, FloatArray | None]:
+    """Return the residuals and weights of evenly spaced rows."""
+    raw = problem.to_rows(z)
+    parts, weights = [], []
+    for block in problem.rows.blocks():
+        some = block
+        if every > 1:
+            some = chosen_rows(block, np.arange(0, block.exog.shape[0], every))
+        parts.append(residuals(some, raw))
+        if some.weights is not None:
+            weights.append(some.weights)
+    return np.concatenate(parts), np.concatenate(weights) if weights else None

@@ -1,0 +1,241 @@
+"""Where a local optimum may not be the global one: the look along tau, and what the default fit does."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import optimize
+from solver_data import medium_sample, regression
+
+import qhreg.doubt
+import qhreg.solver
+from qhreg import QuantileHuberMLE
+from qhreg.exceptions import BoundaryWarning
+from qhreg.globalopt import certify_global
+from qhreg.loss import quantile_huber_loss
+from qhreg.normalizer import log_normalizer
+from qhreg.solver import solve
+from qhreg.tauscan import scan_tau
+
+BOUNDS = (1e-3, 1.0 - 1e-3)
+
+
+def quiet(X, y, **options):
+    """Return the default fit, which may end on a bound of tau."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BoundaryWarning)
+        return solve(X, y, **options)
+
+
+def constant(n):
+    return np.ones((n, 1))
+
+
+# --- the look along tau --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.05, 1.0, 5.0])
+@pytest.mark.parametrize("noise", ["gamma", "rounded"])
+def test_with_a_constant_alone_the_scan_is_the_profile_over_tau(kappa, noise):
+    y = np.random.default_rng(3).gamma(2.0, size=400) + 1e6
+    y = np.round(y) if noise == "rounded" else y
+    scan = scan_tau(y, None, kappa, BOUNDS, free_scale=True)
+    for tau, value in zip(scan.tau[::4], scan.value[::4], strict=True):
+        profile = solve(constant(400), y, kappa=kappa, tau=float(tau)).value
+        assert profile - 1e-6 <= value <= profile + 0.3
+
+
+@pytest.mark.parametrize("free_scale", [True, False])
+@pytest.mark.parametrize("kappa", [0.0, 1.0])
+def test_the_location_and_the_scale_of_the_scan_give_its_value(kappa, free_scale):
+    u = np.random.default_rng(4).standard_t(3, 300)
+    scan = scan_tau(u, None, kappa, BOUNDS, free_scale=free_scale)
+    for k in (0, 10, 20, 32):
+        inner = scan.scale[k] * u - scan.location[k]
+        loss = quantile_huber_loss(inner, scan.tau[k], kappa).sum()
+        normaliser = log_normalizer(scan.tau[k], kappa) - np.log(scan.scale[k])
+        assert scan.value[k] == pytest.approx(loss + 300 * normaliser, abs=1e-8)
+        assert free_scale or scan.scale[k] == 1.0
+
+
+def test_a_fixed_scale_leaves_the_location_to_move():
+    u = np.random.default_rng(4).standard_t(3, 300)
+    scan = scan_tau(u, None, 1.0, BOUNDS, free_scale=False)
+    for k in (5, 16, 28):
+        best = optimize.minimize_scalar(
+            lambda a, tau=scan.tau[k]: quantile_huber_loss(u - a, tau, 1.0).sum(),
+            bounds=(-50, 50),
+            method="bounded",
+            options={"xatol": 1e-10},
+        )
+        assert scan.value[k] == pytest.approx(
+            best.fun + 300 * log_normalizer(scan.tau[k], 1.0), abs=0.1
+        )
+
+
+def test_weights_are_repeated_rows_to_the_scan():
+    rng = np.random.default_rng(5)
+    u, w = rng.gamma(2.0, size=200), rng.integers(1, 5, 200)
+    weighted = scan_tau(u, w.astype(float), 0.5, BOUNDS, free_scale=True)
+    repeated = scan_tau(np.repeat(u, w), None, 0.5, BOUNDS, free_scale=True)
+    np.testing.assert_allclose(weighted.value, repeated.value, atol=1e-3)
+
+
+def test_outliers_leave_the_digits_of_the_scan():
+    u = np.random.default_rng(6).laplace(size=500)
+    far = np.append(u, [-1e9, 1e9])
+    scan = scan_tau(far, None, 1.0, BOUNDS, free_scale=False)
+    k = 16
+    loss = quantile_huber_loss(far - scan.location[k], scan.tau[k], 1.0).sum()
+    assert scan.value[k] == pytest.approx(loss + 502 * log_normalizer(scan.tau[k], 1.0), rel=1e-12)
+    assert abs(scan.location[k]) < 0.5
+
+
+# --- the default fit -----------------------------------------------------------------------------
+
+
+def counts(rng, n):
+    X = np.column_stack([np.ones(n), rng.standard_normal((n, 2))])
+    return X, rng.poisson(np.exp(0.3 + 0.2 * X[:, 1:].sum(axis=1))).astype(float)
+
+
+def rounded(rng, n):
+    X = np.column_stack([np.ones(n), np.round(rng.standard_normal((n, 2)))])
+    return X, X.sum(axis=1) + np.round(rng.gamma(0.5, size=n))
+
+
+def uniform(rng, n):
+    X = np.column_stack([np.ones(n), rng.standard_normal((n, 3))])
+    return X, X.sum(axis=1) + rng.random(n)
+
+
+def two_peaks(rng, n):
+    X = np.column_stack([np.ones(n), rng.standard_normal(n)])
+    left = rng.random(n) < 0.5
+    noise = np.where(left, -1 - 0.3 * rng.exponential(size=n), 1 + 0.4 * rng.exponential(size=n))
+    return X, X.sum(axis=1) + noise
+
+
+@pytest.mark.parametrize("make", [counts, rounded, uniform, two_peaks])
+@pytest.mark.parametrize("n", [900, 4000, 8000])
+def test_noise_unlike_the_model_is_searched_and_its_optimum_certified(make, n):
+    X, y = make(np.random.default_rng(n), n)
+    for kappa in (0.25, 1.0):
+        fit = quiet(X, y, kappa=kappa)
+        assert certify_global(X, y, fit, tol=1e-6 * n).holds, kappa
+        assert not fit.doubtful
+
+
+@pytest.mark.parametrize(("make", "gain"), [(counts, 400.0), (uniform, 15.0)])
+def test_the_local_optimum_alone_is_far_from_the_best(make, gain):
+    X, y = make(np.random.default_rng(1), 2000)
+    local = quiet(X, y, kappa=0.25, search=False)
+    default = quiet(X, y, kappa=0.25)
+    assert default.loglike > local.loglike + gain
+    assert default.searched
+
+
+@pytest.mark.parametrize("make", [counts, two_peaks])
+def test_large_data_are_fitted_from_other_starts_and_marked(make):
+    X, y = make(np.random.default_rng(1), 30_000)
+    fit = quiet(X, y, kappa=0.25)
+    assert fit.loglike > quiet(X, y, kappa=0.25, search=False).loglike + 1000.0
+    assert (fit.searched, fit.doubtful) == (False, True)
+    assert certify_global(X, y, fit, tol=0.01).holds
+
+
+def test_a_jagged_profile_is_searched():
+    """Eight rows in the zone: the local optimum is 1.8 units below the global one."""
+    X, y, kappa = constant(518), np.random.default_rng(366).gamma(2.0, size=518), 0.25
+    fit = quiet(X, y, kappa=kappa)
+    assert fit.loglike > quiet(X, y, kappa=kappa, search=False).loglike + 1.8
+    assert fit.searched
+    assert certify_global(X, y, fit).holds
+
+
+@pytest.mark.parametrize("n", [1000, 10_000])
+def test_data_like_the_model_are_fitted_without_another_look(n, monkeypatch):
+    def fail(*args, **options):
+        raise AssertionError
+
+    monkeypatch.setattr(qhreg.solver, "other_starts", fail)
+    monkeypatch.setattr(qhreg.solver, "search_tau", fail)
+    fit = solve(*regression(n, 5, seed=1))
+    assert (fit.searched, fit.doubtful) == (False, False)
+
+
+@pytest.mark.parametrize("n", [1000, 100_000])
+def test_normal_noise_is_looked_at_but_not_searched(n, monkeypatch):
+    looks = []
+    scan = qhreg.doubt.scan_tau
+
+    def counted(u, *args, **options):
+        looks.append(u.size)
+        return scan(u, *args, **options)
+
+    monkeypatch.setattr(qhreg.doubt, "scan_tau", counted)
+    rng = np.random.default_rng(2)
+    X = np.column_stack([np.ones(n), rng.standard_normal((n, 3))])
+    fit = solve(X, X.sum(axis=1) + rng.standard_normal(n))
+    assert len(looks) == 2
+    assert max(looks) <= 60_000
+    assert (fit.searched, fit.doubtful) == (False, False)
+
+
+def test_weights_offset_and_no_constant_do_not_stop_the_look():
+    rng = np.random.default_rng(7)
+    X, y = rounded(rng, 1500)
+    w, offset = rng.integers(1, 4, 1500).astype(float), rng.standard_normal(1500)
+    fit = quiet(X, y + offset, weights=w, offset=offset)
+    assert certify_global(X, y, fit, weights=w).holds
+    fit = quiet(X[:, 1:], y)
+    assert certify_global(X[:, 1:], y, fit).holds
+    fit = quiet(X, y, sigma=0.5)
+    assert certify_global(X, y, fit, sigma=0.5).holds
+
+
+def test_a_converged_start_is_followed_and_starting_values_are_not():
+    X, y = uniform(np.random.default_rng(1), 2000)
+    local = quiet(X, y, kappa=0.25, search=False)
+    followed = quiet(X, y, kappa=0.25, start=local)
+    assert not followed.searched
+    assert followed.loglike == pytest.approx(local.loglike, abs=1e-9)
+    values = [*local.beta, local.sigma, local.tau]
+    with pytest.warns(BoundaryWarning):
+        fit = QuantileHuberMLE(y, X, kappa=0.25).fit(start_params=values)
+    assert fit.solution.searched
+    assert fit.llf > local.loglike + 15.0
+
+
+def test_the_summary_says_where_another_tau_may_be_better():
+    X, y = two_peaks(np.random.default_rng(1), 30_000)
+    results = QuantileHuberMLE(y, X, kappa=0.3).fit()
+    text = results.summary().as_text()
+    assert "locally [!]" in text
+    assert "Another tau may have a higher likelihood" in text
+    assert results.mle_retvals["doubtful"]
+    X, y = uniform(np.random.default_rng(1), 2000)
+    with pytest.warns(BoundaryWarning):
+        searched = QuantileHuberMLE(y, X, kappa=0.25).fit().summary().as_text()
+    assert "all of its range" in searched
+    assert "[!]" not in searched
+
+
+def test_a_search_that_could_not_finish_is_marked(monkeypatch):
+    X, y = two_peaks(np.random.default_rng(1), 600)
+    monkeypatch.setattr("qhreg.local.SEARCH_FITS", 2)
+    fit = solve(X, y, kappa=0.3)
+    assert (fit.searched, fit.doubtful) == (True, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(4))
+def test_the_default_fit_is_the_certified_optimum_of_medium_samples(block):
+    for seed in range(100 * block, 100 * (block + 1)):
+        X, y, kappa = medium_sample(seed)
+        fit = quiet(X, y, kappa=kappa)
+        assert fit.converged, seed
+        certificate = certify_global(X, y, fit, tol=1e-6 * y.size)
+        assert certificate.holds, (seed, str(certificate))
