@@ -12,6 +12,7 @@ from statsmodels.tools.sm_exceptions import (
 __all__ = [
     "BoundaryWarning",
     "CollinearityWarning",
+    "ColumnRangeError",
     "ConvergenceWarning",
     "CurvatureWarning",
     "DataError",
@@ -32,6 +33,26 @@ class DomainError(QhregError, ValueError):
 
 class DataError(QhregError, ValueError):
     """The data cannot be used as given: shape, missing or infinite values, degenerate columns."""
+
+
+class ColumnRangeError(DataError):
+    """The squares of a column of exog leave the range of floating-point numbers.
+
+    Attributes
+    ----------
+    column : int
+        Which one.
+    """
+
+    def __init__(self, column: int) -> None:
+        super().__init__(
+            f"the squares of column {column} of exog are beyond the range of floating point numbers: "
+            "give it in another unit"
+        )
+        self.column = column
+
+    def __reduce__(self) -> tuple[type, tuple[int]]:
+        return type(self), (self.column,)
 
 
 class BoundaryWarning(ModelWarning):  # type: ignore[misc]

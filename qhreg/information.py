@@ -28,7 +28,7 @@ from scipy.linalg.lapack import dpotrf
 
 from qhreg.basis import CHOLESKY_SAFE
 from qhreg.domain import check_kappa, check_sigma, check_tau
-from qhreg.exceptions import DataError, DomainError
+from qhreg.exceptions import ColumnRangeError, DataError, DomainError
 from qhreg.normalizer import log_normalizer_derivatives
 
 __all__ = [
@@ -267,6 +267,13 @@ def _orthogonal_factor(
     return full
 
 
+def _require_squares(gram: FloatArray) -> None:
+    """Raise a ColumnRangeError that names the first column whose squares are lost."""
+    lost = ~np.isfinite(gram.diagonal())
+    if lost.any():
+        raise ColumnRangeError(int(np.flatnonzero(lost)[0]))
+
+
 def design_moments(exog: Any, weights: Any = None) -> DesignMoments:
     """Return X'WX (as its triangular factor), X'W1 and the sum of the weights, in one pass.
 
@@ -298,6 +305,7 @@ def design_moments(exog: Any, weights: Any = None) -> DesignMoments:
         block = _weighted_block(x, root, rows)
         gram += block.T @ block
         column_sum += np.ones(block.shape[0]) @ block if root is None else root[rows] @ block
+    _require_squares(gram)
     factor = gram_factor(gram)
     if factor is None:
         size = np.sqrt(gram.diagonal())

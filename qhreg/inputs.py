@@ -63,9 +63,9 @@ def require_finite(rows: GivenRows) -> None:
         return
     for name, array in (("endog", rows.endog), ("exog", rows.exog)):
         assert array is not None
-        bad = ~np.isfinite(array)
-        if bad.any():
-            where = ""
+        finite = np.isfinite(array)
+        if not finite.all():
+            bad, where = ~finite, ""
             if array.ndim == 2:
                 columns = np.flatnonzero(bad.any(axis=0))
                 where = f" in column(s) {', '.join(map(str, columns[:10]))}"

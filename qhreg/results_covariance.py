@@ -16,7 +16,7 @@ from qhreg.bootstrap import BootstrapResult, bootstrap
 from qhreg.constraints import Constraint
 from qhreg.covariance import CovarianceEstimate
 from qhreg.covariance_choice import CovarianceChoice, estimate_covariance
-from qhreg.exceptions import DataError, DomainError
+from qhreg.exceptions import ColumnRangeError, DataError, DomainError
 from qhreg.intervals import wald_intervals
 from qhreg.parameters import ParameterSpace
 from qhreg.results_uncertainty import UncertaintyResults
@@ -57,16 +57,21 @@ class CovarianceResults(UncertaintyResults):
     def _covariance(self) -> CovarianceEstimate:
         if self._choice.cov_type == "bootstrap":
             return self._bootstrap_covariance()
-        with np.errstate(over="ignore", invalid="ignore"):
-            made = estimate_covariance(
-                self._choice,
-                self._observations,
-                self.solution,
-                self.space,
-                self.constraint,
-                known=self._known,
-                resid=None if self.cov_type == "nonrobust" else self._residuals,
-            )
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                made = estimate_covariance(
+                    self._choice,
+                    self._observations,
+                    self.solution,
+                    self.space,
+                    self.constraint,
+                    known=self._known,
+                    resid=None if self.cov_type == "nonrobust" else self._residuals,
+                )
+        except ColumnRangeError as error:
+            if self.constraint is not None:
+                raise
+            raise self._beyond_range(error.column) from error
         self._require_range(made.cov.diagonal())
         return made
 
@@ -75,11 +80,14 @@ class CovarianceResults(UncertaintyResults):
         lost = ~np.isfinite(variances) | ((variances > 0.0) & (variances < SMALLEST_VARIANCE))
         lost |= (variances == 0.0) & (self.sigma < math.sqrt(SMALLEST_VARIANCE))
         if lost.any():
-            name = self.model.data.param_names[int(np.flatnonzero(lost)[0])]
-            raise DataError(
-                f"the variance of {name} is beyond the range of floating point numbers (its estimate "
-                f"is {self.params[lost][0]:.3g}): give endog or the column in another unit"
-            )
+            raise self._beyond_range(int(np.flatnonzero(lost)[0]))
+
+    def _beyond_range(self, j: int) -> DataError:
+        """Return the error that names a parameter whose variance is no floating point number."""
+        return DataError(
+            f"the variance of {self.model.data.param_names[j]} is beyond the range of floating point "
+            f"numbers (its estimate is {self.params[j]:.3g}): give endog or the column in another unit"
+        )
 
     @property
     def _known(self) -> tuple[str, ...]:

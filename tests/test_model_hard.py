@@ -74,6 +74,17 @@ def test_hard_data_give_a_summary_or_a_reason(data, model):
     assert fit.converged or "NOT CONVERGED" in text
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC1"])
+@pytest.mark.parametrize("unit", [1e150, 1e160, 1e300])
+def test_a_column_whose_squares_are_no_floating_point_numbers_is_named(unit, cov_type):
+    large = X * np.where(np.arange(X.shape[1]) == 2, unit, 1.0)
+    fit = QuantileHuberMLE(Y, large).fit(cov_type=cov_type)
+    assert_allclose(fit.params[2] * unit, QuantileHuberMLE(Y, X).fit().params[2], rtol=1e-8)
+    with pytest.raises(DataError, match=r"variance of x2 is beyond .* another unit"):
+        _ = fit.bse
+
+
 def test_a_variance_that_is_no_floating_point_number_is_refused():
     plain = QuantileHuberMLE(Y, X).fit()
     for unit in (1e-200, 1e200):
