@@ -103,3 +103,8 @@ class PredictionIntervals:
         if name in OF_RESPONSE:
             columns["obs_ci_lower"], columns["obs_ci_upper"] = self.obs_int(alpha).T
         return pd.DataFrame(columns, index=self.row_labels)
+
+    def _repr_html_(self) -> str:
+        shown = {"max_rows": pd.get_option("display.max_rows"), "show_dimensions": True}
+        table: str = self.summary_frame().to_html(**shown)
+        return table

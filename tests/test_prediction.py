@@ -173,3 +173,12 @@ def test_columns_of_new_rows_are_found_by_name_and_offsets_by_label():
 def test_bad_requests_are_named(fit, options, message):
     with pytest.raises(DomainError, match=message):
         fit.predict(NEW, **options)
+
+
+def test_a_notebook_shows_the_frame_of_a_prediction(fit):
+    shown = fit.get_prediction(NEW)._repr_html_()
+    for text in ("<table", "mean_ci_lower", "obs_ci_upper", "<th>row33</th>", "3 rows"):
+        assert text in shown
+    assert fit.get_prediction()._repr_html_().count("<tr") < 70  # long ones are cut as pandas does
+    varying = QuantileHuberDistributional.from_formula("y ~ x", FRAME).fit()
+    assert "tau_se" in varying.get_prediction(NEW, which="tau")._repr_html_()
