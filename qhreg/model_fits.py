@@ -18,7 +18,7 @@ from qhreg.profile_data import ProfileData
 from qhreg.regularized import largest_alpha, regularized_path
 from qhreg.regularized_cv import CrossValidation, cross_validate
 from qhreg.regularized_results import RegularizationPath, RegularizedResults
-from qhreg.regularized_solution import warn_about
+from qhreg.regularized_solution import size_and_factors, warn_about
 from qhreg.results import (
     QuantileHuberResults,
     QuantileHuberResultsWrapper,
@@ -159,7 +159,7 @@ class OtherFits:
     def fit_regularized(
         self,
         method: str = "elastic_net",
-        alpha: float = 0.0,
+        alpha: Any = 0.0,
         *,
         L1_wt: float = 1.0,
         penalty_weights: Any = None,
@@ -177,8 +177,9 @@ class OtherFits:
         ----------
         method : {"elastic_net"}
             The kind of penalty.
-        alpha : float
-            Its size.
+        alpha : float or array_like
+            Its size; or one for each coefficient, a constant's included, in place of
+            `penalty_weights`.
         L1_wt : float
             Share of the absolute values in it: 1 is the lasso, 0 ridge.
         penalty_weights : dict, Series or array_like, optional
@@ -212,9 +213,10 @@ class OtherFits:
         """
         if method != "elastic_net":
             raise DomainError(f"method must be 'elastic_net', got {method!r}")
-        options = self._penalty_options(L1_wt, penalty_weights, standardize, units, tol)
+        size, factors = size_and_factors(alpha, penalty_weights, self.k_exog)
+        options = self._penalty_options(L1_wt, factors, standardize, units, tol)
         obs = self.observations
-        (made,) = regularized_path(obs.exog, obs.endog, [alpha], **options)
+        (made,) = regularized_path(obs.exog, obs.endog, [size], **options)
         warn_about(made)
         results = RegularizedResults(self, made)
         return results.refit() if refit else results

@@ -33,7 +33,12 @@ from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.observations import find_constant
 from qhreg.penalized import PenalizedPoint, Penalty, minimise_penalized
 from qhreg.problem import Problem, Task
-from qhreg.regularized_solution import RegularizedSolution, penalty_of, warn_about
+from qhreg.regularized_solution import (
+    RegularizedSolution,
+    penalty_of,
+    size_and_factors,
+    warn_about,
+)
 from qhreg.rows import ArrayRows, weighted_columns
 from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
 from qhreg.taufit import GAP_TOLERANCE
@@ -317,7 +322,7 @@ def solve_regularized(
     exog: Any,
     endog: Any,
     *,
-    alpha: float,
+    alpha: Any,
     L1_wt: float = 1.0,
     penalty_weights: Any = None,
     standardize: bool = False,
@@ -338,8 +343,9 @@ def solve_regularized(
         Regressors.
     endog : array_like, shape (n,)
         Response.
-    alpha : float
-        Size of the penalty.
+    alpha : float or array_like, shape (p,)
+        Size of the penalty; or one for each coefficient, a constant's included, in place of
+        `penalty_weights`.
     L1_wt : float
         Share of the absolute values in it, between 0 (ridge) and 1 (lasso).
     penalty_weights : array_like, shape (p,), optional
@@ -384,10 +390,11 @@ def solve_regularized(
     >>> fit.beta != 0.0
     array([ True,  True, False, False, False])
     """
+    size, penalty_weights = size_and_factors(alpha, penalty_weights, np.shape(exog)[-1])
     (made,) = regularized_path(
         exog,
         endog,
-        [alpha],
+        [size],
         L1_wt=L1_wt,
         penalty_weights=penalty_weights,
         standardize=standardize,

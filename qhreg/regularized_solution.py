@@ -17,9 +17,38 @@ from qhreg.exceptions import (
 )
 from qhreg.penalized import Penalty
 
-__all__ = ["RegularizedSolution", "penalty_of", "warn_about"]
+__all__ = ["RegularizedSolution", "penalty_of", "size_and_factors", "warn_about"]
 
 FloatArray = npt.NDArray[np.float64]
+
+
+def size_and_factors(alpha: Any, penalty_weights: Any, p: int) -> tuple[float, Any]:
+    """Return the size of a penalty and its factors; sizes of their own are factors of a size of one.
+
+    Parameters
+    ----------
+    alpha : float or array_like, shape (p,)
+        The size, or one for each coefficient.
+    penalty_weights : array_like, shape (p,), optional
+        Factors of a single size.
+    p : int
+        Number of coefficients.
+    """
+    try:
+        sizes = np.asarray(alpha, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DomainError(
+            f"alpha must be a number, or a list with one for each coefficient; got {alpha!r}"
+        ) from error
+    if sizes.ndim == 0:
+        return float(sizes), penalty_weights
+    if sizes.shape != (p,):
+        raise DataError(f"alpha must be a number or have shape ({p},), got {sizes.shape}")
+    if not (np.isfinite(sizes).all() and (sizes >= 0.0).all()):
+        raise DomainError("the sizes in alpha must be finite and not negative")
+    if penalty_weights is not None:
+        raise DomainError("alpha has a size for each coefficient: leave out penalty_weights")
+    return 1.0, sizes
 
 
 def penalty_of(

@@ -394,6 +394,27 @@ def test_weights_of_the_penalty_are_given_by_name(model):
         model.fit_regularized("sqrt_lasso", alpha=1.0)
 
 
+def test_a_size_for_each_coefficient_is_the_weight_of_a_size_of_one(model):
+    sizes = [0.0, 0.1, 0.2, 0.05, 0.3]
+    fit = model.fit_regularized(alpha=sizes, L1_wt=0.7)
+    weighted = model.fit_regularized(alpha=0.1, L1_wt=0.7, penalty_weights=np.divide(sizes, 0.1))
+    assert_allclose(fit.params, weighted.params, rtol=1e-8)
+    assert_allclose(fit.solution.penalty.l1, np.multiply(sizes, 0.7))
+    assert fit.converged
+    even = model.fit_regularized(alpha=np.array([0.0, 0.1, 0.1, 0.1, 0.1]))
+    assert_allclose(even.params, model.fit_regularized(alpha=0.1).params, rtol=1e-8)
+    all_of_them = model.fit_regularized(alpha=np.full(5, 0.1))  # the constant too
+    assert abs(all_of_them.params.iloc[0]) < abs(even.params.iloc[0])
+    with pytest.raises(DataError, match=r"alpha must be a number or have shape \(5,\), got \(2,\)"):
+        model.fit_regularized(alpha=[0.1, 0.2])
+    with pytest.raises(DomainError, match="leave out penalty_weights"):
+        model.fit_regularized(alpha=sizes, penalty_weights={"x": 0.0})
+    with pytest.raises(DomainError, match="not negative"):
+        model.fit_regularized(alpha=[0.0, 0.1, -0.1, 0.1, 0.1])
+    with pytest.raises(DomainError, match="one for each coefficient"):
+        model.fit_regularized(alpha={"x": 0.1})
+
+
 def test_a_refit_is_the_plain_fit_of_what_is_left(model):
     fit = model.fit_regularized(alpha=0.15)
     assert 1 < len(fit.selected) < 5
