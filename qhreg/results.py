@@ -27,6 +27,7 @@ from qhreg.results_comparison import ComparisonResults
 from qhreg.results_covariance import CovarianceResults
 from qhreg.results_plots import PlotResults
 from qhreg.results_rows import RowResults
+from qhreg.results_wald import WaldResults
 from qhreg.scores import INTERPOLATED
 from qhreg.solver import Solution
 from qhreg.summary import summary2_tables, summary_tables
@@ -44,6 +45,7 @@ class QuantileHuberResults(
     RowResults,
     CovarianceResults,
     ComparisonResults,
+    WaldResults,
     PlotResults,
     _Base,  # type: ignore[misc]
 ):
@@ -241,91 +243,6 @@ class QuantileHuberResults(
     def _profile_data(self) -> ProfileData:
         self._require_likelihood("a profile or a simulation")
         return super()._profile_data
-
-    # ------------------------------------------------------------------ tests
-
-    def t_test(self, r_matrix: Any, cov_p: Any = None, use_t: bool | None = None) -> Any:
-        """Return t tests of linear restrictions; see statsmodels.
-
-        Parameters
-        ----------
-        r_matrix : array_like, str or tuple
-            Restrictions, such as ``"tau = 0.5, x1 = x2"``.
-        cov_p, use_t
-            As in statsmodels.
-
-        Returns
-        -------
-        ContrastResults
-            Statistic, p-value and standard error are NaN for a parameter that the covariance treats
-            as known, such as tau on its bound: there the base class would return p = 1.
-        """
-        made = super().t_test(r_matrix, cov_p=cov_p, use_t=use_t)
-        sd = np.array(made.sd, dtype=np.float64)
-        known = sd == 0.0
-        if known.any():
-            sd[known] = np.nan
-            made.sd = sd
-            for name in ("statistic", "tvalue", "pvalue"):
-                value = np.asarray(getattr(made, name))
-                setattr(made, name, np.where(known.reshape(value.shape), np.nan, value))
-        return made
-
-    def wald_test(
-        self,
-        r_matrix: Any,
-        cov_p: Any = None,
-        invcov: Any = None,
-        use_f: Any = None,
-        df_constraints: Any = None,
-        scalar: bool = True,
-    ) -> Any:
-        """Return a Wald test of linear restrictions; see statsmodels.
-
-        Parameters
-        ----------
-        r_matrix : array_like, str or tuple
-            Restrictions, such as ``"tau = 0.5, x1 = x2"``.
-        cov_p, invcov, use_f, df_constraints
-            As in statsmodels.
-        scalar : bool
-            Whether the statistic is a number.
-        """
-        return super().wald_test(
-            r_matrix,
-            cov_p=cov_p,
-            invcov=invcov,
-            use_f=use_f,
-            df_constraints=df_constraints,
-            scalar=scalar,
-        )
-
-    def wald_test_terms(
-        self,
-        skip_single: bool = False,
-        extra_constraints: Any = None,
-        combine_terms: Any = None,
-        scalar: bool = True,
-    ) -> Any:
-        """Return Wald tests of the terms of the formula, or of each coefficient; see statsmodels.
-
-        Parameters
-        ----------
-        skip_single, extra_constraints, combine_terms
-            As in statsmodels.
-        scalar : bool
-            Whether the statistics are numbers.
-        """
-        made = super().wald_test_terms(
-            skip_single=skip_single,
-            extra_constraints=extra_constraints,
-            combine_terms=combine_terms,
-            scalar=scalar,
-        )
-        # without a formula the base class tests sigma = 0 and tau = 0 too
-        extras = made.table.index.intersection(self.space.extra_names)
-        made.table = made.table.drop(index=extras).rename(index={"1": "Intercept"})
-        return made
 
     # ------------------------------------------------------------------ tables
 

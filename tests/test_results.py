@@ -215,6 +215,33 @@ def test_tests_of_statsmodels_work_with_names_and_terms(fit):
     assert pairs.loc["b-a", "coef"] == pytest.approx(fit.params["C(g)[T.b]"])
 
 
+def test_a_wald_test_of_tau_on_its_bound_is_refused_and_others_are_not():
+    rng = np.random.default_rng(0)
+    frame = FRAME.assign(y=FRAME.x + rng.exponential(size=len(FRAME)))
+    with pytest.warns(BoundaryWarning):
+        fit = QuantileHuberMLE(frame.y, sm.add_constant(frame[["x", "z"]])).fit()
+    for restrictions in ("tau = 0.5", "x = 1, tau = 0.5", "x + tau = 1", np.eye(5)[[1, 4]]):
+        for test in (fit.wald_test, fit.f_test):
+            with pytest.raises(
+                DomainError, match=r"tau is on its bound 0\.999: it has no standard error"
+            ):
+                test(restrictions)
+    assert fit.wald_test("x = 1, z = 0").pvalue > 0.0
+    assert fit.wald_test(np.eye(5)[[1, 4]], cov_p=np.eye(5)).df_denom == 2
+    table = fit.wald_test_terms(
+        combine_terms=["x", "z"], extra_constraints=[("both", np.eye(5)[1:3])]
+    )
+    assert list(table.table.index) == ["const", "x", "z", "x", "z", "both"]
+    with pytest.raises(DomainError, match="tau is on its bound"):
+        fit.wald_test_terms(extra_constraints=[("tau", np.eye(5)[[4]])])
+
+
+def test_a_wald_test_of_a_constrained_tau_is_refused(fit):
+    held = qhf.quantile_huber("y ~ x", FRAME).fit_constrained("tau = 0.5")
+    with pytest.raises(DomainError, match=r"tau is held at 0\.5 by a constraint"):
+        held.wald_test("tau = 0.4, x = 1")
+
+
 def test_nested_fits_are_compared_by_their_likelihoods(fit):
     small = qhf.quantile_huber("y ~ x", FRAME).fit()
     test = fit.lr_test(small)

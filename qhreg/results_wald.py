@@ -1,0 +1,139 @@
+"""Wald tests of the estimates, where they have a standard error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from qhreg.exceptions import DomainError
+from qhreg.formulas import SPEC_NAME, linear_constraints
+from qhreg.parameters import ParameterSpace
+
+__all__ = ["WaldResults"]
+
+
+class WaldResults:
+    """The part of the results that tests linear restrictions by the covariance of the estimates."""
+
+    model: Any
+    params: Any
+    space: ParameterSpace
+
+    def t_test(self, r_matrix: Any, cov_p: Any = None, use_t: bool | None = None) -> Any:
+        """Return t tests of linear restrictions; see statsmodels.
+
+        Parameters
+        ----------
+        r_matrix : array_like, str or tuple
+            Restrictions, such as ``"tau = 0.5, x1 = x2"``.
+        cov_p, use_t
+            As in statsmodels.
+
+        Returns
+        -------
+        ContrastResults
+            Statistic, p-value and standard error are NaN for a parameter that the covariance treats
+            as known, such as tau on its bound: there the base class would return p = 1.
+        """
+        made = super().t_test(r_matrix, cov_p=cov_p, use_t=use_t)  # type: ignore[misc]
+        sd = np.array(made.sd, dtype=np.float64)
+        known = sd == 0.0
+        if known.any():
+            sd[known] = np.nan
+            made.sd = sd
+            for name in ("statistic", "tvalue", "pvalue"):
+                value = np.asarray(getattr(made, name))
+                setattr(made, name, np.where(known.reshape(value.shape), np.nan, value))
+        return made
+
+    def wald_test(
+        self,
+        r_matrix: Any,
+        cov_p: Any = None,
+        invcov: Any = None,
+        use_f: Any = None,
+        df_constraints: Any = None,
+        scalar: bool = True,
+    ) -> Any:
+        """Return a Wald test of linear restrictions; see statsmodels.
+
+        Parameters
+        ----------
+        r_matrix : array_like, str or tuple
+            Restrictions, such as ``"tau = 0.5, x1 = x2"``.
+        cov_p, invcov, use_f, df_constraints
+            As in statsmodels.
+        scalar : bool
+            Whether the statistic is a number.
+
+        Raises
+        ------
+        DomainError
+            A restriction involves a parameter without a standard error, such as tau on its bound:
+            the statistic would leave it out without a word.
+        """
+        if cov_p is None and invcov is None:
+            self._require_errors(r_matrix)
+        return super().wald_test(  # type: ignore[misc]
+            r_matrix,
+            cov_p=cov_p,
+            invcov=invcov,
+            use_f=use_f,
+            df_constraints=df_constraints,
+            scalar=scalar,
+        )
+
+    def _require_errors(self, r_matrix: Any) -> None:
+        """Raise a DomainError when a restriction involves a parameter that is treated as known."""
+        held: dict[str, str] = self.held_fixed  # type: ignore[attr-defined]
+        if not held:
+            return
+        matrix = np.atleast_2d(linear_constraints(r_matrix, self.model.data.param_names)[0])
+        for name, reason in held.items():
+            if matrix[:, self.space.position(name)].any():
+                value = f"{getattr(self, name):g}"
+                why = {
+                    "at bound": f"{name} is on its bound {value}",
+                    "limit": f"{name} ended at a limit of the model, {value}",
+                    "constrained": f"{name} is held at {value} by a constraint",
+                }.get(reason, f"the data do not inform about {name} once the others are known")
+                raise DomainError(
+                    f"{why}: it has no standard error, and a Wald test of it is not defined. Leave "
+                    f"{name} out of the restrictions, or compare fits by lr_test"
+                )
+
+    def wald_test_terms(
+        self,
+        skip_single: bool = False,
+        extra_constraints: Any = None,
+        combine_terms: Any = None,
+        scalar: bool = True,
+    ) -> Any:
+        """Return Wald tests of the terms of the formula, or of each coefficient; see statsmodels.
+
+        Parameters
+        ----------
+        skip_single, extra_constraints, combine_terms
+            As in statsmodels.
+        scalar : bool
+            Whether the statistics are numbers.
+        """
+        single: list[Any] = []
+        if getattr(self.model.data, SPEC_NAME, None) is None and not skip_single:
+            # the base class would test sigma = 0 and tau = 0 too
+            rows = np.eye(len(self.params))[: self.space.k]
+            names = self.model.data.param_names
+            single = [(names[j], row[None]) for j, row in enumerate(rows)]
+        made = super().wald_test_terms(  # type: ignore[misc]
+            skip_single=skip_single or bool(single),
+            extra_constraints=[*single, *(extra_constraints or [])],
+            combine_terms=combine_terms,
+            scalar=scalar,
+        )
+        combined = len(combine_terms or []) if single else 0
+        order = np.r_[
+            combined : combined + len(single), :combined, combined + len(single) : len(made.table)
+        ]
+        made.table = made.table.iloc[order].rename(index={"1": "Intercept"})
+        return made
