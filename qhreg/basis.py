@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dtrtri
 
+from qhreg.gram import plain_gram
+
 __all__ = [
     "Basis",
     "basis_of",
@@ -55,6 +57,8 @@ class Basis:
         [X, y] M for the rows the basis was made from.
     weakest : float
         Smallest share of its length a kept column retains when made orthogonal to earlier ones.
+    spread : float
+        Largest over mean size of the residuals in the design; 0 when there are none.
     """
 
     columns: npt.NDArray[np.intp]
@@ -63,6 +67,7 @@ class Basis:
     matrix: FloatArray
     design: FloatArray
     weakest: float
+    spread: float
 
 
 def _cholesky_factor(gram: FloatArray) -> tuple[FloatArray, float] | None:
@@ -116,31 +121,33 @@ def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
         Response.
     """
     n, p = exog.shape
-    quick = _cholesky_factor(exog.T @ exog) if n >= p > 0 else None
+    quick = _cholesky_factor(plain_gram(exog)) if n >= p > 0 else None
     if quick is not None:
         columns, weakest = np.arange(p), quick[1]
         padded = np.zeros((p, p + 1))
         inverse = np.multiply(dtrtri(quick[0])[0], math.sqrt(n), out=padded[:, :p])
         design = (padded.T @ exog.T).T  # by columns; the last one is filled below
     else:
-        size = np.abs(exog).max(axis=0, initial=0.0)
-        size[size == 0.0] = 1.0
-        scaled = exog / size
+        length = np.abs(exog).max(axis=0, initial=0.0)
+        length[length == 0.0] = 1.0
+        scaled = exog / length
         columns, factor, weakest = _independent_columns(scaled)
         inverse = np.linalg.inv(factor) * math.sqrt(n)
         orthogonal = scaled[:, columns] @ inverse
         if weakest <= CHOLESKY_SAFE:  # one more sweep repairs what the triangular inverse lost
             again = np.linalg.inv(triangular_factor(orthogonal)) * math.sqrt(n)
             orthogonal, inverse = orthogonal @ again, inverse @ again
-        inverse = inverse / size[columns, None]
+        inverse = inverse / length[columns, None]
         design = np.column_stack([orthogonal, np.empty(n)])
     r = columns.size
     orthogonal = design[:, :r]
-    coefficients = orthogonal.T @ endog / n
-    residual = endog - orthogonal @ coefficients
-    scale = float(np.add.reduce(np.abs(residual))) / n if n else 1.0
+    coefficients = endog.dot(orthogonal) / n
+    residual = endog - orthogonal.dot(coefficients)
+    size = np.abs(residual)
+    scale = float(np.add.reduce(size)) / n if n else 1.0
     if not scale > 0.0:
         scale = 1.0
+    spread = float(size.max(initial=0.0)) / scale
     matrix = np.zeros((p + 1, r + 1))
     matrix[columns, :r] = inverse
     matrix[:p, r] = -(matrix[:p, :r] @ coefficients) / scale
@@ -150,7 +157,7 @@ def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
     if r < p:
         dependent = np.setdiff1d(np.arange(p), columns)
         combination = matrix[columns, :r] @ (orthogonal.T @ exog[:, dependent]) / max(n, 1)
-    return Basis(columns, dependent, combination, matrix, design, weakest)
+    return Basis(columns, dependent, combination, matrix, design, weakest, spread)
 
 
 def basis_of_gram(gram: FloatArray, cross: FloatArray, n: int) -> Basis | None:
@@ -167,8 +174,8 @@ def basis_of_gram(gram: FloatArray, cross: FloatArray, n: int) -> Basis | None:
     matrix[:p, :p] = dtrtri(quick[0])[0] * math.sqrt(n)
     matrix[:p, p] = -(matrix[:p, :p] @ (cross @ matrix[:p, :p])) / n
     matrix[p, p] = 1.0
-    nothing = np.empty(0, dtype=np.intp)
-    return Basis(np.arange(p), nothing, np.empty((p, 0)), matrix, np.empty((0, p + 1)), quick[1])
+    nothing, no_rows = np.empty(0, dtype=np.intp), np.empty((0, p + 1))
+    return Basis(np.arange(p), nothing, np.empty((p, 0)), matrix, no_rows, quick[1], 0.0)
 
 
 def recentred(basis: Basis, exog: FloatArray, endog: FloatArray, z: FloatArray) -> Basis:
@@ -180,11 +187,13 @@ def recentred(basis: Basis, exog: FloatArray, endog: FloatArray, z: FloatArray) 
     beta = -raw[:-1] / raw[-1]
     residual = endog - exog @ beta
     size = np.abs(residual)
-    scale = float(np.median(size)) or float(size.mean()) or 1.0
+    mean = float(size.mean())
+    scale = float(np.median(size)) or mean or 1.0
     matrix, design = basis.matrix.copy(), basis.design.copy()
     matrix[:-1, -1], matrix[-1, -1] = -beta / scale, 1.0 / scale
     design[:, -1] = residual / scale
-    return replace(basis, matrix=matrix, design=design)
+    spread = float(size.max()) / (mean or 1.0)
+    return replace(basis, matrix=matrix, design=design, spread=spread)
 
 
 def rescaled(basis: Basis, scale: float) -> Basis:

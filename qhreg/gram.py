@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg.blas import dgemm
 
-__all__ = ["weighted_gram"]
+__all__ = ["plain_gram", "weighted_gram"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -17,6 +18,19 @@ BLOCK_ROWS = 256
 
 MANY_COLUMNS = 64
 """Columns from which it pays to form one triangle only."""
+
+SMALL_PRODUCT = 500_000
+"""Multiplications up to which it costs more to form one triangle than the whole."""
+
+
+def plain_gram(matrix: FloatArray) -> FloatArray:
+    """Return X'X; numpy forms one triangle of it and reflects that, which takes small ones longer."""
+    n, p = matrix.shape
+    if n * p * p > SMALL_PRODUCT:
+        return matrix.T @ matrix
+    if matrix.flags.f_contiguous:
+        return np.asarray(dgemm(1.0, matrix, matrix, trans_a=True))
+    return np.asarray(dgemm(1.0, matrix.T, matrix.T, trans_b=True))
 
 
 def weighted_gram(

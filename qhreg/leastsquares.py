@@ -54,7 +54,7 @@ def moments_of(design: FloatArray) -> Moments:
     n, residual = design.shape[0], design[:, -1]
     below = float(np.count_nonzero(residual < 0.0)) / n
     square = residual * residual
-    flatness = kurtosis(float(square @ square), float(np.add.reduce(square)), n)
+    flatness = kurtosis(float(square.dot(square)), float(residual.dot(residual)), n)
     return Moments(below, (np.ones(n) @ design[:, :-1]) / n, flatness)
 
 

@@ -47,13 +47,16 @@ MANY_ROWS = 20_000
 WHOLE_SHARE = 25
 """Rows in the data per row of the sample below which least squares of all rows comes first."""
 
+MEDIAN = Task(kappa=0.0, tau=0.5, sigma=None, tau_bounds=(0.25, 0.75))
+"""Median regression."""
+
 
 def _has_residual(basis: Basis, endog: FloatArray) -> bool:
     """Return whether least squares leaves more than rounding of the response."""
     if basis.design.shape[0] <= basis.columns.size:
         return False
-    residual = float(np.abs(basis.design[:, -1]).max(initial=0.0)) / basis.matrix[-1, -1]
-    return bool(residual > 1e-12 * np.abs(endog).max(initial=0.0))
+    largest = basis.spread / basis.matrix[-1, -1]  # the mean is the unit of the design
+    return bool(largest > 1e-12 * np.abs(endog).max(initial=0.0))
 
 
 def _reject_perfect_fit(rows: GivenRows, basis: Basis, task: Task) -> None:
@@ -283,18 +286,17 @@ def _in_memory(basis: Basis, data: Taken, task: Task, scale: float) -> Setup:
 
 def _well_centred(basis: Basis, data: Taken) -> Basis:
     """Return the basis centred near the median regression when least squares is far from it."""
-    median_task = Task(kappa=0.0, tau=0.5, sigma=None, tau_bounds=(0.25, 0.75))
     for _ in range(4):
+        if basis.spread < 0.1 * SUSPECT_SPREAD:  # the mean is cheaper than the median
+            break
         size = np.abs(basis.design[:, -1])
-        largest = float(size.max())
-        if largest < 0.1 * SUSPECT_SPREAD * float(size.mean()):  # the mean is cheaper
+        middle = float(np.median(size))
+        if float(size.max()) < SUSPECT_SPREAD * middle:
             break
-        if largest < SUSPECT_SPREAD * float(np.median(size)):
-            break
-        setup = _in_memory(basis, data, median_task, 1.0)
-        z = local_fit(setup.problem, *setup.start, median_task).fit.z
+        setup = _in_memory(basis, data, MEDIAN, 1.0)
+        z = local_fit(setup.problem, *setup.start, MEDIAN).fit.z
         left = float(np.median(np.abs(basis.design @ z))) / float(z[-1])
-        if left > SPOILED * float(np.median(size)):
+        if left > SPOILED * middle:
             break
         basis = recentred(basis, data.exog, data.endog, z)
     return basis
