@@ -102,6 +102,9 @@ def newton_step(
 ) -> tuple[FloatArray, float]:
     """Return (dz, dtau) of (QH-13) in the first k coordinates of z.
 
+    The matrix of the joint system is positive definite where H_tautau and the projected one are, and
+    its factor does the elimination.
+
     Parameters
     ----------
     now : Objective
@@ -116,20 +119,20 @@ def newton_step(
     g, hessian = now.d_z[:k], now.d2_z[:k, :k]
     if tau_room is None:
         return -_solve_shifted(hessian, g, n), 0.0
-    h, d2_tau, d_tau = now.d_z_tau[:k], now.d2_tau, now.d_tau
-    move = None
-    if d2_tau > 0.0:
-        projected = hessian - h[:, None] * (h / d2_tau)
-        solution = solve_positive(projected, g - h * (d_tau / d2_tau))
-        if solution is not None:
-            move = -(d_tau - float(h @ solution)) / d2_tau
-            if tau_room[0] <= move <= tau_room[1]:
-                return -solution, move
-    if move is None:  # the profile is not convex here: a long step down it
-        slope = d_tau - float(h @ _solve_shifted(hessian, g, n))
+    h = now.d_z_tau[:k]
+    joint, gradient = np.empty((k + 1, k + 1)), np.empty(k + 1)
+    joint[:k, :k], joint[k, k], gradient[:k], gradient[k] = hessian, now.d2_tau, g, now.d_tau
+    joint[k, :k] = joint[:k, k] = h
+    solution = solve_positive(joint, gradient)
+    if solution is not None:
+        move = -float(solution[k])
+        if tau_room[0] <= move <= tau_room[1]:
+            return -solution[:k], move
+    else:  # the profile is not convex here: a long step down it
+        slope = now.d_tau - float(h.dot(_solve_shifted(hessian, g, n)))
         room = tau_room[1] if slope < 0.0 else tau_room[0]
         move = room if abs(room) < SHORT_ROOM else 0.5 * room
-    move = float(min(max(move, tau_room[0]), tau_room[1]))
+    move = min(max(move, tau_room[0]), tau_room[1])
     return -_solve_shifted(hessian, g + h * move, n), move
 
 
@@ -183,7 +186,7 @@ def newton(
     last_error = math.inf
     while True:
         dz, dtau = newton_step(now, tau_room_of(tau, tau_bounds), n, k)
-        slope = float(now.d_z[:k] @ dz) + now.d_tau * dtau
+        slope = float(now.d_z[:k].dot(dz)) + now.d_tau * dtau
         error = math.sqrt(max(-slope, 0.0) / n) if math.isfinite(slope) else math.nan
         at_rounding = error < ROUNDING_ERROR and error > 0.1 * last_error
         starved = tau_bounds is None and now.rows_in_zone < k - 1
@@ -218,7 +221,7 @@ def unverified_step(
     there[:k] += dz
     if not there[-1] > 0.5 * z[-1]:
         return z, tau, now.value
-    slope = float(now.d_z[:k] @ dz) + now.d_tau * dtau
+    slope = float(now.d_z[:k].dot(dz)) + now.d_tau * dtau
     return there, tau + dtau, now.value + 0.5 * slope
 
 
@@ -248,7 +251,7 @@ def _proved(problem: Problem, now: Objective, error: float, tau: float) -> bool:
     assert now.d2_z is not None
     d = now.d_z[:-1]
     step = solve_positive(now.d2_z[:-1, :-1], d)
-    return step is not None and float(d @ step) <= problem.n * limit**2
+    return step is not None and float(d.dot(step)) <= problem.n * limit**2
 
 
 def _line_search(
