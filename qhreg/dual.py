@@ -64,7 +64,7 @@ def dual_value(
 ) -> Any:
     """Return the dual objective of (QH-15); minus infinity where the alignment is not positive."""
     if theta is None and isinstance(alignment, float) and alignment > 0.0:
-        return np.float64(n + n * math.log(alignment / n) - 0.5 * kappa * square)
+        return n + n * math.log(alignment / n) - 0.5 * kappa * square
     a = np.asarray(alignment, dtype=np.float64)
     if theta is not None:
         return theta * a - n * np.log(theta) - 0.5 * kappa * np.asarray(square)
@@ -99,7 +99,7 @@ def dual_from_gradient(problem: Problem, point: NewtonPoint) -> DualPoint:
     correction = solve_positive(kappa * now.d2_z[:r, :r], now.d_z[:r])
     if correction is None:
         return DualPoint(-math.inf, 0.0, 0.0)
-    omega2 = max(float(now.d_z[:r] @ correction), 0.0)
+    omega2 = max(float(now.d_z[:r].dot(correction)), 0.0)
     omega = math.sqrt(omega2) if math.isfinite(omega2) else math.inf
     largest = omega / math.sqrt(problem.rows.least_weight)
     shrink = 1.0 if largest <= now.slack else 1.0 + largest / min(tau, 1.0 - tau)
@@ -108,8 +108,8 @@ def dual_from_gradient(problem: Problem, point: NewtonPoint) -> DualPoint:
         alignment = (now.loss + 0.5 * kappa * now.square + kappa * t) / (shrink * theta)
         square = (now.square + 2.0 * t + omega2) / shrink**2
         value = float(dual_value(alignment, square, n, kappa, problem.theta))
-        ends.append(DualPoint(value, alignment, square))
-    return min(ends, key=lambda end: end.value)
+        ends.append((value, alignment, square))
+    return DualPoint(*min(ends))
 
 
 def dual_from_newton(

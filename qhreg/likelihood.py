@@ -103,10 +103,12 @@ def reduce_rows(
         zone = zone_part(u, tau, kappa)
         beyond = np.subtract(u, zone, out=u)
         weighted = zone if block.weights is None else zone * block.weights
-        square += float(weighted @ zone)
-        linear += float(weighted @ beyond)
+        square += float(weighted.dot(zone))
+        linear += float(weighted.dot(beyond))
         slope += weighted_columns(block, weighted)
-        excess += float(np.add.reduce(beyond) if block.weights is None else beyond @ block.weights)
+        excess += float(
+            np.add.reduce(beyond) if block.weights is None else beyond.dot(block.weights)
+        )
         if sums is None:
             in_zone += beyond.size - int(np.count_nonzero(beyond))
             continue

@@ -152,7 +152,7 @@ def local_fit(problem: Problem, z: FloatArray, tau: float, task: Task) -> LocalF
     """Return a local optimum with its proof: Newton first, exact fits along tau when it fails."""
     iterations = passes = 0
     if task.tau is None:
-        tau = float(np.clip(tau, *task.tau_bounds))
+        tau = min(max(tau, task.tau_bounds[0]), task.tau_bounds[1])
     if problem.kappa > TINY_KAPPA:
         point, fit = _joint_newton(problem, z, tau, task)
         iterations, passes = point.iterations, point.passes

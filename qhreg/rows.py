@@ -251,25 +251,42 @@ class ArrayRows:
         pieces = self.pieces or max(BLOCK_SHARE, NARROW_SHARE // (self.n_columns + 1))
         return int(min(step, max(self.n_rows // pieces, SHORT_BLOCK)))
 
+    @cached_property
+    def _whole(self) -> Block | None:
+        """All rows, where W lies in one array that is not cut: passes over few rows are short."""
+        whole = self.endog is None and self.transform is None and self.n_rows <= self._block_rows
+        return self.block(slice(None)) if whole else None
+
     def blocks(self) -> Iterator[Block]:
         """Iterate over blocks of about BLOCK_BYTES."""
+        if self._whole is not None:
+            yield self._whole
+            return
         for start in range(0, self.exog.shape[0], self._block_rows):
             yield self.block(slice(start, start + self._block_rows))
 
 
+# `dot` has less overhead than `@`, but copies a matrix whose columns are not contiguous: it
+# serves where W lies in one array of our own.
+
+
 def residuals(block: Block, z: FloatArray) -> FloatArray:
     """Return u = W z for one block; z may have several columns."""
+    u: FloatArray
     if block.endog is None:
-        return block.exog @ z
-    u: FloatArray = block.exog @ z[:-1]
+        u = block.exog.dot(z)
+        return u
+    u = block.exog @ z[:-1]
     u += z[-1] * (block.endog if z.ndim == 1 else block.endog[:, None])
     return u
 
 
 def weighted_columns(block: Block, v: FloatArray) -> FloatArray:
     """Return W'v for one block."""
+    total: FloatArray
     if block.endog is None:
-        return v @ block.exog
+        total = v.dot(block.exog)
+        return total
     total = np.empty(block.exog.shape[1] + 1)
     total[:-1] = v @ block.exog
     total[-1] = v @ block.endog
@@ -305,8 +322,10 @@ def products(
     left: FloatArray, left_end: FloatArray | None, exog: FloatArray, endog: FloatArray | None
 ) -> FloatArray:
     """Return the symmetric [left, left_end]' [exog, endog]."""
+    total: FloatArray
     if endog is None or left_end is None:
-        return left.T @ exog
+        total = left.T.dot(exog)
+        return total
     k = exog.shape[1]
     total = np.empty((k + 1, k + 1))
     total[:k, :k] = left.T @ exog

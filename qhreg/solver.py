@@ -357,7 +357,7 @@ def report(setup: Setup, local: LocalFit, *, searched: bool, doubtful: bool = Fa
     """Return the solution in the units of the data, with a warning where there is reason for one."""
     basis, problem, task, scale = setup.basis, setup.problem, setup.task, setup.scale
     fit = local.fit
-    raw = basis.matrix @ fit.z
+    raw = basis.matrix.dot(fit.z)
     sigma = 1.0 / float(raw[-1])
     beta = minimum_norm(basis, -raw[:-1] * sigma)
     slope = profile_slope(fit, problem)
@@ -388,7 +388,7 @@ def report(setup: Setup, local: LocalFit, *, searched: bool, doubtful: bool = Fa
         reason,
         problem.n,
         basis.columns.size,
-        tuple(int(j) for j in basis.dependent),
+        tuple(basis.dependent.tolist()),
         fit.rows_in_zone,
         local.iterations,
         local.passes,

@@ -16,6 +16,9 @@ FloatArray = npt.NDArray[np.float64]
 KEPT_DIGITS = 1e-6
 """Share of its largest value that must be left of a diagonal element: beyond it is rounding."""
 
+SIGNS = np.array([-1.0, 1.0])
+"""The sign with which a row enters the sums when it has left the zone, and when it has come."""
+
 
 class Zone(NamedTuple):
     """The rows in the zone at one (z, tau, kappa) and the second-order sums over them; W is n x k.
@@ -84,13 +87,15 @@ class ZoneSums:
     def _move(self, rows: Block, came: npt.NDArray[np.bool_]) -> None:
         """Add the rows that came into the zone and take off those that left it."""
         self.changed = True
-        sign = np.where(came, 1.0, -1.0)
+        sign = SIGNS.take(came)
         if rows.weights is not None:
             sign *= rows.weights
         signed_end = None if rows.endog is None else sign * rows.endog
         self.gram += products(sign[:, None] * rows.exog, signed_end, rows.exog, rows.endog)
         self.outside -= weighted_columns(rows, sign)
-        self.weight_outside -= float(np.add.reduce(sign))
+        self.weight_outside -= float(
+            2 * np.count_nonzero(came) - came.size if rows.weights is None else np.add.reduce(sign)
+        )
 
     def zone(self) -> Zone:
         """Return the sums over all rows."""
