@@ -124,9 +124,9 @@ def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
     quick = _cholesky_factor(plain_gram(exog)) if n >= p > 0 else None
     if quick is not None:
         columns, weakest = np.arange(p), quick[1]
-        padded = np.zeros((p, p + 1))
-        inverse = np.multiply(dtrtri(quick[0])[0], math.sqrt(n), out=padded[:, :p])
-        design = (padded.T @ exog.T).T  # by columns; the last one is filled below
+        matrix = np.zeros((p + 1, p + 1))
+        np.multiply(dtrtri(quick[0])[0], math.sqrt(n), out=matrix[:p, :p])
+        design = (matrix[:p].T @ exog.T).T  # by columns; the last one is filled below
     else:
         length = np.abs(exog).max(axis=0, initial=0.0)
         length[length == 0.0] = 1.0
@@ -137,7 +137,8 @@ def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
         if weakest <= CHOLESKY_SAFE:  # one more sweep repairs what the triangular inverse lost
             again = np.linalg.inv(triangular_factor(orthogonal)) * math.sqrt(n)
             orthogonal, inverse = orthogonal @ again, inverse @ again
-        inverse = inverse / length[columns, None]
+        matrix = np.zeros((p + 1, columns.size + 1))
+        matrix[columns, :-1] = inverse / length[columns, None]
         design = np.column_stack([orthogonal, np.empty(n)])
     r = columns.size
     orthogonal = design[:, :r]
@@ -148,9 +149,7 @@ def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
     if not scale > 0.0:
         scale = 1.0
     spread = float(size.max(initial=0.0)) / scale
-    matrix = np.zeros((p + 1, r + 1))
-    matrix[columns, :r] = inverse
-    matrix[:p, r] = -(matrix[:p, :r] @ coefficients) / scale
+    matrix[:p, r] = matrix[:p, :r].dot(coefficients / -scale)
     matrix[p, r] = 1.0 / scale
     np.divide(residual, scale, out=design[:, r])
     dependent, combination = np.empty(0, dtype=np.intp), np.empty((r, 0))

@@ -71,7 +71,9 @@ def starting_point(
     spread = 0.72 * math.sqrt(1.0 / guess**2 + 1.0 / (1.0 - guess) ** 2 + kappa)
     last = spread if theta is None else theta
     shift = (2.0 * guess - 1.0) / (guess * (1.0 - guess)) * last / spread
-    return np.append(shift * moments.means, last), guess if tau is None else tau
+    z = np.empty(moments.means.size + 1)
+    z[:-1], z[-1] = shift * moments.means, last
+    return z, guess if tau is None else tau
 
 
 @np.errstate(over="ignore", invalid="ignore")  # such data are declined, and named elsewhere

@@ -96,8 +96,9 @@ def reduce_rows(
     linear = square = excess = 0.0
     in_zone = 0
     room = min(tau, 1.0 - tau) * kappa if slack else 0.0
-    slope = np.zeros(rows.n_unknowns)
-    sums = ZoneSums(rows.n_unknowns, since) if hessian else None
+    k = rows.n_unknowns
+    slope = np.zeros(k)
+    sums = ZoneSums(k, since) if hessian else None
     for block in rows.blocks():
         u = residuals(block, z)
         zone = zone_part(u, tau, kappa)

@@ -238,7 +238,7 @@ def _proof_limit(problem: Problem, tau: float, slack: float) -> float:
 def _slack_decides(problem: Problem, tau: float, error: float, last_error: float) -> bool:
     """Return whether the fit may be proved after the next step, and with the slack only."""
     expected = error * (error / last_error) ** 2  # if the errors fall quadratically
-    return _proof_limit(problem, tau, 0.0) < expected < 100.0 * SETTLED
+    return expected < 100.0 * SETTLED and expected > _proof_limit(problem, tau, 0.0)
 
 
 def _proved(problem: Problem, now: Objective, error: float, tau: float) -> bool:

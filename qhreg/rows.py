@@ -266,30 +266,29 @@ class ArrayRows:
             yield self.block(slice(start, start + self._block_rows))
 
 
-# `dot` has less overhead than `@`, but copies a matrix whose columns are not contiguous: it
-# serves where W lies in one array of our own.
+def _product(left: FloatArray, right: FloatArray) -> FloatArray:
+    """Return left @ right; `dot` has less overhead, but copies what does not lie in one piece."""
+    one_piece = left.flags.forc and right.flags.forc
+    product: FloatArray = left.dot(right) if one_piece else left @ right
+    return product
 
 
 def residuals(block: Block, z: FloatArray) -> FloatArray:
     """Return u = W z for one block; z may have several columns."""
-    u: FloatArray
     if block.endog is None:
-        u = block.exog.dot(z)
-        return u
-    u = block.exog @ z[:-1]
+        return _product(block.exog, z)
+    u = _product(block.exog, z[:-1])
     u += z[-1] * (block.endog if z.ndim == 1 else block.endog[:, None])
     return u
 
 
 def weighted_columns(block: Block, v: FloatArray) -> FloatArray:
     """Return W'v for one block."""
-    total: FloatArray
     if block.endog is None:
-        total = v.dot(block.exog)
-        return total
+        return _product(v, block.exog)
     total = np.empty(block.exog.shape[1] + 1)
-    total[:-1] = v @ block.exog
-    total[-1] = v @ block.endog
+    total[:-1] = _product(v, block.exog)
+    total[-1] = v.dot(block.endog)
     return total
 
 
@@ -322,13 +321,11 @@ def products(
     left: FloatArray, left_end: FloatArray | None, exog: FloatArray, endog: FloatArray | None
 ) -> FloatArray:
     """Return the symmetric [left, left_end]' [exog, endog]."""
-    total: FloatArray
     if endog is None or left_end is None:
-        total = left.T.dot(exog)
-        return total
+        return _product(left.T, exog)
     k = exog.shape[1]
     total = np.empty((k + 1, k + 1))
-    total[:k, :k] = left.T @ exog
-    total[k, :k] = total[:k, k] = endog @ left
-    total[k, k] = endog @ left_end
+    total[:k, :k] = _product(left.T, exog)
+    total[k, :k] = total[:k, k] = _product(endog, left)
+    total[k, k] = endog.dot(left_end)
     return total
