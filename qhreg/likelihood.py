@@ -178,19 +178,35 @@ class Objective(NamedTuple):
     slack: float
 
 
-def objective(totals: Totals, z: FloatArray, tau: float, kappa: float, n: float) -> Objective:
-    """Return g and its derivatives from the totals of one pass; n is the sum of the weights."""
+def objective(
+    totals: Totals,
+    z: FloatArray,
+    tau: float,
+    kappa: float,
+    n: float,
+    matrix: FloatArray | None = None,
+) -> Objective:
+    """Return g and its derivatives in z from the totals of one pass.
+
+    Parameters
+    ----------
+    n : float
+        Sum of the weights.
+    matrix : ndarray or None
+        Coordinates: the totals are at the unknowns ``matrix @ z``; None when they are z itself.
+    """
     c: LogNormalizer = log_normalizer_derivatives(tau, kappa)
     theta = float(z[-1])
-    d_z = totals.slope.copy()
+    d_z = totals.slope.copy() if matrix is None else matrix.T.dot(totals.slope)
     d_z[-1] -= n / theta
     zone = totals.zone
     d2_z = d_z_tau = None
     d2_tau = n * c.d2_tau
     if zone is not None:
-        d2_z = zone.gram / kappa
+        gram = zone.gram if matrix is None else matrix.T.dot(zone.gram).dot(matrix)
+        d2_z = gram / kappa
         d2_z[-1, -1] += n / theta**2
-        d_z_tau = -zone.outside
+        d_z_tau = -(zone.outside if matrix is None else matrix.T.dot(zone.outside))
         d2_tau -= kappa * zone.weight_outside
     return Objective(
         totals.loss + n * (c.value - math.log(theta)),

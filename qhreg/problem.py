@@ -104,15 +104,10 @@ class Problem:
         slack : bool
             Whether to measure the slack of the rows in the zone.
         """
-        m = self.matrix
         totals = reduce_rows(
             self.rows, self.to_rows(z), tau, self.kappa, hessian=hessian, since=since, slack=slack
         )
-        if m is None:
+        if self.matrix is None:
             return objective(totals, z, tau, self.kappa, self.n)
-        zone = totals.zone
-        if zone is not None:
-            with np.errstate(invalid="ignore"):  # what is not finite shows in the value
-                zone = zone._replace(gram=m.T @ zone.gram @ m, outside=m.T @ zone.outside)
-        here = totals._replace(slope=m.T @ totals.slope, zone=zone)
-        return objective(here, z, tau, self.kappa, self.n)._replace(zone=totals.zone)
+        with np.errstate(invalid="ignore"):  # what is not finite shows in the value
+            return objective(totals, z, tau, self.kappa, self.n, self.matrix)

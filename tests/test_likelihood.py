@@ -12,7 +12,10 @@ from reference_solvers import log_c, loss
 from solver_data import regression
 
 import qhreg.rows
+from qhreg.gram import plain_gram
 from qhreg.likelihood import objective, reduce_rows
+from qhreg.newton import newton_step
+from qhreg.problem import Problem
 from qhreg.rows import ArrayRows
 
 TAU, KAPPA = 0.3, 0.7
@@ -179,3 +182,40 @@ def test_a_transform_changes_coordinates_only():
     mapped = reduce_rows(replace(rows, transform=M), z, TAU, KAPPA)
     assert mapped.loss == pytest.approx(plain.loss, rel=1e-12)
     np.testing.assert_allclose(mapped.zone.gram, M.T @ plain.zone.gram @ M, rtol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(40, 3), (40, 1), (3000, 30)])
+@pytest.mark.parametrize("layout", ["C", "F", "strided"])
+def test_the_plain_gram_matrix_is_that_of_the_columns(shape, layout):
+    X = np.random.default_rng(0).standard_normal(shape)
+    X = np.repeat(X, 2, axis=1)[:, ::2] if layout == "strided" else np.asarray(X, order=layout)
+    np.testing.assert_allclose(plain_gram(X), np.einsum("ij,ik->jk", X, X), rtol=1e-12, atol=1e-9)
+
+
+def test_the_derivatives_in_other_coordinates_follow_the_chain_rule():
+    X, y, w, _, z = data()
+    matrix = np.eye(z.size) + 0.1 * np.random.default_rng(3).standard_normal((z.size, z.size))
+    matrix[-1, :-1] = 0.0
+    rows, n = ArrayRows(X, y, w), float(w.sum())
+    inner = np.linalg.solve(matrix, z)
+    here = Problem(rows, n, KAPPA, matrix).evaluate(inner, TAU)
+    raw = at(rows, z, TAU)
+    constant = n * np.log(z[-1] / inner[-1])  # theta is that of the coordinates
+    assert here.value == pytest.approx(raw.value + constant, rel=1e-13)
+    np.testing.assert_allclose(here.d_z, matrix.T @ raw.d_z, rtol=1e-9, atol=1e-7)
+    np.testing.assert_allclose(here.d2_z, matrix.T @ raw.d2_z @ matrix, rtol=1e-9, atol=1e-7)
+    np.testing.assert_allclose(here.d_z_tau, matrix.T @ raw.d_z_tau, rtol=1e-9, atol=1e-7)
+    assert here.zone.gram == pytest.approx(raw.zone.gram)
+
+
+@pytest.mark.parametrize("k", [4, 3])
+def test_the_joint_step_is_that_of_the_projected_function(k):
+    X, y, w, _, z = data()
+    now = at(ArrayRows(X, y, w), z, TAU)
+    h, g = now.d_z_tau[:k], now.d_z[:k]
+    projected = now.d2_z[:k, :k] - np.outer(h, h) / now.d2_tau
+    dz = -np.linalg.solve(projected, g - h * now.d_tau / now.d2_tau)
+    dtau = -(now.d_tau + h @ dz) / now.d2_tau
+    found = newton_step(now, (-1.0, 1.0), float(w.sum()), k)
+    np.testing.assert_allclose(found[0], dz, rtol=1e-9)
+    assert found[1] == pytest.approx(dtau, rel=1e-9)
