@@ -372,4 +372,6 @@ def exact_fit(
         else:  # the new centre is the better part of the remedy
             z, doubtful, count = fit.z, np.union1d(doubtful, wrong), 11 * count // 10
     undecided = _decide_rows(problem, tau, z, np.inf, doubtful)
-    return replace(_fit_all(problem, tau, z, undecided, accuracy), passes=passes + 1)
+    fit = _fit_all(problem, tau, z, undecided, accuracy)
+    dual = fit.dual if keep else replace(fit.dual, v=None)
+    return replace(fit, dual=dual, passes=passes + 1)

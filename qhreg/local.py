@@ -195,8 +195,8 @@ def _moved(problem: Problem, z: FloatArray, tau: float, constant: FloatArray) ->
 
     Rows then lie in the zone for Newton's method to work with.
     """
-    u = problem.residuals(z)
-    moved = z - float(np.quantile(u, 1.0 - tau)) * constant
+    quantile = np.quantile(problem.residuals(z), 1.0 - tau, overwrite_input=True)
+    moved = z - float(quantile) * constant
     if problem.theta is not None:
         return moved
     size = float(quantile_loss(problem.residuals(moved), tau).mean())
@@ -221,7 +221,8 @@ def bound_profile(
             z = _moved(problem, z, tau, constant)
         fitted.append(tau)
         accuracy = max(accuracy, GAP_TOLERANCE)
-        return fit_at(problem, tau, z, keep=True, warm=True, accuracy=accuracy)
+        keep = problem.kappa > TINY_KAPPA
+        return fit_at(problem, tau, z, keep=keep, warm=True, accuracy=accuracy)
 
     def polish(rough: TauFit) -> TauFit:
         better = local_fit(problem, rough.z, rough.tau, task).fit

@@ -17,8 +17,9 @@ until the answer is certain.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -89,12 +90,19 @@ class GlobalBound:
 
 @dataclass(frozen=True)
 class _Dual:
-    """One end of an interval: a feasible dual point at tau."""
+    """One end of an interval: a feasible dual point at tau, its variables where they are kept."""
 
     tau: float
     alignment: float
     square: float
-    v: FloatArray | None
+    v: FloatArray | None = None
+
+
+def _cross(left: _Dual, right: _Dual, weights: FloatArray | None) -> float:
+    """Return sum w v_a v_b, or the most that it can be where the variables are not kept."""
+    if left.v is None or right.v is None:
+        return math.sqrt(left.square * right.square)
+    return float(left.v @ right.v if weights is None else (left.v * weights) @ right.v)
 
 
 @dataclass(frozen=True)
@@ -173,9 +181,9 @@ def branch_and_bound(
     ----------
     fit_at : callable
         ``fit_at(tau, start, accuracy)`` makes the convex fit to the given gap per unit of weight and
-        keeps its dual variable.
+        keeps its dual variables; at kappa = 0 they are not needed.
     start : TauFit
-        The candidate optimum, its dual variable kept.
+        The candidate optimum, its dual variables kept too.
     n, kappa, theta, weights : float, float, float or None, ndarray or None
         Of the problem.
     tau_bounds : (float, float)
@@ -189,52 +197,52 @@ def branch_and_bound(
     """
     profile = _Profile(n, kappa, theta, tau_bounds)
     fits: list[TauFit] = []
-    duals = [_Dual(0.0, 0.0, 0.0, None), _Dual(1.0, 0.0, 0.0, None)]
+    duals = [_Dual(0.0, 0.0, 0.0), _Dual(1.0, 0.0, 0.0)]
+    crosses = [0.0]
     lowest: list[tuple[float, float] | None] = [None]
     n_fits = 0
 
     def phi(fit: TauFit) -> float:
         return fit.value + n * float(log_normalizer_derivatives(fit.tau, kappa).value)
 
-    def insert(fit: TauFit) -> None:
+    def insert(fit: TauFit) -> TauFit:
+        """Add a node and return its fit without the dual variables, which only the node keeps."""
+        dual, light = fit.dual, replace(fit, dual=replace(fit.dual, v=None))
         position = int(np.searchsorted([d.tau for d in duals], fit.tau))
-        if duals[position].tau == fit.tau:
-            return
-        dual = fit.dual
-        duals.insert(position, _Dual(fit.tau, dual.alignment, dual.square, dual.v))
-        fits.insert(position - 1, fit)
+        left, right = duals[position - 1], duals[position]
+        if right.tau == fit.tau:
+            return light
+        middle = _Dual(fit.tau, dual.alignment, dual.square, dual.v)
+        duals.insert(position, middle)
+        fits.insert(position - 1, light)
+        crosses[position - 1 : position] = [_cross(d, middle, weights) for d in (left, right)]
         lowest[position - 1 : position] = [None, None]
+        return light
 
-    def cross(left: _Dual, right: _Dual) -> float:
-        if left.v is None or right.v is None:
-            return 0.0
-        return float(left.v @ right.v if weights is None else (left.v * weights) @ right.v)
-
-    insert(start)
-    best = start
+    best = insert(start)
     known_for = np.inf
     while True:
         upper = phi(best)
         target = upper - tol
         for i, known in enumerate(lowest):
             if known is None or (known[0] < target and upper < known_for):
-                left, right = duals[i], duals[i + 1]
-                lowest[i] = interval_bound(profile, left, right, cross(left, right), target)
+                lowest[i] = interval_bound(profile, duals[i], duals[i + 1], crosses[i], target)
         known_for = upper
         values = [item[0] for item in lowest if item is not None]
         worst = int(np.argmin(values))
         if values[worst] >= target or n_fits >= max_fits:
             break
+        for i in range(1, len(values)):
+            if min(values[i - 1 : i + 1]) >= target:  # it only falls: no node comes beside this one
+                duals[i] = replace(duals[i], v=None)
         left, right = duals[worst], duals[worst + 1]
         tau = _inside(lowest[worst][1], left.tau, right.tau, tau_bounds)  # type: ignore[index]
-        fit = fit_at(tau, _predict(fits, tau), ACCURACY * (tau - best.tau) ** 2)
+        fit = insert(fit_at(tau, _predict(fits, tau), ACCURACY * (tau - best.tau) ** 2))
         n_fits += 1
-        insert(fit)
         if phi(fit) < upper:
             if polish is not None:
-                polished = polish(fit)
+                polished = insert(polish(fit))
                 n_fits += 1
-                insert(polished)
                 fit = polished if phi(polished) < phi(fit) else fit
             best = fit
     nodes = tuple(TauNode(f.tau, phi(f), phi(f) - f.gap, f.z) for f in fits)

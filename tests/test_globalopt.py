@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from qhreg.globalopt import certify_global
 from qhreg.inputs import rows_of
 from qhreg.preparation import set_up
 from qhreg.solver import DEFAULT_TAU_BOUNDS, solve, task_of
+from qhreg.taubound import _cross, _Dual, _Profile
 
 
 def two_peaks() -> tuple[np.ndarray, np.ndarray]:
@@ -159,3 +161,33 @@ def test_the_mixture_of_duals_bounds_to_third_order_and_the_chord_to_second():
     orders = [np.log2(np.divide(e[:-1], e[1:])) for e in (chord, mixture)]
     np.testing.assert_allclose(orders[0], 2.0, atol=0.3)
     assert (orders[1] > 2.6).all()
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.3, 2.0])
+def test_without_dual_variables_the_bound_is_still_one_and_at_kappa_zero_the_same(kappa):
+    X, y = regression(80, 3, seed=4)
+    setup = set_up(rows_of(X, y, None, None), task_of(kappa, None, None, DEFAULT_TAU_BOUNDS))
+    problem = setup.problem
+    a, b = (fit_at(problem, tau, setup.start[0], keep=True) for tau in (0.25, 0.4))
+    ends = [_Dual(f.tau, f.dual.alignment, f.dual.square, f.dual.v) for f in (a, b)]
+    cross = _cross(*ends, None)
+    most = _cross(*(replace(end, v=None) for end in ends), None)
+    assert cross == float(a.dual.v @ b.dual.v)
+    assert cross <= most
+    profile = _Profile(problem.n, kappa, None, DEFAULT_TAU_BOUNDS)
+    grid = np.linspace(0.25, 0.4, 7)
+    with_them, without = (profile.dual(*ends, c, grid) for c in (cross, most))
+    assert (without <= with_them + 1e-12).all()
+    if kappa == 0.0:
+        np.testing.assert_array_equal(without, with_them)
+
+
+def test_the_bounds_do_not_depend_on_the_dual_variables_that_were_dropped(monkeypatch):
+    X, y = regression(120, 3, seed=6)
+    fit = solve(X, y, kappa=0.3)
+    dropped = certify_global(X, y, fit, tol=1e-7)
+    monkeypatch.setattr("qhreg.taubound.replace", lambda item, **_: item)
+    kept = certify_global(X, y, fit, tol=1e-7)
+    assert dropped.holds
+    assert dropped.n_fits == kept.n_fits
+    assert dropped.lower_bound == pytest.approx(kept.lower_bound, abs=1e-9)
