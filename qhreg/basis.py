@@ -141,9 +141,9 @@ def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
         matrix[columns, :-1] = inverse / length[columns, None]
         design = np.column_stack([orthogonal, np.empty(n)])
     r = columns.size
-    orthogonal = design[:, :r]
+    orthogonal, residual = design[:, :r], design[:, r]
     coefficients = endog.dot(orthogonal) / n
-    residual = endog - orthogonal.dot(coefficients)
+    np.subtract(endog, orthogonal.dot(coefficients), out=residual)
     size = np.abs(residual)
     scale = float(np.add.reduce(size)) / n if n else 1.0
     if not scale > 0.0:
@@ -151,7 +151,7 @@ def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
     spread = float(size.max(initial=0.0)) / scale
     matrix[:p, r] = matrix[:p, :r].dot(coefficients / -scale)
     matrix[p, r] = 1.0 / scale
-    np.divide(residual, scale, out=design[:, r])
+    residual /= scale
     dependent, combination = np.empty(0, dtype=np.intp), np.empty((r, 0))
     if r < p:
         dependent = np.setdiff1d(np.arange(p), columns)

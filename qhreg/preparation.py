@@ -14,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.basis import CHOLESKY_SAFE, Basis, basis_of, recentred, rescaled, triangular_factor
+from qhreg.exact import ALL_ROWS
 from qhreg.exceptions import DataError
 from qhreg.inputs import endog_scale, require_finite
 from qhreg.leastsquares import SUSPECT_SPREAD, least_squares, moments_of, starting_point
 from qhreg.local import local_fit
 from qhreg.newton import SHORT_STEP, newton, unverified_step
 from qhreg.problem import Problem, Task
-from qhreg.rows import SHORT_BLOCK, ArrayRows, Block, GivenRows, Taken
+from qhreg.rows import ArrayRows, Block, GivenRows, Taken
 
 __all__ = ["Setup", "narrowed_start", "set_up"]
 
@@ -38,7 +39,7 @@ MANY_CHUNKS = 32
 SMALL_SIZE = 150_000
 """Elements of [X, y] up to which awkward data are worked on whole, in an orthonormal copy."""
 
-COPIED_SIZE = 20_000
+COPIED_SIZE = 18_000
 """Elements of [X, y] up to which all data are: a copy is then quicker than care."""
 
 MANY_ROWS = 20_000
@@ -257,10 +258,11 @@ def set_up(rows: GivenRows, task: Task) -> Setup:
 def _set_up_whole(rows: ArrayRows, task: Task, scale: float) -> Setup | None:
     """Return coordinates and starting point from least squares of all rows, which are not copied.
 
-    None when a sample serves better, or the data are too awkward for a Gram matrix.
+    None when a sample serves better, or a copy, which the exact method takes of few rows anyway, and
+    when the data are too awkward for a Gram matrix.
     """
     n, p = rows.exog.shape
-    if n <= SHORT_BLOCK or n >= WHOLE_SHARE * _sample_size(n, p):
+    if n <= ALL_ROWS or n >= WHOLE_SHARE * _sample_size(n, p):
         return None
     found = least_squares(rows)
     if found is None:
