@@ -143,7 +143,7 @@ def peak_of_second_fit(X, y, kappa):
 @pytest.mark.parametrize("kappa", [1.0, 0.05, 0.0])
 @pytest.mark.parametrize(
     ("n", "p", "kilobytes"),
-    [(300, 5, 150), (1000, 5, 200), (3000, 2, 200), (3000, 5, 260), (3000, 20, 400)],
+    [(300, 5, 150), (1000, 5, 200), (3000, 2, 300), (3000, 5, 350), (3000, 20, 400)],
 )
 def test_small_data_take_little_memory_too(n, p, kilobytes, kappa):
     X, y = regression(n, p, seed=2)
