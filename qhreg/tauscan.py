@@ -80,22 +80,33 @@ class _Curve(NamedTuple):
 
 def _running(terms: FloatArray, middle: int) -> FloatArray:
     """Return the running sums of terms, zero before the one in the middle."""
-    below = -np.cumsum(terms[:middle][::-1])[::-1]
-    return np.concatenate([below, [0.0], np.cumsum(terms[middle:])])
+    sums = np.zeros(terms.size + 1)
+    below = sums[:middle]
+    np.cumsum(terms[:middle][::-1], out=below[::-1])
+    np.negative(below, out=below)
+    np.cumsum(terms[middle:], out=sums[middle + 1 :])
+    return sums
 
 
 def _sums(u: FloatArray, weights: FloatArray | None) -> tuple[_Sums, float]:
-    """Return the residuals in order with their running sums, and what was taken off them."""
+    """Return the residuals in order with their running sums, and what was taken off them.
+
+    They are overwritten where there are no weights.
+    """
+    n, middle = u.size, u.size // 2
     if weights is None:
-        u, w = np.sort(u), np.ones(u.size)
+        u.sort()
+        w, weight = 1.0, np.arange(-middle, n - middle + 1, dtype=np.float64)
     else:
         order = np.argsort(u)
         u, w = u[order], weights[order]
-    middle = u.size // 2
+        weight = _running(w, middle)
     centre = float(u[middle])
-    u = u - centre
-    wu = w * u
-    return _Sums(u, _running(w, middle), _running(wu, middle), _running(wu * u, middle)), centre
+    u -= centre
+    terms = w * u
+    first = _running(terms, middle)
+    terms *= u
+    return _Sums(u, weight, first, _running(terms, middle)), centre
 
 
 def _laplace(sums: _Sums, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -171,7 +182,7 @@ def scan_tau(
     Parameters
     ----------
     u, weights : ndarray of shape (n,), ndarray or None
-        Residuals in any unit, and case weights.
+        Residuals in any unit, which are overwritten, and case weights.
     kappa : float
         Huber width.
     tau_bounds : (float, float)

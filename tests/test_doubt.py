@@ -41,7 +41,7 @@ def constant(n):
 def test_with_a_constant_alone_the_scan_is_the_profile_over_tau(kappa, noise):
     y = np.random.default_rng(3).gamma(2.0, size=400) + 1e6
     y = np.round(y) if noise == "rounded" else y
-    scan = scan_tau(y, None, kappa, BOUNDS, free_scale=True)
+    scan = scan_tau(y.copy(), None, kappa, BOUNDS, free_scale=True)
     for tau, value in zip(scan.tau[::4], scan.value[::4], strict=True):
         profile = solve(constant(400), y, kappa=kappa, tau=float(tau)).value
         assert profile - 1e-6 <= value <= profile + 0.3
@@ -51,7 +51,7 @@ def test_with_a_constant_alone_the_scan_is_the_profile_over_tau(kappa, noise):
 @pytest.mark.parametrize("kappa", [0.0, 1.0])
 def test_the_location_and_the_scale_of_the_scan_give_its_value(kappa, free_scale):
     u = np.random.default_rng(4).standard_t(3, 300)
-    scan = scan_tau(u, None, kappa, BOUNDS, free_scale=free_scale)
+    scan = scan_tau(u.copy(), None, kappa, BOUNDS, free_scale=free_scale)
     for k in (0, 10, 20, 32):
         inner = scan.scale[k] * u - scan.location[k]
         loss = quantile_huber_loss(inner, scan.tau[k], kappa).sum()
@@ -62,7 +62,7 @@ def test_the_location_and_the_scale_of_the_scan_give_its_value(kappa, free_scale
 
 def test_a_fixed_scale_leaves_the_location_to_move():
     u = np.random.default_rng(4).standard_t(3, 300)
-    scan = scan_tau(u, None, 1.0, BOUNDS, free_scale=False)
+    scan = scan_tau(u.copy(), None, 1.0, BOUNDS, free_scale=False)
     for k in (5, 16, 28):
         best = optimize.minimize_scalar(
             lambda a, tau=scan.tau[k]: quantile_huber_loss(u - a, tau, 1.0).sum(),
@@ -86,7 +86,7 @@ def test_weights_are_repeated_rows_to_the_scan():
 def test_outliers_leave_the_digits_of_the_scan():
     u = np.random.default_rng(6).laplace(size=500)
     far = np.append(u, [-1e9, 1e9])
-    scan = scan_tau(far, None, 1.0, BOUNDS, free_scale=False)
+    scan = scan_tau(far.copy(), None, 1.0, BOUNDS, free_scale=False)
     k = 16
     loss = quantile_huber_loss(far - scan.location[k], scan.tau[k], 1.0).sum()
     assert scan.value[k] == pytest.approx(loss + 502 * log_normalizer(scan.tau[k], 1.0), rel=1e-12)
