@@ -5,6 +5,7 @@
     python benchmarks/coverage.py --keep FOLDER   # keep the fits, four fifths of the time
     python benchmarks/coverage.py --write docs/coverage.md
     python benchmarks/coverage.py --check         # the batch engine against the package's solver
+    python benchmarks/coverage.py --leverage      # fixed tau, Engel's incomes, noise in proportion
 
 Model: y = 1 + 0.5 x + noise with x standard normal, drawn anew in each replication; intercept, slope,
 sigma and tau estimated, kappa known. True noise: quantile Huber with the kappa of the fit, sigma = 1,
@@ -31,6 +32,7 @@ from pathlib import Path
 import numpy as np
 from batchfit import TAU_BOUNDS, Batch, fit_joint, fit_lines, fit_points, fit_tau
 from scipy import stats
+from statsmodels.datasets import engel
 
 from qhreg.bootstrap import bootstrap
 from qhreg.covariance import Point, covariance
@@ -311,6 +313,30 @@ def check(reps=3):
     return worst
 
 
+def leverage(reps=700):
+    """Print how often HC1 intervals hold the slope where few rows decide it.
+
+    The regressor is the income of Engel's households; noise is normal, in proportion to it.
+    """
+    income = engel.load_pandas().data["income"].to_numpy()
+    exog = np.column_stack([np.ones_like(income), income])
+    rng = np.random.default_rng(1)
+    for tau in (0.5, 0.2, 0.1):
+        slope = 0.5 + 0.1 * stats.norm.ppf(1.0 - tau)
+        space = ParameterSpace(2, kappa=0.0, tau=tau)
+        held = np.zeros(2)
+        for _ in range(reps):
+            endog = 80.0 + income * (0.5 + 0.1 * rng.standard_normal(income.size))
+            fit = solve(exog, endog, kappa=0.0, tau=tau)
+            made = covariance("HC1", exog, endog, fit, free=("beta", "sigma"))
+            params, se = np.append(fit.beta, fit.sigma), np.sqrt(made.cov.diagonal())
+            for i, law in enumerate((made.calibration, None)):
+                low, high = wald_intervals(params, se, space, 1.959964, law)[1]
+                held[i] += low <= slope <= high
+        calibrated, normal = 100.0 * held / reps
+        print(f"tau = {tau}: {calibrated:.1f} %, with normal quantiles {normal:.1f} %", flush=True)
+
+
 def percent(values):
     return " | ".join(f"{100 * v:.1f}" for v in values)
 
@@ -418,7 +444,13 @@ def main(argv):
     parser.add_argument("--write", metavar="FILE", help="Markdown file whose tables to replace")
     parser.add_argument("--json", metavar="FILE", help="file for the numbers")
     parser.add_argument("--check", action="store_true", help="compare with the solver and stop")
+    parser.add_argument(
+        "--leverage", action="store_true", help="few rows decide a slope; then stop"
+    )
     options = parser.parse_args(argv)
+    if options.leverage:
+        leverage()
+        return 0
     if options.check:
         return 0 if check() < 0.2 else 1
     results = []
