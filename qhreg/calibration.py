@@ -135,6 +135,7 @@ def calibration_of(
     inverse: FloatArray,
     inner: FloatArray,
     width: float,
+    contrasts: FloatArray | None = None,
 ) -> Calibration:
     r"""Return skewness and degrees of freedom of the estimates with a sandwich of independent rows.
 
@@ -150,6 +151,8 @@ def calibration_of(
         Inverse of the bread, and the covariance without a factor for small samples.
     width : float
         Width of the zone in the bread.
+    contrasts : ndarray, shape (m, q), or None
+        Linear combinations of the free parameters to judge in their place.
 
     Notes
     -----
@@ -164,6 +167,7 @@ def calibration_of(
     For the mean of n normal variables that is n degrees of freedom.
     """
     jacobian = jacobian_of(frame, sample.point.sigma)
+    jacobian = jacobian if contrasts is None else contrasts @ jacobian
     rows = inverse @ jacobian.T
     columns = inner @ jacobian.T
     step = -(-sample.endog.size // ROWS)

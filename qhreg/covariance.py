@@ -51,6 +51,7 @@ __all__ = [
     "Fitted",
     "Point",
     "bread_width",
+    "contrast_calibration",
     "covariance",
     "design_moments",
     "expected_information",
@@ -373,6 +374,35 @@ def _series(
     inner = serial(_scores(sample, frame, weights), inverse, count, kernel, correct)
     text = f"heteroskedasticity- and autocorrelation-robust sandwich, {count} lags"
     return _Meat(inner, text, {"maxlags": count, "kernel": kernel, "use_correction": correct})
+
+
+def contrast_calibration(
+    contrasts: FloatArray,
+    exog: Any,
+    endog: Any,
+    fit: Fitted,
+    *,
+    free: Sequence[str] = ("beta", "sigma", "tau"),
+    freq_weights: Any = None,
+    weights: Any = None,
+    offset: Any = None,
+    width: float | None = None,
+) -> Calibration:
+    """Return what linear combinations of the estimates, over their HC errors, are compared with.
+
+    Parameters
+    ----------
+    contrasts : ndarray, shape (m, q)
+        Coefficients of the free parameters.
+    exog, endog, fit, free, freq_weights, weights, offset, width
+        As in :func:`covariance`.
+    """
+    sample = checked_sample(exog, endog, fit, offset)
+    w = row_weights(freq_weights, weights, sample.endog.size)
+    chosen = chosen_width(sample, w.total, w.nobs, width)
+    made = slices_of(sample, w, check_free(free), chosen)
+    inner = made.inverse @ made.meat @ made.inverse
+    return calibration_of(sample, w, made.frame, made.inverse, inner, chosen, contrasts)
 
 
 def information_ratio(

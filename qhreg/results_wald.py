@@ -5,12 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from scipy import special
+from statsmodels.stats.contrast import ContrastResults
 
+from qhreg.calibration import Calibration
+from qhreg.covariance import contrast_calibration
 from qhreg.exceptions import DomainError
 from qhreg.formulas import SPEC_NAME, linear_constraints
 from qhreg.parameters import ParameterSpace
 
-__all__ = ["WaldResults"]
+__all__ = ["CalibratedContrast", "WaldResults"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class CalibratedContrast(ContrastResults):  # type: ignore[misc]
+    """Tests of linear combinations with the law that p-values and intervals of the summary use."""
+
+    law: Calibration
+
+    def conf_int(self, alpha: float = 0.05) -> FloatArray:
+        """Return the limits of each combination, shape (m, 2)."""
+        critical = float(special.ndtri(1.0 - 0.5 * alpha))
+        steps = self.law.limits(critical, np.zeros(len(self.law.df)))
+        effect, sd = (np.reshape(each, (-1, 1)) for each in (self.effect, self.sd))
+        return np.asarray(effect - sd * steps[:, ::-1])
 
 
 class WaldResults:
@@ -28,7 +48,8 @@ class WaldResults:
         r_matrix : array_like, str or tuple
             Restrictions, such as ``"tau = 0.5, x1 = x2"``.
         cov_p, use_t
-            As in statsmodels.
+            As in statsmodels. Without them the p-values and intervals of a fit with HC0 or HC1 are
+            calibrated as those of its summary are, where no constraint or limit holds a parameter.
 
         Returns
         -------
@@ -37,6 +58,8 @@ class WaldResults:
             as known, such as tau on its bound: there the base class would return p = 1.
         """
         made = super().t_test(r_matrix, cov_p=cov_p, use_t=use_t)  # type: ignore[misc]
+        if cov_p is None and use_t is None:
+            self._calibrate(made, r_matrix)
         sd = np.array(made.sd, dtype=np.float64)
         known = sd == 0.0
         if known.any():
@@ -46,6 +69,28 @@ class WaldResults:
                 value = np.asarray(getattr(made, name))
                 setattr(made, name, np.where(known.reshape(value.shape), np.nan, value))
         return made
+
+    def _calibrate(self, made: Any, r_matrix: Any) -> None:
+        """Give tests of linear combinations the law of the sandwich, if it has one."""
+        results: Any = self
+        if results._covariance.calibration is None or results._known:
+            return
+        obs = results._observations
+        matrix = np.atleast_2d(linear_constraints(r_matrix, self.model.data.param_names)[0])
+        law = contrast_calibration(
+            matrix,
+            obs.exog,
+            obs.endog,
+            results.solution,
+            free=self.space.free,
+            freq_weights=obs.freq_weights,
+            weights=obs.weights,
+            offset=obs.offset,
+            width=results._choice.options.get("width"),
+        )
+        made.__class__ = CalibratedContrast
+        made.law = law
+        made.pvalue = np.squeeze(law.pvalues(np.ravel(made.tvalue)))
 
     def wald_test(
         self,

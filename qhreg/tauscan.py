@@ -96,14 +96,14 @@ def _sums(u: FloatArray, weights: FloatArray | None) -> tuple[_Sums, float]:
     n, middle = u.size, u.size // 2
     if weights is None:
         u.sort()
-        w, weight = 1.0, np.arange(-middle, n - middle + 1, dtype=np.float64)
+        weight = np.arange(-middle, n - middle + 1, dtype=np.float64)
     else:
         order = np.argsort(u)
-        u, w = u[order], weights[order]
-        weight = _running(w, middle)
+        u, weights = u[order], weights[order]
+        weight = _running(weights, middle)
     centre = float(u[middle])
     u -= centre
-    terms = w * u
+    terms = u.copy() if weights is None else weights * u
     first = _running(terms, middle)
     terms *= u
     return _Sums(u, weight, first, _running(terms, middle)), centre

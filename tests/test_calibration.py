@@ -204,3 +204,29 @@ def test_a_parameter_treated_as_known_has_no_law():
 def test_law_survives_pickling(results):
     again = pickle.loads(pickle.dumps(results))
     assert_allclose(again.conf_int(), results.conf_int())
+
+
+def test_t_tests_agree_with_the_summary(results):
+    made = results.t_test(np.eye(5)[:3])
+    assert_allclose(made.pvalue, results.pvalues[:3], rtol=1e-9)
+    assert_allclose(made.conf_int(0.1), results.conf_int(0.1)[:3], rtol=1e-9)
+    one = results.t_test("x1 = 0.2")
+    assert one.pvalue.shape == ()
+    assert_allclose(one.conf_int(), results.conf_int()[1:2], rtol=1e-9)
+    assert "0.025" in str(one.summary())
+    assert_allclose(one.summary_frame()["P>|z|"].iloc[0], one.pvalue)
+
+
+def test_t_test_of_a_difference_is_that_of_a_coefficient_in_other_columns(results):
+    endog, exog = results.model.endog, results.model.exog
+    other = exog.copy()
+    other[:, 2] += exog[:, 1]  # the coefficient of x1 is then the difference
+    moved = QuantileHuberMLE(endog, other, kappa=0.5).fit(cov_type="HC1")
+    made = results.t_test("x1 - x2 = 0")
+    assert_allclose(made.pvalue, moved.pvalues[1], rtol=1e-5)
+    assert_allclose(made.conf_int()[0], moved.conf_int()[1], rtol=1e-5)
+
+
+def test_t_test_with_a_law_of_the_user_is_not_calibrated(results):
+    t = results.tvalues[1]
+    assert_allclose(results.t_test("x1 = 0", use_t=False).pvalue, 2.0 * special.ndtr(-abs(t)))
