@@ -14,16 +14,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from qhreg.curvature import RowWeights, row_bends
+from qhreg.curvature import RowWeights
 from qhreg.orthonormal import Frame, jacobian_of
-from qhreg.scores import Sample, evaluated_blocks, extra_scores
+from qhreg.rowterms import RowTerms, row_terms
+from qhreg.sandwich import FEW_ROWS, Slices
+from qhreg.scores import Sample, evaluated_blocks
 
 __all__ = ["Calibration", "calibration_of", "hall", "hall_inverse"]
 
 FloatArray = npt.NDArray[np.float64]
-
-ROWS = 2000
-"""Rows, evenly spaced, from which the moments are taken: with more the corrections hardly matter."""
 
 STEEPEST = 0.05
 """Largest bend of Hall's transformation: with more, its inverse runs away at quantiles in use."""
@@ -75,12 +74,13 @@ def hall(t: Any, skew: Any, bend: Any = 0.0, steepest: float = np.inf) -> Any:
 def hall_inverse(x: Any, skew: Any, bend: Any = 0.0, steepest: float = np.inf) -> FloatArray:
     """Return the studentised estimates that :func:`hall` takes to x."""
     q, y = _bend(skew, bend, steepest), x - skew / 6.0
-    small = abs(q) < 1e-7
-    bent = (np.cbrt(1.0 + 3.0 * q * y) - 1.0) / (q + small)
-    return np.asarray(np.where(small, y - q * y * y, bent))
+    q = q + 1e-8 * (abs(q) < 1e-8)  # where it hardly matters, and never zero
+    return np.asarray((np.cbrt(1.0 + 3.0 * q * y) - 1.0) / q)
 
 
 def _bend(skew: Any, bend: Any, steepest: float) -> Any:
+    if steepest == np.inf:
+        return skew / 3.0 + bend / 2.0
     return np.minimum(np.maximum(skew / 3.0 + bend / 2.0, -steepest), steepest)
 
 
@@ -101,11 +101,12 @@ class Calibration(NamedTuple):
     @property
     def description(self) -> str:
         """A sentence for the foot of a table; none where the law is as good as normal."""
-        known = self.df[np.isfinite(self.df) & (self.df < LARGE_DF)]
-        if not known.size:
+        df: list[float] = self.df.tolist()
+        least, most = min(df), max(df)
+        if not least < LARGE_DF:
             return ""
-        few, many = (f"{value:.0f}" for value in (known.min(), self.df.max()))
-        to = "or more" if many == few or self.df.max() >= LARGE_DF else f"to {many}"
+        few, many = f"{least:.0f}", f"{most:.0f}"
+        to = "or more" if many == few or most >= LARGE_DF else f"to {many}"
         law = f"t with {few} {to} degrees of freedom, corrected for skewness"
         return f" P-values and intervals: {law}."
 
@@ -113,7 +114,7 @@ class Calibration(NamedTuple):
         """Return two-sided p-values of studentised estimates."""
         tail = np.maximum(special.stdtr(self.df, -np.abs(t)), 1e-300)
         normal = np.copysign(special.ndtri(tail), t)
-        return np.asarray(2.0 * special.ndtr(-np.abs(hall(normal, self.skew, 0.0, STEEPEST))))
+        return np.asarray(2.0 * special.ndtr(-np.abs(hall(normal, self.skew))))
 
     def limits(self, critical: float, bend: FloatArray) -> FloatArray:
         """Return what t lies between as often as a normal variable within the critical value."""
@@ -131,9 +132,7 @@ class Calibration(NamedTuple):
 def calibration_of(
     sample: Sample,
     weights: RowWeights,
-    frame: Frame,
-    inverse: FloatArray,
-    inner: FloatArray,
+    made: Slices,
     width: float,
     contrasts: FloatArray | None = None,
 ) -> Calibration:
@@ -145,10 +144,8 @@ def calibration_of(
         Data and parameters.
     weights : RowWeights
         Weights of the rows.
-    frame : Frame
-        The parameters, and the coordinates of the matrices.
-    inverse, inner : ndarray
-        Inverse of the bread, and the covariance without a factor for small samples.
+    made : Slices
+        Bread and meat.
     width : float
         Width of the zone in the bread.
     contrasts : ndarray, shape (m, q), or None
@@ -164,19 +161,19 @@ def calibration_of(
 
     .. math:: \frac{2}{\nu} = \frac{\sum u_i^4}{V^2} - \frac1n + \frac{\sum e_i^2}{V^2} - \frac1n.
 
-    For the mean of n normal variables that is n degrees of freedom.
+    For the mean of n normal variables that is n degrees of freedom. Of many rows some are taken, evenly
+    spaced: the corrections hardly matter then.
     """
-    jacobian = jacobian_of(frame, sample.point.sigma)
+    jacobian = jacobian_of(made.frame, sample.point.sigma)
     jacobian = jacobian if contrasts is None else contrasts @ jacobian
-    rows = inverse @ jacobian.T
-    columns = inner @ jacobian.T
-    step = -(-sample.endog.size // ROWS)
-    thin, w = sample.every(step), weights.every(step)
-    share = 1.0 if step == 1 else w.cases(thin.endog.size) / weights.cases(sample.endog.size)
-    square, third, fourth, bread, bread_square = _moments(thin, w, frame, rows, columns, width)
-    scale = square + (
-        square == 0.0
-    )  # a parameter held fixed has no variance, and no law but the normal
+    a = made.inverse @ jacobian.T
+    c = made.inverse @ (made.meat @ a)
+    if made.terms is not None:
+        share, sums = 1.0, _moments(made.terms, weights.freq, weights.prob, made.frame, a, c)
+    else:
+        share, sums = _sampled_moments(sample, weights, made.frame, a, c, width)
+    square, third, fourth, bread, bread_square = sums
+    scale = square + (square == 0.0)  # a parameter held fixed has no variance
     ratio = bread / scale
     noise = (fourth + bread_square) / scale**2 * share - (1.0 + ratio * ratio) / weights.nobs
     df = 2.0 / np.minimum(np.maximum(noise, 1e-300), 2.0 / LEAST_DF)
@@ -184,34 +181,49 @@ def calibration_of(
     return Calibration(np.minimum(np.maximum(skew, -3.0 * STEEPEST), 3.0 * STEEPEST), df)
 
 
-def _moments(
+def _sampled_moments(
     sample: Sample,
     weights: RowWeights,
     frame: Frame,
     a: FloatArray,
     c: FloatArray,
     width: float,
+) -> tuple[float, FloatArray]:
+    """Return the share of the cases in evenly spaced rows, and the moments of these."""
+    step = -(-sample.endog.size // FEW_ROWS)
+    thin, w = sample.every(step), weights.every(step)
+    others = tuple(name for name in frame.kept if name != "beta")
+    sums = np.zeros((5, a.shape[1]))
+    for block in evaluated_blocks(thin):
+        terms = row_terms(block, sample.point, width, others, frame.unit)
+        freq, prob = (None if v is None else v[block.rows] for v in (w.freq, w.prob))
+        sums += _moments(terms, freq, prob, frame, a, c)
+    return w.cases(thin.endog.size) / weights.cases(sample.endog.size), sums
+
+
+def _moments(
+    terms: RowTerms,
+    freq: FloatArray | None,
+    prob: FloatArray | None,
+    frame: Frame,
+    a: FloatArray,
+    c: FloatArray,
 ) -> FloatArray:
     """Return the sums of u^2, u^3, u^4, e and e^2 of the weighted rows, one column a parameter."""
-    others = tuple(name for name in frame.kept if name != "beta")
-    k, q = a.shape[0] - len(others), a.shape[1]
+    block, scores, (near, mixed, corner) = terms
+    n, k, q = block.u.size, a.shape[0] - len(scores), a.shape[1]
     along = np.hstack([a, c]).T  # what both are made of, in one product each
-    on_design, on_others = along[:, :k] @ frame.coordinates.transform[:, :k].T, along[:, k:]
+    on_others = along[:, k:]
     on_corner = (a[k:, None] * c[k:]).reshape(-1, q).T
-    sums = np.zeros((5, q))
-    for block in evaluated_blocks(sample):
-        n = block.u.size
-        near, mixed, corner = row_bends(block, sample.point, width, others, frame.unit)
-        scores = np.array(extra_scores(block, others, sample.point, frame.unit)).reshape(-1, n)
-        u, e = on_others[:q] @ scores, on_corner @ corner.reshape(-1, n)
-        if k:
-            x, m = on_design @ block.design.T, on_others @ mixed
-            u += block.psi * x[:q]
-            e += x[:q] * (near * x[q:] + m[q:]) + x[q:] * m[:q]
-        if weights.prob is not None:
-            u *= weights.prob[block.rows]
-            e *= weights.prob[block.rows]
-        square = u * u
-        powers = np.array([square, square * u, square * square, e, e * e])
-        sums += powers @ (np.ones(n) if weights.freq is None else weights.freq[block.rows])
-    return sums
+    u, e = on_others[:q] @ scores, on_corner @ corner.reshape(-1, n)
+    if k:
+        x = (along[:, :k] @ frame.coordinates.transform.T) @ block.design.T
+        m = on_others @ mixed
+        u += block.psi * x[:q]
+        e += x[:q] * (near * x[q:] + m[q:]) + x[q:] * m[:q]
+    if prob is not None:
+        u *= prob
+        e *= prob
+    square = u * u
+    powers = np.array([square, square * u, square * square, e, e * e])
+    return np.asarray(powers @ (np.ones(n) if freq is None else freq))

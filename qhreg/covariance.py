@@ -312,7 +312,7 @@ def _robust(
         raise DataError(f"{cov_type} needs more observations than parameters, got {n:g} and {q}")
     if cov_type in ("HC0", "HC1"):
         inner = inverse @ made.meat @ inverse
-        law = calibration_of(sample, weights, frame, inverse, inner, width)
+        law = calibration_of(sample, weights, made, width)
         inner = inner * (n / (n - q)) if cov_type == "HC1" else inner
         text = f"heteroskedasticity-robust sandwich ({cov_type})"
         found = _Meat(inner, text, {}, calibration=law)
@@ -401,8 +401,7 @@ def contrast_calibration(
     w = row_weights(freq_weights, weights, sample.endog.size)
     chosen = chosen_width(sample, w.total, w.nobs, width)
     made = slices_of(sample, w, check_free(free), chosen)
-    inner = made.inverse @ made.meat @ made.inverse
-    return calibration_of(sample, w, made.frame, made.inverse, inner, chosen, contrasts)
+    return calibration_of(sample, w, made, chosen, contrasts)
 
 
 def information_ratio(

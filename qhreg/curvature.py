@@ -37,13 +37,15 @@ from qhreg.scores import (
 )
 
 __all__ = [
-    "RowBends",
     "RowSums",
     "RowWeights",
+    "beta_multipliers",
+    "is_near",
+    "log_c_bends",
     "observed_hessian",
-    "row_bends",
     "row_sums",
     "smoothed_bread",
+    "wide_slopes",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -167,7 +169,7 @@ def row_sums(
             m = None if squared is None else squared[block.rows]
             extra = extra_scores(block, free, sample.point, unit)
             products += _score_gram(block, extra, m, scores)
-    bends += weight * _constants(others, unit)
+    bends += weight * log_c_bends(others, unit)
     return RowSums(
         weight,
         _bordered(gram, cross, bends, free),
@@ -179,11 +181,11 @@ def _near_gram(block: RowBlock, w: FloatArray | None, point: Point, width: float
     """Return the sum of w x x' / width over the rows in the zone widened to this width."""
     if width == 0.0:
         return np.zeros((block.design.shape[1],) * 2)
-    near = _is_near(block.u, point, width).nonzero()[0]
+    near = is_near(block.u, point, width).nonzero()[0]
     return gram(chosen_rows(Block(block.design, None, w), near)) / width
 
 
-def _is_near(u: FloatArray, point: Point, width: float) -> npt.NDArray[np.bool_]:
+def is_near(u: FloatArray, point: Point, width: float) -> npt.NDArray[np.bool_]:
     """Return which residuals lie in the zone widened by the same amount on both sides."""
     margin = 0.5 * (width - point.kappa)
     low, high = -point.kappa * point.tau - margin, point.kappa * (1.0 - point.tau) + margin
@@ -217,7 +219,7 @@ def _bends(
     """
     kappa, u, psi = point.kappa, block.u, block.psi
     w_psi = psi if w is None else w * psi
-    in_psi = _multipliers(block, w, point, width, others, out)
+    in_psi = beta_multipliers(block, w, point, width, others, out)
     square = float(in_psi @ psi)
     corner = np.zeros((3, 3))
     corner[0, 2] = corner[2, 0] = square
@@ -230,12 +232,12 @@ def _bends(
             corner[1, 1] = -kappa * float(out[i].sum())
             corner[1, 2] = corner[2, 1] = float(out[i] @ psi)
         else:
-            corner[2, 2] = float(out[i] @ _wide_slopes(block, point, width))
+            corner[2, 2] = float(out[i] @ wide_slopes(block, point, width))
     picked = [EXTRA.index(name) for name in others]
     return corner.take(picked, 0).take(picked, 1)
 
 
-def _multipliers(
+def beta_multipliers(
     block: RowBlock,
     w: FloatArray | None,
     point: Point,
@@ -256,7 +258,7 @@ def _multipliers(
         elif width == 0.0:
             out[i] = 0.0
         else:
-            wide = _wide_slopes(block, point, width)
+            wide = wide_slopes(block, point, width)
             np.multiply(wide, _in_zone(wide, tau) / width, out=out[i])
             if w is not None:
                 out[i] *= w
@@ -268,61 +270,12 @@ def _in_zone(psi: FloatArray, tau: float) -> npt.NDArray[np.bool_]:
     return (psi > -tau) & (psi < 1.0 - tau)
 
 
-def _wide_slopes(block: RowBlock, point: Point, width: float) -> FloatArray:
+def wide_slopes(block: RowBlock, point: Point, width: float) -> FloatArray:
     """Return the slopes of a loss whose zone has this width."""
     return block.psi if width == point.kappa else slopes(block.u, point.tau, width)
 
 
-class RowBends(NamedTuple):
-    """Minus the second derivatives of each row's log-likelihood at sigma = 1.
-
-    Attributes
-    ----------
-    near : ndarray, shape (n,)
-        What multiplies x x' in the block of beta.
-    mixed : ndarray, shape (c, n)
-        What multiplies x in the derivatives by beta and each other parameter.
-    corner : ndarray, shape (c, c, n)
-        Derivatives by the other parameters.
-    """
-
-    near: FloatArray
-    mixed: FloatArray
-    corner: FloatArray
-
-
-def row_bends(
-    block: RowBlock, point: Point, width: float, others: tuple[str, ...], unit: UnitInformation
-) -> RowBends:
-    """Return what :func:`row_sums` adds up in the bread, row by row and without weights."""
-    u, psi, n, c = block.u, block.psi, block.u.size, len(others)
-    mixed, corner = np.empty((c, n)), np.empty((c, c, n))
-    _multipliers(block, None, point, width, others, out=mixed)
-    for i, first in enumerate(others):
-        for j in range(i, c):
-            entry = corner[i, j]
-            if first == "sigma" and others[j] == "tau":
-                np.multiply(mixed[j], u, out=entry)
-            elif first == "sigma":  # psi^2 in the zone, times kappa and with more for sigma twice
-                np.multiply(mixed[i] - psi, psi, out=entry)
-                if i == j:
-                    entry *= point.kappa
-                    entry += 2.0 * u * psi - 1.0
-            elif first == "tau":
-                np.multiply(mixed[i], -point.kappa if i == j else psi, out=entry)
-            else:
-                np.multiply(mixed[i], _wide_slopes(block, point, width), out=entry)
-            if i < j:
-                corner[j, i] = entry
-    if others != ("sigma",):  # log c does not depend on sigma
-        corner += _constants(others, unit)[:, :, None]
-    near = np.zeros(n)
-    if width > 0.0:
-        np.divide(_is_near(u, point, width), width, out=near)
-    return RowBends(near, mixed, corner)
-
-
-def _constants(others: tuple[str, ...], unit: UnitInformation) -> FloatArray:
+def log_c_bends(others: tuple[str, ...], unit: UnitInformation) -> FloatArray:
     """Return the second derivatives of log c in sigma, tau and kappa."""
     mixed = unit.log_c_tau_kappa
     bends = np.array([[0.0] * 3, [0.0, unit.log_c_tau2, mixed], [0.0, mixed, unit.log_c_kappa2]])

@@ -86,13 +86,22 @@ def _uninformed(
     return tuple(held)
 
 
-def inverse_of(matrix: FloatArray) -> FloatArray | None:
-    """Return the inverse of a positive definite matrix, or None if it is not."""
+def inverse_of(matrix: FloatArray, least: float = 0.0) -> FloatArray | None:
+    """Return the inverse of a positive definite matrix, or None if it is not.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (q, q)
+        The matrix.
+    least : float
+        None is returned too where the diagonal of its Cholesky factor, scaled to rows of length one,
+        goes below this.
+    """
     length = np.sqrt(np.maximum(matrix.diagonal(), 0.0))
     if not length.min(initial=1.0) > 0.0:
         return None
     factor, info = dpotrf(matrix / length / length[:, None], clean=1)
-    if info != 0:
+    if info != 0 or (least > 0.0 and not factor.diagonal().min() > least):
         return None
     root = dtrtri(factor)[0] / length[:, None]
     return np.asarray(root @ root.T)
@@ -153,9 +162,11 @@ def frame_of(
 
 
 def frame_without_moments(
-    factor: FloatArray, point: Point, free: tuple[str, ...], unit: UnitInformation
+    factor: FloatArray | None, p: int, point: Point, free: tuple[str, ...], unit: UnitInformation
 ) -> Frame | None:
     """Return a frame in which R is the factor of another matrix than X'WX; None if that may mislead.
+
+    Without a factor the p columns stay as they are.
 
     It does not where the data inform about every parameter whatever the design. The least is left
     about the others when the columns span a constant, so that one constant column decides.
@@ -163,6 +174,9 @@ def frame_without_moments(
     bound = _at_bound(point, free)
     if not _informed(tuple(name for name in free if name not in bound and name != "beta"), unit):
         return None
+    if factor is None:
+        same = np.eye(p)
+        return Frame(Coordinates(same, same), free, bound, unit)
     return Frame(coordinates_of(factor), free, bound, unit)
 
 

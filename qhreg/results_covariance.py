@@ -77,6 +77,8 @@ class CovarianceResults(UncertaintyResults):
 
     def _require_range(self, variances: FloatArray) -> None:
         """Raise a DataError where a square of the units is no floating point number."""
+        if variances.min() > SMALLEST_VARIANCE and variances.max() < math.inf:
+            return
         lost = ~np.isfinite(variances) | ((variances > 0.0) & (variances < SMALLEST_VARIANCE))
         lost |= (variances == 0.0) & (self.sigma < math.sqrt(SMALLEST_VARIANCE))
         if lost.any():

@@ -7,47 +7,94 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.curvature import RowWeights, row_sums
-from qhreg.information import design_moments, gram_factor, unit_information
-from qhreg.orthonormal import Frame, frame_of, frame_without_moments, inverse_of
-from qhreg.scores import Sample
+from qhreg.curvature import RowSums, RowWeights, row_sums
+from qhreg.information import (
+    BLOCK_BYTES,
+    UnitInformation,
+    design_moments,
+    gram_factor,
+    unit_information,
+)
+from qhreg.orthonormal import (
+    Frame,
+    frame_of,
+    frame_without_moments,
+    inverse_of,
+)
+from qhreg.rowterms import RowTerms, row_terms, summed_terms
+from qhreg.scores import Sample, evaluated_blocks
 
-__all__ = ["Slices", "slices_of"]
+__all__ = ["FEW_ROWS", "Slices", "slices_of"]
 
 FloatArray = npt.NDArray[np.float64]
 
+FEW_ROWS = 2000
+"""Rows up to which what bread and meat are made of is kept, for the calibration."""
+
+WELL_CONDITIONED = 0.03
+"""Least diagonal entry of the scaled Cholesky factor of a bread that loses no digits as it is."""
+
 
 class Slices(NamedTuple):
-    """Bread and meat of a sandwich, the parameters they are for, whether expected blocks helped."""
+    """Bread and meat of a sandwich, the parameters they are for, whether expected blocks helped.
+
+    `terms` are those of the rows in the coordinates of the sample, or None.
+    """
 
     frame: Frame
     inverse: FloatArray
     meat: FloatArray
     helped: bool
+    terms: RowTerms | None = None
 
 
 def slices_of(sample: Sample, weights: RowWeights, free: tuple[str, ...], width: float) -> Slices:
     """Return the inverse bread and the meat, from one pass over well-conditioned columns.
 
-    Columns are made orthonormal in the metric of the meat, which is summed anyway.
+    Columns that are not well-conditioned are made orthonormal in the metric of the meat, which is
+    summed anyway.
     """
+    if "beta" not in free:
+        return _careful(sample, weights, free, width)
     point, p = sample.point, sample.n_columns
-    if "beta" in free:
-        unit = unit_information(point.tau, point.kappa)
-        sums = row_sums(sample, weights, unit, width, free)
-        factor = gram_factor(sums.meat[:p, :p])
-        frame = None if factor is None else frame_without_moments(factor, point, free, unit)
-        if frame is not None:
-            bread, meat = sums.bread, sums.meat
-            if frame.held:
-                sizes = [(name in frame.held, p if name == "beta" else 1) for name in free]
-                kept = np.flatnonzero([not held for held, size in sizes for _ in range(size)])
-                bread, meat = (each.take(kept, 0).take(kept, 1) for each in (bread, meat))
-            bread, meat = frame.from_raw(bread, meat)
-            inverse = inverse_of(bread)
-            if inverse is not None:
-                return Slices(frame, inverse, meat, False)
+    unit = unit_information(point.tau, point.kappa)
+    sums, terms = _sums(sample, weights, free, width, unit)
+    plain = frame_without_moments(None, p, point, free, unit)
+    if plain is None:
+        return _careful(sample, weights, free, width)
+    bread, meat = sums.bread, sums.meat
+    if plain.held:
+        terms = None
+        sizes = [(name in plain.held, p if name == "beta" else 1) for name in free]
+        kept = np.flatnonzero([not held for held, size in sizes for _ in range(size)])
+        bread, meat = (each.take(kept, 0).take(kept, 1) for each in (bread, meat))
+    inverse = inverse_of(bread, WELL_CONDITIONED)
+    if inverse is not None:
+        return Slices(plain, inverse, meat, False, terms)
+    factor = gram_factor(sums.meat[:p, :p])
+    frame = None if factor is None else frame_without_moments(factor, p, point, free, unit)
+    if frame is not None:
+        bread, meat = frame.from_raw(bread, meat)
+        inverse = inverse_of(bread)
+        if inverse is not None:
+            return Slices(frame, inverse, meat, False, terms)
     return _careful(sample, weights, free, width)
+
+
+def _sums(
+    sample: Sample,
+    weights: RowWeights,
+    free: tuple[str, ...],
+    width: float,
+    unit: UnitInformation,
+) -> tuple[RowSums, RowTerms | None]:
+    """Return the sums over all rows, and what they are made of where the rows are few."""
+    n, p = sample.exog.shape
+    if n > FEW_ROWS or 8 * n * p > BLOCK_BYTES:
+        return row_sums(sample, weights, unit, width, free), None
+    (block,) = evaluated_blocks(sample)
+    terms = row_terms(block, sample.point, width, free[1:], unit)
+    return summed_terms(terms, weights), terms
 
 
 def _careful(sample: Sample, weights: RowWeights, free: tuple[str, ...], width: float) -> Slices:

@@ -10,14 +10,15 @@ from scipy import special, stats
 
 from qhreg import QuantileHuberMLE
 from qhreg.bandwidth import chosen_width
-from qhreg.calibration import ROWS, Calibration, _moments, calibration_of, hall, hall_inverse
+from qhreg.calibration import Calibration, _sampled_moments, hall, hall_inverse
 from qhreg.covariance import Point, covariance
-from qhreg.curvature import row_bends, row_sums, row_weights
+from qhreg.curvature import row_sums, row_weights
 from qhreg.exceptions import BoundaryWarning
 from qhreg.information import unit_information
 from qhreg.intervals import wald_intervals
 from qhreg.orthonormal import jacobian_of
 from qhreg.parameters import ParameterSpace
+from qhreg.rowterms import row_bends
 from qhreg.sandwich import slices_of
 from qhreg.scores import checked_sample, evaluated_blocks
 from qhreg.solver import solve
@@ -106,7 +107,8 @@ def test_influences_add_up_to_the_sandwich(kappa, free, weighted):
     assert not made.helped
     a = made.inverse @ jacobian_of(made.frame, fit.sigma).T
     c = made.inverse @ made.meat @ a
-    square, _, _, bread, _ = _moments(sample, weights, made.frame, a, c, width)
+    share, (square, _, _, bread, _) = _sampled_moments(sample, weights, made.frame, a, c, width)
+    assert share == 1.0
     cov = covariance("HC0", exog, endog, fit, free=free, freq_weights=freq, weights=prob).cov
     assert_allclose(square, cov.diagonal(), rtol=1e-9)
     assert_allclose(bread, cov.diagonal(), rtol=1e-7)
@@ -130,21 +132,32 @@ def test_rows_given_twice_and_other_units_change_nothing():
     assert_allclose(moved.skew, law.skew, rtol=1e-6, atol=1e-12)
 
 
-def test_many_rows_are_judged_by_some_of_them():
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kappa", [0.0, 0.3, 2.0])
+def test_few_rows_are_kept_and_many_evaluated_again(kappa, weighted, monkeypatch):
+    exog, endog = laplace(300)
+    rng = np.random.default_rng(2)
+    options = {"free": ALL[:3]}
+    if weighted:
+        options |= {"freq_weights": rng.integers(1, 4, 300), "weights": rng.uniform(0.2, 2.0, 300)}
+    fit = solve(exog, endog, kappa=kappa)
+    few = covariance("HC1", exog, endog, fit, **options)
+    monkeypatch.setattr("qhreg.sandwich.FEW_ROWS", 0)
+    again = covariance("HC1", exog, endog, fit, **options)
+    assert_allclose(again.cov, few.cov, rtol=1e-9)
+    assert_allclose(again.calibration.df, few.calibration.df, rtol=1e-8)
+    assert_allclose(again.calibration.skew, few.calibration.skew, rtol=1e-8, atol=1e-12)
+
+
+def test_many_rows_are_judged_by_some_of_them(monkeypatch):
     exog, endog = skewed(12_001)
     fit = solve(exog, endog, kappa=0.5)
-    sample = checked_sample(exog, endog, fit, None)
-    weights = row_weights(None, None, 12_001)
-    made = slices_of(sample, weights, ALL[:3], 0.5)
-    inner = made.inverse @ made.meat @ made.inverse
-    some = calibration_of(sample, weights, made.frame, made.inverse, inner, 0.5)
-    assert ROWS < 12_001
-    a = made.inverse @ jacobian_of(made.frame, fit.sigma).T
-    c = made.inverse @ made.meat @ a
-    square, third, fourth, _, bends = _moments(sample, weights, made.frame, a, c, 0.5)
-    every = 2.0 / ((fourth + bends) / square**2 - 2.0 / 12_001)
-    assert_allclose(some.df, every, rtol=0.35)
-    assert_allclose(some.skew, third / square**1.5, atol=0.01)
+    some = law_of(exog, endog, fit)
+    monkeypatch.setattr("qhreg.calibration.FEW_ROWS", 20_000)
+    every = law_of(exog, endog, fit)
+    assert np.any(some.df != every.df)
+    assert_allclose(some.df, every.df, rtol=0.35)
+    assert_allclose(some.skew, every.skew, atol=0.01)
 
 
 def test_large_samples_have_the_normal_law():
