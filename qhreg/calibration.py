@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy import special
 
 from qhreg.curvature import RowWeights
-from qhreg.orthonormal import Frame, jacobian_of
+from qhreg.orthonormal import Frame
 from qhreg.rowterms import RowTerms, row_terms
 from qhreg.sandwich import FEW_ROWS, Slices
 from qhreg.scores import Sample, evaluated_blocks
@@ -134,7 +134,7 @@ def calibration_of(
     weights: RowWeights,
     made: Slices,
     width: float,
-    contrasts: FloatArray | None = None,
+    jacobian: FloatArray,
 ) -> Calibration:
     r"""Return skewness and degrees of freedom of the estimates with a sandwich of independent rows.
 
@@ -148,8 +148,9 @@ def calibration_of(
         Bread and meat.
     width : float
         Width of the zone in the bread.
-    contrasts : ndarray, shape (m, q), or None
-        Linear combinations of the free parameters to judge in their place.
+    jacobian : ndarray, shape (m, q)
+        Derivative of what is judged in the parameters of the frame: that of the free parameters
+        (:func:`qhreg.orthonormal.jacobian_of`), or linear combinations of its rows.
 
     Notes
     -----
@@ -164,8 +165,6 @@ def calibration_of(
     For the mean of n normal variables that is n degrees of freedom. Of many rows some are taken, evenly
     spaced: the corrections hardly matter then.
     """
-    jacobian = jacobian_of(made.frame, sample.point.sigma)
-    jacobian = jacobian if contrasts is None else contrasts @ jacobian
     a = made.inverse @ jacobian.T
     c = made.inverse @ (made.meat @ a)
     if made.terms is not None:

@@ -31,6 +31,7 @@ from qhreg.orthonormal import (
     Frame,
     frame_of,
     inverse_of,
+    jacobian_of,
     to_parameters,
 )
 from qhreg.sandwich import slices_of
@@ -310,9 +311,10 @@ def _robust(
     frame, inverse, q = made.frame, made.inverse, made.meat.shape[0]
     if n <= q:
         raise DataError(f"{cov_type} needs more observations than parameters, got {n:g} and {q}")
+    jacobian = jacobian_of(frame, point.sigma)
     if cov_type in ("HC0", "HC1"):
         inner = inverse @ made.meat @ inverse
-        law = calibration_of(sample, weights, made, width)
+        law = calibration_of(sample, weights, made, width, jacobian)
         inner = inner * (n / (n - q)) if cov_type == "HC1" else inner
         text = f"heteroskedasticity-robust sandwich ({cov_type})"
         found = _Meat(inner, text, {}, calibration=law)
@@ -326,7 +328,7 @@ def _robust(
         )
         warn_indefinite(cov_type, ': prefer conf_int(method="score")')
     return CovarianceEstimate(
-        to_parameters(frame, point.sigma, found.inner),
+        jacobian @ found.inner @ jacobian.T,
         cov_type,
         f"Covariance: {found.text}{bread}; zone of width {width:.3g} in the bread."
         + ("" if found.calibration is None else found.calibration.description)
@@ -401,7 +403,8 @@ def contrast_calibration(
     w = row_weights(freq_weights, weights, sample.endog.size)
     chosen = chosen_width(sample, w.total, w.nobs, width)
     made = slices_of(sample, w, check_free(free), chosen)
-    return calibration_of(sample, w, made, chosen, contrasts)
+    jacobian = contrasts @ jacobian_of(made.frame, sample.point.sigma)
+    return calibration_of(sample, w, made, chosen, jacobian)
 
 
 def information_ratio(

@@ -158,7 +158,6 @@ def row_sums(
         if multipliers.shape[1] != block.u.size:
             multipliers = np.zeros((c, block.u.size))
         weight += float(block.u.size if w is None else w.sum())
-        gram += _near_gram(block, w, sample.point, width)
         bends += _bends(block, w, sample.point, width, others, out=multipliers)
         for i, multiplier in enumerate(multipliers):  # faster than a product with few rows
             cross[i] += multiplier @ block.design
@@ -169,6 +168,7 @@ def row_sums(
             m = None if squared is None else squared[block.rows]
             extra = extra_scores(block, free, sample.point, unit)
             products += _score_gram(block, extra, m, scores)
+        gram += _near_gram(block, w, sample.point, width)  # last, with the rows in cache
     bends += weight * log_c_bends(others, unit)
     return RowSums(
         weight,

@@ -232,7 +232,7 @@ class QuantileHuberResults(
         self.model.require_data()
         choice = covariance_request(self.model, cov_type, cov_kwds)
         made = copy.copy(self)
-        for name in ("_covariance", "_replicates"):
+        for name in ("_covariance", "_replicates", "tvalues"):
             made.__dict__.pop(name, None)
         made._cache = {}
         made._choice = choice

@@ -223,7 +223,7 @@ class CovarianceResults(UncertaintyResults):
             values[self.space.position(name)] = 0.5 if name == "tau" else np.nan
         return values
 
-    @property
+    @cached_property
     def tvalues(self) -> FloatArray:
         """Estimate minus tested value, in standard errors; NaN where there is nothing to test."""
         with np.errstate(divide="ignore", invalid="ignore"):
