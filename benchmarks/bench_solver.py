@@ -254,8 +254,8 @@ def main() -> None:
             rows += certificate_rows(n, p)
         rows += engel_rows(10)
         rows += [] if options.quick else model_rows(10**6, 20)
-        rows += summary_rows(235, 2, 10)
-        rows += [] if options.quick else summary_rows(10**6, 20, 4)
+        rows += summary_rows(235, 2, 100)
+        rows += [] if options.quick else summary_rows(10**6, 20, 6)
         for row in rows:
             print(row)
         print("\nPeak memory beyond X and y, as a share of X (bar 0.3):")
