@@ -122,6 +122,12 @@ class Calibration(NamedTuple):
         normal = hall_inverse(sides, self.skew[:, None], bend[:, None], STEEPEST)
         return np.asarray(special.stdtrit(self.df[:, None], special.ndtr(normal)))
 
+    def of_single(self, contrasts: FloatArray) -> Calibration:
+        """Return the laws of multiples of single parameters, one in each row of the contrasts."""
+        j = np.abs(contrasts).argmax(axis=1)
+        sign = np.sign(contrasts[np.arange(len(j)), j])
+        return Calibration(sign * self.skew[j], self.df[j])
+
     def taken(self, positions: Any, size: int) -> Calibration:
         """Return the calibration of more parameters, those not at the positions without a law."""
         skew, df = np.zeros(size), np.full(size, np.inf)

@@ -378,6 +378,21 @@ def _series(
     return _Meat(inner, text, {"maxlags": count, "kernel": kernel, "use_correction": correct})
 
 
+def _weighted_sample(
+    exog: Any,
+    endog: Any,
+    fit: Fitted,
+    freq_weights: Any,
+    weights: Any,
+    offset: Any,
+    width: float | None,
+) -> tuple[Sample, RowWeights, float]:
+    """Return the data with the fit, their weights, and the width of the zone in the bread."""
+    sample = checked_sample(exog, endog, fit, offset)
+    w = row_weights(freq_weights, weights, sample.endog.size)
+    return sample, w, chosen_width(sample, w.total, w.nobs, width)
+
+
 def contrast_calibration(
     contrasts: FloatArray,
     exog: Any,
@@ -399,9 +414,7 @@ def contrast_calibration(
     exog, endog, fit, free, freq_weights, weights, offset, width
         As in :func:`covariance`.
     """
-    sample = checked_sample(exog, endog, fit, offset)
-    w = row_weights(freq_weights, weights, sample.endog.size)
-    chosen = chosen_width(sample, w.total, w.nobs, width)
+    sample, w, chosen = _weighted_sample(exog, endog, fit, freq_weights, weights, offset, width)
     made = slices_of(sample, w, check_free(free), chosen)
     jacobian = contrasts @ jacobian_of(made.frame, sample.point.sigma)
     return calibration_of(sample, w, made, chosen, jacobian)
@@ -442,8 +455,6 @@ def information_ratio(
     >>> print(information_ratio(np.ones((900, 1)), endog, fit).trace().round(1))
     3.0
     """
-    sample = checked_sample(exog, endog, fit, offset)
-    w = row_weights(freq_weights, weights, sample.endog.size)
-    chosen = chosen_width(sample, w.total, w.nobs, width)
+    sample, w, chosen = _weighted_sample(exog, endog, fit, freq_weights, weights, offset, width)
     made = slices_of(sample, w, check_free(free), chosen)
     return made.inverse @ made.meat

@@ -272,7 +272,7 @@ class CovarianceResults(UncertaintyResults):
         t, heteroskedastic and Gumbel noise: their quantiles allow for skewness and for the noise of the
         sandwich (:mod:`qhreg.calibration`). With gamma noise, which drives tau towards its bound, they
         cover 82 to 88 % at 200 rows and 92 to 97 % at 500; "score" intervals, which take longer, cover
-        93 to 97 % there too. Those allow for the dependence of the `cov_type` (HC1 if that is no
+        93.8 to 97.4 % there. Those allow for the dependence of the `cov_type` (HC1 if that is no
         sandwich). The coverage study in the documentation has the numbers.
         """
         if not 0.0 < alpha < 1.0:

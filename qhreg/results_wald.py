@@ -11,7 +11,7 @@ from statsmodels.stats.contrast import ContrastResults
 
 from qhreg.calibration import Calibration
 from qhreg.covariance import contrast_calibration
-from qhreg.exceptions import DomainError
+from qhreg.exceptions import DataError, DomainError
 from qhreg.formulas import SPEC_NAME, linear_constraints
 from qhreg.parameters import ParameterSpace
 
@@ -73,11 +73,30 @@ class WaldResults:
     def _calibrate(self, made: Any, r_matrix: Any) -> None:
         """Give tests of linear combinations the law of the sandwich, if it has one."""
         results: Any = self
-        if results._covariance.calibration is None or results._known:
+        known: Calibration | None = results._covariance.calibration
+        if known is None:
             return
-        obs = results._observations
         matrix = np.atleast_2d(linear_constraints(r_matrix, self.model.data.param_names)[0])
-        law = contrast_calibration(
+        if (np.count_nonzero(matrix, axis=1) == 1).all():
+            law = known.of_single(matrix)
+        elif results._known:
+            return
+        else:
+            law = self._contrast_law(matrix)
+        made.__class__ = CalibratedContrast
+        made.law = law
+        made.pvalue = np.squeeze(law.pvalues(np.ravel(made.tvalue)))
+
+    def _contrast_law(self, matrix: FloatArray) -> Calibration:
+        """Return the law of combinations of several parameters, which takes the rows of the data."""
+        results: Any = self
+        if self.model.exog is None:
+            raise DataError(
+                "the data of this model were removed (remove_data), and the p-value of a combination "
+                "of parameters needs them: give use_t=False for the normal law"
+            )
+        obs = results._observations
+        return contrast_calibration(
             matrix,
             obs.exog,
             obs.endog,
@@ -88,9 +107,6 @@ class WaldResults:
             offset=obs.offset,
             width=results._choice.options.get("width"),
         )
-        made.__class__ = CalibratedContrast
-        made.law = law
-        made.pvalue = np.squeeze(law.pvalues(np.ravel(made.tvalue)))
 
     def wald_test(
         self,

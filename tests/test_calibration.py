@@ -11,9 +11,9 @@ from scipy import special, stats
 from qhreg import QuantileHuberMLE
 from qhreg.bandwidth import chosen_width
 from qhreg.calibration import Calibration, _sampled_moments, hall, hall_inverse
-from qhreg.covariance import Point, covariance
+from qhreg.covariance import Point, contrast_calibration, covariance
 from qhreg.curvature import row_sums, row_weights
-from qhreg.exceptions import BoundaryWarning
+from qhreg.exceptions import BoundaryWarning, DataError
 from qhreg.information import unit_information
 from qhreg.intervals import wald_intervals
 from qhreg.orthonormal import jacobian_of
@@ -243,3 +243,27 @@ def test_t_test_of_a_difference_is_that_of_a_coefficient_in_other_columns(result
 def test_t_test_with_a_law_of_the_user_is_not_calibrated(results):
     t = results.tvalues[1]
     assert_allclose(results.t_test("x1 = 0", use_t=False).pvalue, 2.0 * special.ndtr(-abs(t)))
+
+
+def test_t_test_of_a_multiple_has_the_law_of_its_parameter(results):
+    rows = np.array([[0.0, -3.0, 0.0, 0.0, 0.0], [0.0, 0.0, 2.0, 0.0, 0.0]])
+    made = results.t_test(rows)
+    assert_allclose(made.pvalue, results.pvalues[1:3], rtol=1e-9)
+    limits = results.conf_int()
+    assert_allclose(made.conf_int(), [-3.0 * limits[1, ::-1], 2.0 * limits[2]], rtol=1e-9)
+    several = contrast_calibration(
+        rows, results.model.exog, results.model.endog, results.solution, free=results.space.free
+    )
+    assert_allclose(several.skew, made.law.skew, rtol=1e-8)
+    assert_allclose(several.df, made.law.df, rtol=1e-8)
+
+
+def test_t_tests_without_data():
+    exog, endog = skewed(150, seed=5)
+    fit = QuantileHuberMLE(endog, exog, kappa=0.5).fit(cov_type="HC1")
+    before = fit.t_test("x1 = 0").pvalue
+    fit.remove_data()
+    assert fit.t_test("x1 = 0").pvalue == before
+    with pytest.raises(DataError, match="use_t=False"):
+        fit.t_test("x1 = x2")
+    assert 0.0 <= fit.t_test("x1 = x2", use_t=False).pvalue <= 1.0
