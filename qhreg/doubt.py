@@ -9,6 +9,7 @@ at the fit, and at zero, where a pile of equal responses would be met exactly.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from qhreg.local import BY_NEWTON, LocalFit
 from qhreg.loss import quantile_huber_loss
 from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.problem import Problem, Task
-from qhreg.rows import ArrayRows, GivenRows, chosen_rows, residuals
+from qhreg.rows import ArrayRows, Block, GivenRows, chosen_rows, residuals
 from qhreg.taufit import TINY_KAPPA, TauFit
 from qhreg.tauscan import TauScan, scan_tau
 
@@ -138,20 +139,17 @@ def other_starts(
         The direction of a constant.
     """
     every = max(1, problem.rows.n_rows // SCANNED_ROWS)
-    u, weights = _spaced(problem, fit.z, every)
-    n = float(u.size if weights is None else weights.sum())
-    losses = quantile_huber_loss(u, fit.tau, problem.kappa)
-    loss = float(losses.sum() if weights is None else losses @ weights)
+    weights = _weights(problem, every)
+    n, loss = _loss(problem, fit, every)
     log_c = float(log_normalizer_derivatives(fit.tau, problem.kappa).value)
     here = loss + n * (log_c - math.log(fit.z[-1]))
     found: list[tuple[float, Start]] = []
-    del losses
     for base in (fit.z, flat):
-        if base is not fit.z:
-            u = _spaced(problem, base, every)[0]
+        u = _residuals(problem, base, every)
         scan = scan_tau(
             u, weights, problem.kappa, task.tau_bounds, free_scale=problem.theta is None
         )
+        del u  # before the next ones
         rise = (scan.value - n * math.log(base[-1]) - here) * (problem.n / n)
         lower = LOWER if every == 1 else LOWER_SHARE * problem.n
         for k in _low_points(scan, rise, fit.tau, problem.n, lower):
@@ -172,15 +170,36 @@ def _low_points(scan: TauScan, rise: FloatArray, tau: float, n: float, lower: fl
     return np.flatnonzero(low & (curve <= around[:-2]) & (curve < around[2:])).tolist()
 
 
-def _spaced(problem: Problem, z: FloatArray, every: int) -> tuple[FloatArray, FloatArray | None]:
-    """Return the residuals and weights of evenly spaced rows."""
-    raw = problem.to_rows(z)
-    parts, weights = [], []
+def _spaced(problem: Problem, every: int) -> Iterator[Block]:
+    """Iterate over evenly spaced rows."""
     for block in problem.rows.blocks():
-        some = block
-        if every > 1:
-            some = chosen_rows(block, np.arange(0, block.exog.shape[0], every))
-        parts.append(residuals(some, raw))
-        if some.weights is not None:
-            weights.append(some.weights)
-    return np.concatenate(parts), np.concatenate(weights) if weights else None
+        if every == 1:
+            yield block
+        else:
+            yield chosen_rows(block, np.arange(0, block.exog.shape[0], every))
+
+
+def _weights(problem: Problem, every: int) -> FloatArray | None:
+    """Return the weights of evenly spaced rows."""
+    parts = [block.weights for block in _spaced(problem, every) if block.weights is not None]
+    return np.concatenate(parts) if parts else None
+
+
+def _residuals(problem: Problem, z: FloatArray, every: int) -> FloatArray:
+    """Return the residuals of evenly spaced rows."""
+    raw, end = problem.to_rows(z), 0
+    u = np.empty(sum(-(-block.exog.shape[0] // every) for block in problem.rows.blocks()))
+    for block in _spaced(problem, every):
+        start, end = end, end + block.exog.shape[0]
+        u[start:end] = residuals(block, raw)
+    return u
+
+
+def _loss(problem: Problem, fit: TauFit, every: int) -> tuple[float, float]:
+    """Return the weight of evenly spaced rows and their loss at the fit."""
+    raw, n, loss = problem.to_rows(fit.z), 0.0, 0.0
+    for block in _spaced(problem, every):
+        losses = quantile_huber_loss(residuals(block, raw), fit.tau, problem.kappa)
+        n += losses.size if block.weights is None else float(block.weights.sum())
+        loss += float(losses.sum() if block.weights is None else losses @ block.weights)
+    return n, loss

@@ -8,11 +8,14 @@ Only the location a and the scale s of given residuals u move with tau:
 
 With a constant among the columns this is never below the profile itself, and where the noise does not
 depend on the regressors it is a few units of the log-likelihood above it. Sorted residuals with running
-sums give it at any (a, s) by two binary searches.
+sums give it at any (a, s) by two binary searches. The sums are kept of whole runs of residuals, and what
+is missing to the end of a run is added when it is asked for: nothing else has their size.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +27,13 @@ from qhreg.taufit import TINY_KAPPA
 __all__ = ["TauScan", "scan_tau"]
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
+
+RUN = 16
+"""Residuals in a run."""
+
+FEW_ROWS = 3000
+"""Residuals up to which each is a run of its own: that is quicker."""
 
 GRID = 33
 """Values of tau, equally spaced on the logit scale."""
@@ -54,17 +64,77 @@ class TauScan(NamedTuple):
     scale: FloatArray
 
 
-class _Sums(NamedTuple):
-    """Sorted residuals with running sums of w, w u and w u^2.
+class _Totals(NamedTuple):
+    """Sums of w, w u and w u^2 over the residuals below each of some places."""
 
-    The residuals are counted from their median and the sums from there, so that both keep their
-    digits with a large mean and with outliers.
-    """
-
-    u: FloatArray
     weight: FloatArray
     first: FloatArray
     second: FloatArray
+
+
+@dataclass(frozen=True)
+class _Residuals:
+    """Sorted residuals with running sums.
+
+    The residuals are counted from one in the middle and the sums from there, so that both keep their
+    digits with a large mean and with outliers.
+
+    Attributes
+    ----------
+    u : ndarray, shape (n,)
+        The residuals.
+    weights : ndarray, shape (n,), or None
+        Their case weights.
+    runs : _Totals
+        Sums below the first residual of each run, the end included.
+    length : int
+        Residuals in a run.
+    middle : int
+        Where the sums start: the first residual of a run.
+    """
+
+    u: FloatArray
+    weights: FloatArray | None
+    runs: _Totals
+    length: int
+    middle: int
+
+    @cached_property
+    def ends(self) -> tuple[_Totals, _Totals]:
+        """The sums below the first residual and below the end."""
+        low, high = (self.below(np.array([place])) for place in (0, self.u.size))
+        return low, high
+
+    def quantile(self, weight: FloatArray) -> IntArray:
+        """Return the place of the residual at which the sum of weights reaches a value."""
+        reach = self.ends[0].weight + weight
+        run = np.maximum(self.runs.weight.searchsorted(reach) - 1, 0)
+        at = np.minimum(run[:, None] * self.length + np.arange(self.length), self.u.size - 1)
+        w = np.ones(at.shape) if self.weights is None else self.weights[at]
+        until = self.runs.weight[run][:, None] + np.cumsum(w, axis=1)
+        place: IntArray = run * self.length + (until < reach[:, None]).sum(axis=1)
+        return np.minimum(place, self.u.size - 1)
+
+    def below(self, place: IntArray) -> _Totals:
+        """Return the sums over the residuals before each place, added up from the middle."""
+        if self.length == 1:
+            return _Totals(*(known[place] for known in self.runs))
+        up = place >= self.middle
+        run = np.where(up, place // self.length, -(-place // self.length))
+        edge = run * self.length
+        at = np.minimum(place, edge)[:, None] + np.arange(self.length)
+        outside = at >= np.maximum(place, edge)[:, None]
+        at[outside] = 0
+        u, w = self.u[at], None if self.weights is None else self.weights[at]
+        u[outside] = 0.0
+        if w is None:
+            missing = np.abs(place - edge), u.sum(axis=1), np.einsum("ij,ij->i", u, u)
+        else:
+            w[outside] = 0.0
+            wu = w * u
+            missing = w.sum(axis=1), wu.sum(axis=1), np.einsum("ij,ij->i", wu, u)
+        sign = np.where(up, 1.0, -1.0)
+        return _Totals(*(x[run] + sign * m for x, m in zip(self.runs, missing, strict=True)))
 
 
 class _Curve(NamedTuple):
@@ -88,47 +158,57 @@ def _running(terms: FloatArray, middle: int) -> FloatArray:
     return sums
 
 
-def _sums(u: FloatArray, weights: FloatArray | None) -> tuple[_Sums, float]:
+def _sorted(u: FloatArray, weights: FloatArray | None) -> tuple[_Residuals, float]:
     """Return the residuals in order with their running sums, and what was taken off them.
 
     They are overwritten where there are no weights.
     """
-    n, middle = u.size, u.size // 2
     if weights is None:
         u.sort()
-        weight = np.arange(-middle, n - middle + 1, dtype=np.float64)
     else:
         order = np.argsort(u)
         u, weights = u[order], weights[order]
-        weight = _running(weights, middle)
-    centre = float(u[middle])
+    length = 1 if u.size <= FEW_ROWS else RUN
+    n_runs = u.size // length
+    middle = n_runs // 2
+    centre = float(u[u.size // 2])
     u -= centre
-    terms = u.copy() if weights is None else weights * u
-    first = _running(terms, middle)
-    terms *= u
-    return _Sums(u, weight, first, _running(terms, middle)), centre
+    whole = u[: n_runs * length].reshape(n_runs, length)
+    if weights is None:
+        sums = (
+            np.full(n_runs, float(length)),
+            whole.sum(axis=1),
+            np.einsum("ij,ij->i", whole, whole),
+        )
+    else:
+        w = weights[: n_runs * length].reshape(n_runs, length)
+        first = np.einsum("ij,ij->i", w, whole)
+        sums = w.sum(axis=1), first, np.einsum("ij,ij,ij->i", w, whole, whole)
+    runs = _Totals(*(_running(terms, middle) for terms in sums))
+    return _Residuals(u, weights, runs, length, middle * length), centre
 
 
-def _laplace(sums: _Sums, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _laplace(sums: _Residuals, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the 1 - tau quantile of the residuals and their total quantile loss about it."""
-    weight, first = sums.weight, sums.first
-    rank = np.searchsorted(weight[1:], weight[0] + (1.0 - tau) * (weight[-1] - weight[0]))
-    location = sums.u[np.minimum(rank, sums.u.size - 1)]
-    at = np.searchsorted(sums.u, location)
-    above = first[-1] - first[at] - (weight[-1] - weight[at]) * location
-    below = (weight[at] - weight[0]) * location - (first[at] - first[0])
+    low, high = sums.ends
+    n = high.weight - low.weight
+    place = sums.quantile((1.0 - tau) * n)
+    location = sums.u[place]
+    at = sums.below(place)
+    above = high.first - at.first - (high.weight - at.weight) * location
+    below = (at.weight - low.weight) * location - (at.first - low.first)
     return location, (1.0 - tau) * above + tau * below
 
 
-def _curve(sums: _Sums, tau: FloatArray, kappa: float, a: FloatArray, s: FloatArray) -> _Curve:
+def _curve(sums: _Residuals, tau: FloatArray, kappa: float, a: FloatArray, s: FloatArray) -> _Curve:
     """Return sum w rho(s u - a) - n log s with its derivatives."""
-    _, weight, first, second = sums
-    n = weight[-1] - weight[0]
-    low = np.searchsorted(sums.u, (a - kappa * tau) / s)
-    high = np.searchsorted(sums.u, (a + kappa * (1.0 - tau)) / s)
-    w_below, w_above = weight[low] - weight[0], weight[-1] - weight[high]
-    u_below, u_above = first[low] - first[0], first[-1] - first[high]
-    w_zone, u_zone, uu_zone = (x[high] - x[low] for x in (weight, first, second))
+    first, last = sums.ends
+    n = last.weight - first.weight
+    low = sums.below(sums.u.searchsorted((a - kappa * tau) / s))
+    high = sums.below(sums.u.searchsorted((a + kappa * (1.0 - tau)) / s))
+    w_below, w_above = low.weight - first.weight, last.weight - high.weight
+    u_below, u_above = low.first - first.first, last.first - high.first
+    w_zone, u_zone, uu_zone = (y - x for x, y in zip(low, high, strict=True))
     up = 1.0 - tau
     value = (
         up * (s * u_above - (a + 0.5 * kappa * up) * w_above)
@@ -147,7 +227,7 @@ def _curve(sums: _Sums, tau: FloatArray, kappa: float, a: FloatArray, s: FloatAr
 
 
 def _descended(
-    sums: _Sums, tau: FloatArray, kappa: float, a: FloatArray, s: FloatArray, *, free: bool
+    sums: _Residuals, tau: FloatArray, kappa: float, a: FloatArray, s: FloatArray, *, free: bool
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the value and (a, s) after damped Newton steps, s moving only where it is free."""
     now = _curve(sums, tau, kappa, a, s)
@@ -192,8 +272,8 @@ def scan_tau(
     """
     low, high = (np.log(t / (1.0 - t)) for t in tau_bounds)
     tau = 1.0 / (1.0 + np.exp(-np.linspace(low, high, GRID)))
-    sums, centre = _sums(u, weights)
-    n = sums.weight[-1] - sums.weight[0]
+    sums, centre = _sorted(u, weights)
+    n = float(sums.ends[1].weight[0] - sums.ends[0].weight[0])
     location, loss = _laplace(sums, tau)
     s = n / loss if free_scale else np.ones(GRID)
     a, value = s * location, s * loss - n * np.log(s)

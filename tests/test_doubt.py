@@ -11,7 +11,7 @@ from solver_data import medium_sample, regression
 
 import qhreg.doubt
 import qhreg.solver
-from qhreg import QuantileHuberMLE
+from qhreg import QuantileHuberMLE, tauscan
 from qhreg.exceptions import BoundaryWarning
 from qhreg.globalopt import certify_global
 from qhreg.loss import quantile_huber_loss
@@ -91,6 +91,24 @@ def test_outliers_leave_the_digits_of_the_scan():
     loss = quantile_huber_loss(far - scan.location[k], scan.tau[k], 1.0).sum()
     assert scan.value[k] == pytest.approx(loss + 502 * log_normalizer(scan.tau[k], 1.0), rel=1e-12)
     assert abs(scan.location[k]) < 0.5
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.05, 30.0])
+@pytest.mark.parametrize("noise", ["gamma", "cauchy", "rounded"])
+@pytest.mark.parametrize("n", [17, 5000])
+def test_sums_of_runs_are_sums_of_residuals(n, kappa, noise, monkeypatch):
+    rng = np.random.default_rng(7)
+    u = {
+        "gamma": 1e6 + rng.gamma(2.0, size=n),
+        "cauchy": rng.standard_cauchy(n),
+        "rounded": np.round(rng.laplace(size=n), 1),
+    }[noise]
+    for weights in (None, rng.integers(1, 4, n).astype(float)):
+        scans = []
+        for few in (0, n):
+            monkeypatch.setattr(tauscan, "FEW_ROWS", few)
+            scans.append(scan_tau(u.copy(), weights, kappa, BOUNDS, free_scale=True))
+        np.testing.assert_allclose(scans[0].value, scans[1].value, rtol=1e-9)
 
 
 # --- the default fit -----------------------------------------------------------------------------
