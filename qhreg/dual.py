@@ -16,6 +16,7 @@ the box is feasible, and its dual value is a bound no matter how it was found.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,9 +29,60 @@ from qhreg.newton import NewtonPoint, solve_positive
 from qhreg.problem import Problem
 from qhreg.rows import residuals
 
-__all__ = ["DualPoint", "dual_from_gradient", "dual_from_newton", "dual_from_rows", "dual_value"]
+__all__ = [
+    "DualPoint",
+    "DualVector",
+    "dual_from_gradient",
+    "dual_from_newton",
+    "dual_from_rows",
+    "dual_value",
+]
 
 FloatArray = npt.NDArray[np.float64]
+SideArray = npt.NDArray[np.int8]
+
+PIECE = 32_768
+"""Rows whose dual variables are written out at a time."""
+
+
+@dataclass(frozen=True)
+class DualVector:
+    """The dual variables of all rows: most lie on a bound, and numbers are kept of the others alone.
+
+    Attributes
+    ----------
+    side : ndarray of int8, shape (n,)
+        The sign of the variables on a bound, zero for the others.
+    below, above : float
+        The bounds.
+    inside : ndarray, shape (m,)
+        The other variables in the order of their rows.
+    """
+
+    side: SideArray
+    below: float
+    above: float
+    inside: FloatArray
+
+    def pieces(self) -> Iterator[FloatArray]:
+        """Iterate over the variables."""
+        end = 0
+        for start in range(0, self.side.size, PIECE):
+            side = self.side[start : start + PIECE]
+            v = np.where(side > 0, self.above, self.below)
+            inside = side == 0
+            begin, end = end, end + int(np.count_nonzero(inside))
+            v[inside] = self.inside[begin:end]
+            yield v
+
+    def dot(self, other: DualVector, weights: FloatArray | None) -> float:
+        """Return the sum of products with the variables of another point."""
+        total, start = 0.0, 0
+        for left, right in zip(self.pieces(), other.pieces(), strict=True):
+            if weights is not None:
+                left *= weights[start : start + left.size]
+            total, start = total + float(left @ right), start + left.size
+        return total
 
 
 @dataclass(frozen=True)
@@ -45,14 +97,20 @@ class DualPoint:
         sum w v y in the coordinates of the problem.
     square : float
         sum w v^2.
-    v : ndarray, shape (n,), or None
-        The point itself where it was kept.
+    v : ndarray, shape (m,), or None
+        The point itself where the rows are held in memory.
+    overshoot : float
+        What it was divided by to lie in the box.
+    kept : DualVector or None
+        The point itself, all rows, where it was asked for.
     """
 
     value: float
     alignment: float
     square: float
     v: FloatArray | None = None
+    overshoot: float = 1.0
+    kept: DualVector | None = None
 
 
 def dual_value(
@@ -132,7 +190,8 @@ def dual_from_newton(
     here, shift = problem.to_rows(point.z), problem.to_rows(shift)
     alignment = square = 0.0
     overshoot = 1.0
-    kept: list[FloatArray] = []
+    sides: list[SideArray] = []
+    inside: list[FloatArray] = []
     for block in problem.rows.blocks():
         u = residuals(block, here)
         v = zone_part(u, tau, kappa)
@@ -144,13 +203,19 @@ def dual_from_newton(
         alignment += float(weighted @ u)
         square += float(weighted @ v)
         if keep:
-            kept.append(v)
+            inside.append(v[in_zone])
+            sides.append(np.where(in_zone, 0, np.sign(v)).astype(np.int8))
     if not np.isfinite(alignment):
         return None
     alignment /= overshoot * theta
     square /= overshoot**2
     value = float(dual_value(alignment, square, n, kappa, problem.theta))
-    return DualPoint(value, alignment, square, np.concatenate(kept) / overshoot if keep else None)
+    kept = None
+    if keep:
+        free = np.concatenate(inside)
+        free /= overshoot
+        kept = DualVector(np.concatenate(sides), -tau / overshoot, (1.0 - tau) / overshoot, free)
+    return DualPoint(value, alignment, square, overshoot=overshoot, kept=kept)
 
 
 def dual_from_rows(
@@ -197,7 +262,8 @@ def dual_from_rows(
     weighted = _weighted(v, weights)
     alignment = float(weighted @ design[:, -1]) + ell[-1] / overshoot
     square = float(weighted @ v) + square_decided / overshoot**2
-    return DualPoint(float(dual_value(alignment, square, n, kappa, theta)), alignment, square, v)
+    value = float(dual_value(alignment, square, n, kappa, theta))
+    return DualPoint(value, alignment, square, v, overshoot)
 
 
 def _weighted(values: FloatArray, weights: FloatArray | None) -> FloatArray:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dgeqp3
 
-from qhreg.dual import DualPoint, dual_from_rows
+from qhreg.dual import DualVector, dual_from_rows
 from qhreg.interior import interior_point
 from qhreg.loss import quantile_huber_loss, quantile_loss, zone_part
 from qhreg.newton import newton
@@ -296,11 +296,13 @@ def _reach(problem: Problem, z: FloatArray, count: int) -> float:
     return float(spaced[rank])
 
 
-def _all_duals(fit: TauFit, undecided: _Undecided) -> DualPoint:
-    """Return the dual point with the variables of the decided rows beside the others'."""
-    v = np.where(undecided.side > 0, 1.0 - fit.tau, -fit.tau)
-    v[undecided.side == 0] = fit.dual.v
-    return replace(fit.dual, v=v)
+def _light(fit: TauFit, undecided: _Undecided, *, keep: bool) -> TauFit:
+    """Return the fit without the dual variables of the undecided rows, or with those of all rows."""
+    dual, kept = fit.dual, None
+    if keep and dual.v is not None:
+        low, high = -fit.tau / dual.overshoot, (1.0 - fit.tau) / dual.overshoot
+        kept = DualVector(undecided.side, low, high, dual.v)
+    return replace(fit, dual=replace(dual, v=None, kept=kept))
 
 
 def _attempt(
@@ -314,8 +316,8 @@ def _attempt(
     fit = _fit_undecided(problem, tau, z, undecided)
     if not fit.proved(problem.n):
         return fit, None
-    dual = _all_duals(fit, undecided) if keep else replace(fit.dual, v=None)
-    return replace(fit, dual=dual), _wrongly_decided(problem, tau, undecided.side, fit.z)
+    wrong = _wrongly_decided(problem, tau, undecided.side, fit.z)
+    return _light(fit, undecided, keep=keep), wrong
 
 
 def exact_fit(
@@ -373,5 +375,4 @@ def exact_fit(
             z, doubtful, count = fit.z, np.union1d(doubtful, wrong), 11 * count // 10
     undecided = _decide_rows(problem, tau, z, np.inf, doubtful)
     fit = _fit_all(problem, tau, z, undecided, accuracy)
-    dual = fit.dual if keep else replace(fit.dual, v=None)
-    return replace(fit, dual=dual, passes=passes + 1)
+    return replace(_light(fit, undecided, keep=keep), passes=passes + 1)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.convex import fit_at
-from qhreg.dual import dual_value
+from qhreg.dual import DualVector, dual_value
 from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.preparation import Setup
 from qhreg.solver import value_shift
@@ -89,14 +89,13 @@ def certified_bound(setup: Setup, start: FloatArray, nodes: Iterable[float]) -> 
     problem, weights = setup.problem, setup.weights
     taus = np.unique(np.asarray(list(nodes), dtype=np.float64))
     alignment, square, cross = [0.0], [0.0], []
-    before: FloatArray | None = None
+    before: DualVector | None = None
     z = start
     for tau in taus:
         fit = fit_at(problem, float(tau), z, keep=True, warm=True)
-        v = fit.dual.v
+        v = fit.dual.kept
         assert v is not None
-        scaled = v if weights is None else weights * v
-        cross.append(0.0 if before is None else float(before @ scaled))
+        cross.append(0.0 if before is None else v.dot(before, weights))
         alignment.append(fit.dual.alignment)
         square.append(fit.dual.square)
         before, z = v, fit.z

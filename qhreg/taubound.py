@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.dual import dual_value
+from qhreg.dual import DualVector, dual_value
 from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.taufit import TauFit
 
@@ -95,14 +95,14 @@ class _Dual:
     tau: float
     alignment: float
     square: float
-    v: FloatArray | None = None
+    v: DualVector | None = None
 
 
 def _cross(left: _Dual, right: _Dual, weights: FloatArray | None) -> float:
     """Return sum w v_a v_b, or the most that it can be where the variables are not kept."""
     if left.v is None or right.v is None:
         return math.sqrt(left.square * right.square)
-    return float(left.v @ right.v if weights is None else (left.v * weights) @ right.v)
+    return left.v.dot(right.v, weights)
 
 
 @dataclass(frozen=True)
@@ -207,12 +207,12 @@ def branch_and_bound(
 
     def insert(fit: TauFit) -> TauFit:
         """Add a node and return its fit without the dual variables, which only the node keeps."""
-        dual, light = fit.dual, replace(fit, dual=replace(fit.dual, v=None))
+        dual, light = fit.dual, replace(fit, dual=replace(fit.dual, kept=None))
         position = int(np.searchsorted([d.tau for d in duals], fit.tau))
         left, right = duals[position - 1], duals[position]
         if right.tau == fit.tau:
             return light
-        middle = _Dual(fit.tau, dual.alignment, dual.square, dual.v)
+        middle = _Dual(fit.tau, dual.alignment, dual.square, dual.kept)
         duals.insert(position, middle)
         fits.insert(position - 1, light)
         crosses[position - 1 : position] = [_cross(d, middle, weights) for d in (left, right)]
@@ -229,14 +229,15 @@ def branch_and_bound(
                 lowest[i] = interval_bound(profile, duals[i], duals[i + 1], crosses[i], target)
         known_for = upper
         values = [item[0] for item in lowest if item is not None]
-        worst = int(np.argmin(values))
-        if values[worst] >= target or n_fits >= max_fits:
+        open_ones = [i for i, value in enumerate(values) if value < target]
+        if not open_ones or n_fits >= max_fits:
             break
         for i in range(1, len(values)):
             if min(values[i - 1 : i + 1]) >= target:  # it only falls: no node comes beside this one
                 duals[i] = replace(duals[i], v=None)
-        left, right = duals[worst], duals[worst + 1]
-        tau = _inside(lowest[worst][1], left.tau, right.tau, tau_bounds)  # type: ignore[index]
+        far = max(open_ones, key=lambda i: max(abs(duals[j].tau - best.tau) for j in (i, i + 1)))
+        left, right = duals[far], duals[far + 1]
+        tau = _inside(lowest[far][1], left.tau, right.tau, tau_bounds)  # type: ignore[index]
         fit = insert(fit_at(tau, _predict(fits, tau), ACCURACY * (tau - best.tau) ** 2))
         n_fits += 1
         if phi(fit) < upper:

@@ -152,9 +152,10 @@ def test_the_mixture_of_duals_bounds_to_third_order_and_the_chord_to_second():
     chord, mixture = [], []
     for width in [0.2, 0.1, 0.05]:
         left, right = at(0.3 - width / 2), at(0.3 + width / 2)
-        v = 0.5 * (left.dual.v + right.dual.v)
+        square = left.dual.square + right.dual.square
+        square += 2.0 * left.dual.kept.dot(right.dual.kept, None)
         alignment = 0.5 * (left.dual.alignment + right.dual.alignment)
-        bound = float(dual_value(alignment, v @ v, setup.problem.n, 1.0, None))
+        bound = float(dual_value(alignment, square / 4.0, setup.problem.n, 1.0, None))
         mixture.append(middle.value - bound)
         chord.append(middle.value - 0.5 * (left.value + right.value))
         assert 0.0 <= mixture[-1] < chord[-1]
@@ -169,10 +170,11 @@ def test_without_dual_variables_the_bound_is_still_one_and_at_kappa_zero_the_sam
     setup = set_up(rows_of(X, y, None, None), task_of(kappa, None, None, DEFAULT_TAU_BOUNDS))
     problem = setup.problem
     a, b = (fit_at(problem, tau, setup.start[0], keep=True) for tau in (0.25, 0.4))
-    ends = [_Dual(f.tau, f.dual.alignment, f.dual.square, f.dual.v) for f in (a, b)]
+    ends = [_Dual(f.tau, f.dual.alignment, f.dual.square, f.dual.kept) for f in (a, b)]
     cross = _cross(*ends, None)
     most = _cross(*(replace(end, v=None) for end in ends), None)
-    assert cross == float(a.dual.v @ b.dual.v)
+    v_a, v_b = (np.concatenate(list(f.dual.kept.pieces())) for f in (a, b))
+    assert cross == pytest.approx(float(v_a @ v_b), rel=1e-14)
     assert cross <= most
     profile = _Profile(problem.n, kappa, None, DEFAULT_TAU_BOUNDS)
     grid = np.linspace(0.25, 0.4, 7)
@@ -191,3 +193,19 @@ def test_the_bounds_do_not_depend_on_the_dual_variables_that_were_dropped(monkey
     assert dropped.holds
     assert dropped.n_fits == kept.n_fits
     assert dropped.lower_bound == pytest.approx(kept.lower_bound, abs=1e-9)
+
+
+@pytest.mark.parametrize("kappa", [0.02, 1.0])
+@pytest.mark.parametrize("n", [1500, 70_000])
+def test_dual_variables_kept_in_short_are_those_of_the_point(kappa, n):
+    X, y = regression(n, 3, seed=4)
+    weights = np.random.default_rng(0).integers(1, 4, n).astype(float)
+    setup = set_up(rows_of(X, y, weights, None), task_of(kappa, None, None, DEFAULT_TAU_BOUNDS))
+    fits = [fit_at(setup.problem, tau, setup.start[0], keep=True) for tau in (0.25, 0.4)]
+    vs = [np.concatenate(list(f.dual.kept.pieces())) for f in fits]
+    for fit, v in zip(fits, vs, strict=True):
+        np.testing.assert_allclose((weights * v) @ X / n, 0.0, atol=1e-11)
+        assert (weights * v) @ v == pytest.approx(fit.dual.square, rel=1e-12)
+        assert fit.dual.kept.inside.size < n
+    cross = fits[0].dual.kept.dot(fits[1].dual.kept, weights)
+    assert cross == pytest.approx((weights * vs[0]) @ vs[1], rel=1e-12)

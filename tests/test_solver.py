@@ -405,7 +405,8 @@ def test_kept_dual_variables_are_feasible():
     X, y = regression(90, 3, seed=10)
     for kappa in [0.0, 0.05, 1.0]:
         setup = set_up(rows_of(X, y, None, None), task_of(kappa, None, None, DEFAULT_TAU_BOUNDS))
-        v = fit_at(setup.problem, 0.3, setup.start[0], keep=True).dual.v
+        kept = fit_at(setup.problem, 0.3, setup.start[0], keep=True).dual.kept
+        v = np.concatenate(list(kept.pieces()))
         assert v.min() >= -0.3 - 1e-12
         assert v.max() <= 0.7 + 1e-12
         np.testing.assert_allclose(X.T @ v, 0.0, atol=1e-10)
