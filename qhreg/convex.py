@@ -7,52 +7,21 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.dual import DualPoint, dual_from_gradient, dual_from_newton
 from qhreg.exact import exact_fit
-from qhreg.newton import NewtonPoint, newton
-from qhreg.normalizer import log_normalizer_derivatives
+from qhreg.newton import newton
 from qhreg.problem import Problem
-from qhreg.taufit import GAP_TOLERANCE, ROUNDING, TINY_KAPPA, TauFit
+from qhreg.taufit import GAP_TOLERANCE, ROUNDING, TINY_KAPPA, TauFit, proved_newton
+from qhreg.tied import crowded
 
 __all__ = ["GAP_TOLERANCE", "TINY_KAPPA", "TauFit", "fit_at", "proved_newton"]
 
 FloatArray = npt.NDArray[np.float64]
-
-NEARLY_STATIONARY = 1e-3
-"""Error of Newton's method below which its point is worth a dual bound."""
-
 
 WIDER = 3.0
 """How much wider the zone of a fit is that a fit without proof is started from."""
 
 WIDE_ENOUGH = 10.0
 """Width from which no wider one is tried."""
-
-
-def proved_newton(problem: Problem, point: NewtonPoint, *, keep: bool = False) -> TauFit | None:
-    """Return where Newton's method ended with its dual bound, or None when it is not near enough.
-
-    The gradient alone gives the bound when it is at rounding level; otherwise, and to keep the dual
-    variables, another pass does.
-    """
-    if not point.error < NEARLY_STATIONARY:
-        return None
-    n, now = problem.n, point.objective
-    c = log_normalizer_derivatives(point.tau, problem.kappa)
-    value = now.value - n * c.value
-    passes = point.passes
-    dual: DualPoint | None = None
-    if not keep:
-        dual = dual_from_gradient(problem, point)
-    if dual is None or not value - dual.value <= GAP_TOLERANCE * n:
-        dual = dual_from_newton(problem, point, keep=keep)
-        passes += 1
-    if dual is None:
-        return None
-    excess = n * c.d_tau - now.d_tau
-    return TauFit(
-        point.tau, point.z, value, excess, dual, now.rows_in_zone, passes, point.iterations
-    )
 
 
 def _newton_fit(
@@ -109,7 +78,9 @@ def fit_at(
     n = problem.n
     attempt, passes = None, 0
     expected_in_zone = n * tau * (1.0 - tau) * problem.kappa  # by the density at its mode
-    if problem.kappa > TINY_KAPPA and expected_in_zone > start.size:
+    if problem.kappa > TINY_KAPPA and (
+        expected_in_zone > start.size or crowded(problem, tau, start)
+    ):
         attempt = _newton_fit(
             problem, tau, start, keep=keep, accuracy=accuracy, max_passes=max_passes
         )

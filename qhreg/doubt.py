@@ -9,7 +9,6 @@ at the fit, and at zero, where a pile of equal responses would be met exactly.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,7 @@ from qhreg.local import BY_NEWTON, LocalFit
 from qhreg.loss import quantile_huber_loss
 from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.problem import Problem, Task
-from qhreg.rows import ArrayRows, Block, GivenRows, chosen_rows, residuals
+from qhreg.rows import ArrayRows, GivenRows, residuals
 from qhreg.taufit import TINY_KAPPA, TauFit
 from qhreg.tauscan import TauScan, scan_tau
 
@@ -139,13 +138,13 @@ def other_starts(
         The direction of a constant.
     """
     every = max(1, problem.rows.n_rows // SCANNED_ROWS)
-    weights = _weights(problem, every)
+    weights = problem.weights(every)
     n, loss = _loss(problem, fit, every)
     log_c = float(log_normalizer_derivatives(fit.tau, problem.kappa).value)
     here = loss + n * (log_c - math.log(fit.z[-1]))
     found: list[tuple[float, Start]] = []
     for base in (fit.z, flat):
-        u = _residuals(problem, base, every)
+        u = problem.residuals(base, every)
         scan = scan_tau(
             u, weights, problem.kappa, task.tau_bounds, free_scale=problem.theta is None
         )
@@ -170,35 +169,10 @@ def _low_points(scan: TauScan, rise: FloatArray, tau: float, n: float, lower: fl
     return np.flatnonzero(low & (curve <= around[:-2]) & (curve < around[2:])).tolist()
 
 
-def _spaced(problem: Problem, every: int) -> Iterator[Block]:
-    """Iterate over evenly spaced rows."""
-    for block in problem.rows.blocks():
-        if every == 1:
-            yield block
-        else:
-            yield chosen_rows(block, np.arange(0, block.exog.shape[0], every))
-
-
-def _weights(problem: Problem, every: int) -> FloatArray | None:
-    """Return the weights of evenly spaced rows."""
-    parts = [block.weights for block in _spaced(problem, every) if block.weights is not None]
-    return np.concatenate(parts) if parts else None
-
-
-def _residuals(problem: Problem, z: FloatArray, every: int) -> FloatArray:
-    """Return the residuals of evenly spaced rows."""
-    raw, end = problem.to_rows(z), 0
-    u = np.empty(sum(-(-block.exog.shape[0] // every) for block in problem.rows.blocks()))
-    for block in _spaced(problem, every):
-        start, end = end, end + block.exog.shape[0]
-        u[start:end] = residuals(block, raw)
-    return u
-
-
 def _loss(problem: Problem, fit: TauFit, every: int) -> tuple[float, float]:
     """Return the weight of evenly spaced rows and their loss at the fit."""
     raw, n, loss = problem.to_rows(fit.z), 0.0, 0.0
-    for block in _spaced(problem, every):
+    for block in problem.spaced(every):
         losses = quantile_huber_loss(residuals(block, raw), fit.tau, problem.kappa)
         n += losses.size if block.weights is None else float(block.weights.sum())
         loss += float(losses.sum() if block.weights is None else losses @ block.weights)

@@ -19,16 +19,17 @@ from qhreg.interior import interior_point
 from qhreg.loss import quantile_huber_loss, quantile_loss, zone_part
 from qhreg.newton import newton
 from qhreg.problem import Problem
-from qhreg.rows import Block, residuals, weighted_columns
+from qhreg.rows import residuals, weighted_columns
 from qhreg.taufit import GAP_TOLERANCE, TINY_KAPPA, TauFit
+from qhreg.tied import CROWD, TIED_WIDTH, tied_fit
 
 __all__ = ["ALL_ROWS", "exact_fit"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
 
-FEW_ROWS = 20
-"""Rows in the zone per unknown below which a narrower zone would starve Newton's method."""
+NARROWING = 2e-3
+"""Error of a fit that a narrower one is started from, over the smaller of tau and 1 - tau."""
 
 SPACED_ROWS = 4000
 """Rows from which the reach of the undecided ones is estimated."""
@@ -237,14 +238,15 @@ def _fit_undecided(
 def _narrowing_fit(problem: Problem, tau: float, start: FloatArray) -> tuple[FloatArray, int]:
     """Return a rough fit found by narrowing the zone from kappa = 1, and the passes it took."""
     z, passes, width = start, 0, 1.0
-    while width > max(problem.kappa, TINY_KAPPA):
+    while width > max(problem.kappa, TIED_WIDTH):
         wide = replace(problem, kappa=width)
-        point = newton(wide, z, tau, tau_bounds=None, tol=1e-3, max_passes=40)
+        tol = NARROWING * min(tau, 1.0 - tau)
+        point = newton(wide, z, tau, tau_bounds=None, tol=tol, max_passes=40)
         passes += point.passes
         if not point.error < 0.1:
             break
         z = point.z
-        if point.objective.rows_in_zone < FEW_ROWS * z.size:
+        if point.objective.rows_in_zone < CROWD * z.size:
             break
         width *= 0.2
     return z, passes
@@ -283,15 +285,10 @@ def _fit_all(
 
 def _reach(problem: Problem, z: FloatArray, count: int) -> float:
     """Return the size of residual that about `count` rows stay below, from evenly spaced rows."""
-    raw, rows = problem.to_rows(z), problem.rows
-    every = max(1, rows.n_rows // SPACED_ROWS)
-    parts = []
-    for block in rows.blocks():
-        endog = None if block.endog is None else block.endog[::every]
-        parts.append(residuals(Block(block.exog[::every], endog, None), raw))
-    spaced = np.concatenate(parts)
+    n_rows = problem.rows.n_rows
+    spaced = problem.residuals(z, max(1, n_rows // SPACED_ROWS))
     np.abs(spaced, out=spaced)
-    rank = min(int(count * spaced.size / rows.n_rows), spaced.size - 1)
+    rank = min(int(count * spaced.size / n_rows), spaced.size - 1)
     spaced.partition(rank)
     return float(spaced[rank])
 
@@ -360,7 +357,12 @@ def exact_fit(
     if count < n_rows and not warm:
         z, passes = _narrowing_fit(problem, tau, start)
     doubtful = np.empty(0, dtype=np.intp)
+    moved = True
     while count < n_rows:
+        tied = tied_fit(problem, tau, z, keep=keep) if moved else None
+        if tied is not None and tied.proved(problem.n):
+            return replace(tied, passes=passes + tied.passes)
+        moved = False
         fit, wrong = _attempt(problem, tau, z, count, doubtful, keep=keep)
         passes += 3
         if wrong is not None and wrong.size == 0:
@@ -368,7 +370,7 @@ def exact_fit(
         if warm and (wrong is None or wrong.size > MISLED * count):
             warm = False
             z, more = _narrowing_fit(problem, tau, start)
-            passes += more
+            passes, moved = passes + more, True
         elif wrong is None:
             count *= 3
         else:  # the new centre is the better part of the remedy

@@ -2,13 +2,14 @@ r"""The fit as an optimisation problem: data, coordinates, what is fixed and wha
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from qhreg.likelihood import Objective, objective, reduce_rows
-from qhreg.rows import RowBlocks, residuals
+from qhreg.rows import Block, RowBlocks, residuals
 from qhreg.zone import Zone
 
 __all__ = ["Problem", "Task"]
@@ -69,19 +70,27 @@ class Problem:
         """Return z in the coordinates of the rows."""
         return z if self.matrix is None else self.matrix @ z
 
-    def residuals(self, z: FloatArray) -> FloatArray:
-        """Return u = W z of all rows."""
-        raw = self.to_rows(z)
-        u, start = np.empty(self.rows.n_rows), 0
-        for block in self.rows.blocks():
-            part = residuals(block, raw)
-            u[start : start + part.size] = part
-            start += part.size
+    def spaced(self, every: int) -> Iterator[Block]:
+        """Iterate over evenly spaced rows of each block."""
+        for exog, endog, weights in self.rows.blocks():
+            yield Block(
+                exog[::every],
+                None if endog is None else endog[::every],
+                None if weights is None else weights[::every],
+            )
+
+    def residuals(self, z: FloatArray, every: int = 1) -> FloatArray:
+        """Return u = W z of all rows, or of evenly spaced ones."""
+        raw, end = self.to_rows(z), 0
+        u = np.empty(sum(-(-block.exog.shape[0] // every) for block in self.rows.blocks()))
+        for block in self.spaced(every):
+            start, end = end, end + block.exog.shape[0]
+            u[start:end] = residuals(block, raw)
         return u
 
-    def weights(self) -> FloatArray | None:
-        """Return the case weights of all rows, or None."""
-        parts = [block.weights for block in self.rows.blocks() if block.weights is not None]
+    def weights(self, every: int = 1) -> FloatArray | None:
+        """Return the case weights of all rows, or of evenly spaced ones, or None."""
+        parts = [block.weights for block in self.spaced(every) if block.weights is not None]
         return np.concatenate(parts) if parts else None
 
     def evaluate(

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.dual import DualPoint
+from qhreg.dual import DualPoint, dual_from_gradient, dual_from_newton
+from qhreg.newton import NewtonPoint
+from qhreg.normalizer import log_normalizer_derivatives
+from qhreg.problem import Problem
 
-__all__ = ["GAP_TOLERANCE", "ROUNDING", "TINY_KAPPA", "TauFit"]
+__all__ = ["GAP_TOLERANCE", "ROUNDING", "TINY_KAPPA", "TauFit", "proved_newton"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -19,6 +22,9 @@ GAP_TOLERANCE = 1e-9
 
 ROUNDING = 1e-13
 """Relative rounding of the value that no method can see below; matters with outliers of 1e15."""
+
+NEARLY_STATIONARY = 1e-3
+"""Error of Newton's method below which its point is worth a dual bound."""
 
 TINY_KAPPA = 1e-12
 """At or below this width the fit is solved as kappa = 0: the loss differs by less than kappa / 8."""
@@ -64,3 +70,29 @@ class TauFit:
     def proved(self, n: float, accuracy: float = GAP_TOLERANCE) -> bool:
         """Return whether the gap is small per unit of weight, or at the rounding of the value."""
         return self.gap <= accuracy * n + ROUNDING * abs(self.value)
+
+
+def proved_newton(problem: Problem, point: NewtonPoint, *, keep: bool = False) -> TauFit | None:
+    """Return where Newton's method ended with its dual bound, or None when it is not near enough.
+
+    The gradient alone gives the bound when it is at rounding level; otherwise, and to keep the dual
+    variables, another pass does.
+    """
+    if not point.error < NEARLY_STATIONARY:
+        return None
+    n, now = problem.n, point.objective
+    c = log_normalizer_derivatives(point.tau, problem.kappa)
+    value = now.value - n * c.value
+    passes = point.passes
+    dual: DualPoint | None = None
+    if not keep:
+        dual = dual_from_gradient(problem, point)
+    if dual is None or not value - dual.value <= GAP_TOLERANCE * n:
+        dual = dual_from_newton(problem, point, keep=keep)
+        passes += 1
+    if dual is None:
+        return None
+    excess = n * c.d_tau - now.d_tau
+    return TauFit(
+        point.tau, point.z, value, excess, dual, now.rows_in_zone, passes, point.iterations
+    )
