@@ -26,10 +26,13 @@ from qhreg.tied import CROWD, TIED_WIDTH, tied_fit
 __all__ = ["ALL_ROWS", "exact_fit"]
 
 FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
+BoolArray = npt.NDArray[np.bool_]
 
 NARROWING = 2e-3
 """Error of a fit that a narrower one is started from, over the smaller of tau and 1 - tau."""
+
+NARROWER = 0.2
+"""Width of a zone over that of the one before."""
 
 SPACED_ROWS = 4000
 """Rows from which the reach of the undecided ones is estimated."""
@@ -78,7 +81,7 @@ class _Undecided:
 
 
 def _decide_rows(
-    problem: Problem, tau: float, z: FloatArray, reach: float, doubtful: IntArray
+    problem: Problem, tau: float, z: FloatArray, reach: float, doubtful: BoolArray | None
 ) -> _Undecided:
     """Return the rows within reach of the zone, the doubtful ones, and the totals of the others."""
     k = problem.rows.n_unknowns
@@ -89,8 +92,9 @@ def _decide_rows(
     for block in problem.rows.blocks():
         u, w = residuals(block, raw), block.weights
         above, below = u > reach, u < -reach
-        first, last = np.searchsorted(doubtful, (start, start + u.size))
-        above[doubtful[first:last] - start] = below[doubtful[first:last] - start] = False
+        if doubtful is not None:
+            some = doubtful[start : start + u.size]
+            above[some] = below[some] = False
         np.subtract(above, below, out=side[start : start + u.size], dtype=np.int8)
         start += u.size
         weight_above += _sum(above, w)
@@ -236,36 +240,43 @@ def _fit_undecided(
 
 
 def _narrowing_fit(problem: Problem, tau: float, start: FloatArray) -> tuple[FloatArray, int]:
-    """Return a rough fit found by narrowing the zone from kappa = 1, and the passes it took."""
-    z, passes, width = start, 0, 1.0
-    while width > max(problem.kappa, TIED_WIDTH):
+    """Return a rough fit found by narrowing the zone from kappa = 1, and the passes it took.
+
+    Fits are nearly linear in the width, exactly so while the rows in the zone stay the same: the next
+    one is started where two lead to, with the same rows in its zone.
+    """
+    narrowest, tol = max(problem.kappa, TIED_WIDTH), NARROWING * min(tau, 1.0 - tau)
+    z = ahead = start
+    passes, width, last = 0, 1.0, np.inf
+    while width >= narrowest:
         wide = replace(problem, kappa=width)
-        tol = NARROWING * min(tau, 1.0 - tau)
-        point = newton(wide, z, tau, tau_bounds=None, tol=tol, max_passes=40)
+        point = newton(wide, ahead, tau, tau_bounds=None, tol=tol, max_passes=40)
         passes += point.passes
         if not point.error < 0.1:
             break
-        z = point.z
-        if point.objective.rows_in_zone < CROWD * z.size:
+        slope = (point.z - z) / (width - last)  # zero after the first fit
+        z, last = point.z, width
+        if width == narrowest or point.objective.rows_in_zone < CROWD * z.size:
             break
-        width *= 0.2
+        width = max(NARROWER * width, narrowest)
+        ahead = z + (width - last) * slope
     return z, passes
 
 
 def _wrongly_decided(
     problem: Problem, tau: float, side: npt.NDArray[np.int8], z: FloatArray
-) -> IntArray:
-    """Return the decided rows that do not lie beyond the zone on the side they were taken to."""
+) -> BoolArray:
+    """Tell the decided rows that do not lie beyond the zone on the side they were taken to."""
     raw, width, start = problem.to_rows(z), problem.kappa, 0
-    wrong = []
+    wrong = np.empty(side.size, dtype=np.bool_)
     for block in problem.rows.blocks():
         u = residuals(block, raw)
         taken = side[start : start + u.size]
         missed = (taken > 0) & (u < width * (1.0 - tau))
         missed |= (taken < 0) & (u > -width * tau)
-        wrong.append(np.flatnonzero(missed) + start)
+        wrong[start : start + u.size] = missed
         start += u.size
-    return np.concatenate(wrong)
+    return wrong
 
 
 def _fit_all(
@@ -303,8 +314,14 @@ def _light(fit: TauFit, undecided: _Undecided, *, keep: bool) -> TauFit:
 
 
 def _attempt(
-    problem: Problem, tau: float, z: FloatArray, count: int, doubtful: IntArray, *, keep: bool
-) -> tuple[TauFit, IntArray | None]:
+    problem: Problem,
+    tau: float,
+    z: FloatArray,
+    count: int,
+    doubtful: BoolArray | None,
+    *,
+    keep: bool,
+) -> tuple[TauFit, BoolArray | None]:
     """Return the fit with about `count` rows around z undecided, and the rows decided wrongly.
 
     None in their place where the fit itself has no proof.
@@ -315,6 +332,33 @@ def _attempt(
         return fit, None
     wrong = _wrongly_decided(problem, tau, undecided.side, fit.z)
     return _light(fit, undecided, keep=keep), wrong
+
+
+def _fit_around(
+    problem: Problem, tau: float, z: FloatArray, count: int, *, trusted: bool, keep: bool
+) -> tuple[TauFit | None, int]:
+    """Return the fit with first `count` rows around z undecided, then more, and the passes it took.
+
+    None when a trusted z was misleading, or all rows would be undecided.
+    """
+    fit = tied_fit(problem, tau, z, keep=keep)
+    if fit is not None and fit.proved(problem.n):
+        return fit, fit.passes
+    passes = 0 if fit is None else fit.passes
+    doubtful: BoolArray | None = None
+    while count < problem.rows.n_rows:
+        fit, wrong = _attempt(problem, tau, z, count, doubtful, keep=keep)
+        passes += 3
+        if wrong is not None and not wrong.any():
+            return fit, passes
+        if trusted and (wrong is None or int(wrong.sum()) > MISLED * count):
+            break
+        if wrong is None:
+            count *= 3
+        else:  # the new centre is the better part of the remedy
+            doubtful = wrong if doubtful is None else doubtful | wrong
+            z, count = fit.z, 11 * count // 10
+    return None, passes
 
 
 def exact_fit(
@@ -351,30 +395,16 @@ def exact_fit(
     undecided: a row far out in the design may change sides with every new centre.
     """
     z, n_rows, passes = start, problem.rows.n_rows, 0
-    count = n_rows
     if n_rows > ALL_ROWS:
         count = max(LEAST_UNDECIDED, int(0.45 * n_rows ** (2 / 3) * np.sqrt(z.size)))
-    if count < n_rows and not warm:
-        z, passes = _narrowing_fit(problem, tau, start)
-    doubtful = np.empty(0, dtype=np.intp)
-    moved = True
-    while count < n_rows:
-        tied = tied_fit(problem, tau, z, keep=keep) if moved else None
-        if tied is not None and tied.proved(problem.n):
-            return replace(tied, passes=passes + tied.passes)
-        moved = False
-        fit, wrong = _attempt(problem, tau, z, count, doubtful, keep=keep)
-        passes += 3
-        if wrong is not None and wrong.size == 0:
-            return replace(fit, passes=passes)
-        if warm and (wrong is None or wrong.size > MISLED * count):
-            warm = False
-            z, more = _narrowing_fit(problem, tau, start)
-            passes, moved = passes + more, True
-        elif wrong is None:
-            count *= 3
-        else:  # the new centre is the better part of the remedy
-            z, doubtful, count = fit.z, np.union1d(doubtful, wrong), 11 * count // 10
-    undecided = _decide_rows(problem, tau, z, np.inf, doubtful)
+        for trusted in (True, False) if warm else (False,):
+            if not trusted:
+                z, more = _narrowing_fit(problem, tau, start)
+                passes += more
+            found, more = _fit_around(problem, tau, z, count, trusted=trusted, keep=keep)
+            passes += more
+            if found is not None:
+                return replace(found, passes=passes)
+    undecided = _decide_rows(problem, tau, z, np.inf, None)
     fit = _fit_all(problem, tau, z, undecided, accuracy)
     return replace(_light(fit, undecided, keep=keep), passes=passes + 1)

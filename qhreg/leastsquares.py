@@ -7,6 +7,7 @@ residuals tell where the joint fit should start.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,15 @@ import numpy.typing as npt
 from qhreg.basis import Basis, basis_of_gram
 from qhreg.rows import ArrayRows
 
-__all__ = ["Moments", "kurtosis", "least_squares", "moments_of", "starting_point"]
+__all__ = [
+    "Centred",
+    "Moments",
+    "centred",
+    "kurtosis",
+    "least_squares",
+    "moments_of",
+    "starting_point",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -76,12 +85,37 @@ def starting_point(
     return z, guess if tau is None else tau
 
 
+class Centred(NamedTuple):
+    """Coordinates of rows that stay where they are, the residuals of some fit among them.
+
+    Attributes
+    ----------
+    basis : Basis
+        The coordinates; the design has no rows.
+    moments : Moments
+        Of the residuals.
+    middle : float
+        Their median size, from evenly spaced rows.
+    largest : float
+        The largest one.
+    """
+
+    basis: Basis
+    moments: Moments
+    middle: float
+    largest: float
+
+    @property
+    def suspect(self) -> bool:
+        """Whether an outlier may have spoiled least squares."""
+        return not self.largest < SUSPECT_SPREAD * self.middle
+
+
 @np.errstate(over="ignore", invalid="ignore")  # such data are declined, and named elsewhere
-def least_squares(rows: ArrayRows) -> tuple[Basis, Moments] | None:
+def least_squares(rows: ArrayRows) -> Centred | None:
     """Return coordinates and moments of all rows, or None where that would lose digits.
 
-    None when columns are nearly collinear or far apart in size, when there are no residuals, and when
-    one of them is so large that an outlier may have spoiled the fit.
+    None when columns are nearly collinear or far apart in size, and when there are no residuals.
     """
     n, p = rows.exog.shape
     if p == 0 or n <= p:
@@ -92,11 +126,18 @@ def least_squares(rows: ArrayRows) -> tuple[Basis, Moments] | None:
         gram += block.exog.T @ block.exog
         cross += block.endog @ block.exog
     basis = basis_of_gram(gram, cross, n)
-    if basis is None:
-        return None
+    return None if basis is None else centred(rows, basis, -basis.matrix[:-1, -1])
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def centred(rows: ArrayRows, basis: Basis, beta: FloatArray) -> Centred | None:
+    """Return the coordinates with the residuals of beta, in units of their mean size.
+
+    None when there are none, or they are not finite.
+    """
+    n, p = rows.exog.shape
     size = below = second = fourth = largest = response = 0.0
     columns, spaced = np.zeros(p), []
-    beta = -basis.matrix[:-1, -1]
     for block in rows.blocks():
         assert block.endog is not None
         residual = block.endog - block.exog @ beta
@@ -110,8 +151,10 @@ def least_squares(rows: ArrayRows) -> tuple[Basis, Moments] | None:
         columns += np.ones(residual.size) @ block.exog
     if not (math.isfinite(fourth) and largest > 1e-12 * response):
         return None
-    if not largest < SUSPECT_SPREAD * float(np.median(np.concatenate(spaced))):
-        return None
-    basis.matrix[:, -1] *= n / size
-    means = columns @ basis.matrix[:-1, :-1] / n
-    return basis, Moments(below / n, means, kurtosis(fourth, second, n))
+    matrix = basis.matrix.copy()
+    matrix[:-1, -1], matrix[-1, -1] = -beta, 1.0
+    matrix[:, -1] *= n / size
+    means = columns @ matrix[:-1, :-1] / n
+    moments = Moments(below / n, means, kurtosis(fourth, second, n))
+    middle = float(np.median(np.concatenate(spaced)))
+    return Centred(replace(basis, matrix=matrix), moments, middle, largest)

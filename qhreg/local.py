@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.convex import GAP_TOLERANCE, TINY_KAPPA, TauFit, fit_at, proved_newton
-from qhreg.loss import quantile_loss
 from qhreg.newton import NewtonPoint, newton
 from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.problem import Problem, Task
@@ -199,7 +198,9 @@ def _moved(problem: Problem, z: FloatArray, tau: float, constant: FloatArray) ->
     moved = z - float(quantile) * constant
     if problem.theta is not None:
         return moved
-    size = float(quantile_loss(problem.residuals(moved), tau).mean())
+    u = problem.residuals(moved)
+    total, above = float(u.sum()), float(np.maximum(u, 0.0, out=u).sum())
+    size = (above - tau * total) / u.size  # the mean quantile loss
     return moved / size if 0.0 < size < np.inf else z
 
 

@@ -17,7 +17,14 @@ from qhreg.basis import CHOLESKY_SAFE, Basis, basis_of, recentred, rescaled, tri
 from qhreg.exact import ALL_ROWS
 from qhreg.exceptions import DataError
 from qhreg.inputs import endog_scale, require_finite
-from qhreg.leastsquares import SUSPECT_SPREAD, least_squares, moments_of, starting_point
+from qhreg.leastsquares import (
+    SUSPECT_SPREAD,
+    Centred,
+    centred,
+    least_squares,
+    moments_of,
+    starting_point,
+)
 from qhreg.local import local_fit
 from qhreg.newton import SHORT_STEP, newton, unverified_step
 from qhreg.problem import Problem, Task
@@ -29,6 +36,9 @@ FloatArray = npt.NDArray[np.float64]
 
 SPOILED = 1e-3
 """Median regression with residuals below this share of least squares' shows that it was spoiled."""
+
+SUSPECT_ROWS = 500
+"""Rows of which median regression is made where least squares may be spoiled."""
 
 CHUNK_ROWS = 8192
 """Rows of one chunk of the second sample."""
@@ -265,15 +275,32 @@ def _set_up_whole(rows: ArrayRows, task: Task, scale: float) -> Setup | None:
     if n <= ALL_ROWS or n >= WHOLE_SHARE * _sample_size(n, p):
         return None
     found = least_squares(rows)
+    if found is not None and found.suspect:
+        found = _without_outliers(rows, found)
     if found is None:
         return None
-    basis, moments = found
+    basis, moments = found.basis, found.moments
     theta = None if task.sigma is None else 1.0 / (task.sigma * basis.matrix[-1, -1])
     if theta is not None and not 1e-6 < theta < 1e6:
         return None
     problem = Problem(rows, rows.weight_sum, task.kappa, basis.matrix, theta)
     start = starting_point(moments, task.kappa, theta, task.tau)
     return Setup(basis, problem, task, scale, rows.weights, start, moments.kurtosis, n > MANY_ROWS)
+
+
+def _without_outliers(rows: ArrayRows, found: Centred) -> Centred | None:
+    """Return the coordinates about the median regression of a sample where that is much closer.
+
+    None when the sample is too awkward to tell.
+    """
+    n, p = rows.exog.shape
+    sample = rows.take(slice(None, None, max(1, n // max(SUSPECT_ROWS, 5 * p))))
+    basis = basis_of(sample.exog, sample.endog)
+    if basis.dependent.size or not _has_residual(basis, sample.endog):
+        return None
+    raw = _well_centred(basis, sample).matrix[:, -1]
+    closer = centred(rows, found.basis, -raw[:-1] / raw[-1])
+    return closer if closer is not None and closer.middle < SPOILED * found.middle else found
 
 
 def _in_memory(basis: Basis, data: Taken, task: Task, scale: float) -> Setup:

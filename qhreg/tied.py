@@ -28,7 +28,10 @@ TIED_WIDTH = 1e-6
 """Width, in units of sigma, of a zone in which no rows but tied ones are expected."""
 
 CROWD = 20
-"""Rows in the zone per unknown that Newton's method can work with."""
+"""Rows in the zone per unknown that Newton's method can work with in a narrower one too."""
+
+TRIED = 5
+"""Rows in the zone per unknown with which it is tried."""
 
 SPACED_ROWS = 4000
 """Rows from which those in the zone are counted."""
@@ -42,7 +45,7 @@ def crowded(problem: Problem, tau: float, z: FloatArray) -> bool:
     u = problem.residuals(z, max(1, problem.rows.n_rows // SPACED_ROWS))
     width = max(problem.kappa, TIED_WIDTH)
     count = np.count_nonzero((u >= -width * tau) & (u <= width * (1.0 - tau)))
-    return int(count) * problem.rows.n_rows >= CROWD * z.size * u.size
+    return int(count) * problem.rows.n_rows >= TRIED * z.size * u.size
 
 
 def tied_fit(
