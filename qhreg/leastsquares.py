@@ -130,8 +130,10 @@ def least_squares(rows: ArrayRows) -> Centred | None:
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def centred(rows: ArrayRows, basis: Basis, beta: FloatArray) -> Centred | None:
-    """Return the coordinates with the residuals of beta, in units of their mean size.
+def centred(
+    rows: ArrayRows, basis: Basis, beta: FloatArray, *, robust: bool = False
+) -> Centred | None:
+    """Return the coordinates with the residuals of beta, in units of their mean or median size.
 
     None when there are none, or they are not finite.
     """
@@ -153,8 +155,8 @@ def centred(rows: ArrayRows, basis: Basis, beta: FloatArray) -> Centred | None:
         return None
     matrix = basis.matrix.copy()
     matrix[:-1, -1], matrix[-1, -1] = -beta, 1.0
-    matrix[:, -1] *= n / size
+    middle = float(np.median(np.concatenate(spaced)))
+    matrix[:, -1] /= middle if robust and middle > 0.0 else size / n
     means = columns @ matrix[:-1, :-1] / n
     moments = Moments(below / n, means, kurtosis(fourth, second, n))
-    middle = float(np.median(np.concatenate(spaced)))
     return Centred(replace(basis, matrix=matrix), moments, middle, largest)

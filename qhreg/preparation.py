@@ -299,7 +299,7 @@ def _without_outliers(rows: ArrayRows, found: Centred) -> Centred | None:
     if basis.dependent.size or not _has_residual(basis, sample.endog):
         return None
     raw = _well_centred(basis, sample).matrix[:, -1]
-    closer = centred(rows, found.basis, -raw[:-1] / raw[-1])
+    closer = centred(rows, found.basis, -raw[:-1] / raw[-1], robust=True)
     return closer if closer is not None and closer.middle < SPOILED * found.middle else found
 
 
