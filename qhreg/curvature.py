@@ -22,8 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.bandwidth import chosen_width
+from qhreg.gram import plain_gram
 from qhreg.information import UnitInformation, check_free, score_scale, unit_information
-from qhreg.rows import Block, chosen_rows, gram
+from qhreg.rows import Block, chosen_rows
 from qhreg.scores import (
     Fitted,
     Point,
@@ -182,7 +183,10 @@ def _near_gram(block: RowBlock, w: FloatArray | None, point: Point, width: float
     if width == 0.0:
         return np.zeros((block.design.shape[1],) * 2)
     near = is_near(block.u, point, width).nonzero()[0]
-    return gram(chosen_rows(Block(block.design, None, w), near)) / width
+    design, _, weights = chosen_rows(Block(block.design, None, w), near)
+    if weights is not None:
+        design *= np.sqrt(weights)[:, None]
+    return plain_gram(design) / width
 
 
 def is_near(u: FloatArray, point: Point, width: float) -> npt.NDArray[np.bool_]:
@@ -202,7 +206,7 @@ def _score_gram(
     np.multiply(block.design, factor[:, None], out=out[:, :k])
     for i, score in enumerate(extra):
         out[:, k + i] = score if root is None else score * root
-    return out.T @ out
+    return plain_gram(out)
 
 
 def _bends(
