@@ -38,6 +38,9 @@ _MANY = 40_000
 _THINNED = 20
 """One in how many: two looks at all values follow then."""
 
+_NARROW = 1e-6
+"""Width of a zone that may miss all values: the minimum is a quantile then."""
+
 _NEGLIGIBLE = 1e-10
 """Share of the loss below which a Newton step needs no check."""
 
@@ -168,21 +171,23 @@ def _least_loss(
     """Return the b that minimises the sum of w rho(values / sigma - b), kappa > 0, and the least sum.
 
     Newton's method, kept inside a bracket of the root of the derivative, which is monotone. What its
-    last step gains is known without another look at the values.
+    last step, which stays in the zone, gains is known without another look at the values.
     """
-    if values.size > _MANY:
+    narrow = kappa < _NARROW
+    if values.size > _MANY and not narrow:
         thin = None if weights is None else weights[::_THINNED]
         b = _least_loss(values[::_THINNED], sigma, tau, kappa, thin)[0]
     else:
-        b = _weighted_quantile(values, location_level(tau, kappa), None) / sigma
+        level = location_level(tau, kappa)
+        b = _weighted_quantile(values, level, weights if narrow else None) / sigma
     low, high = -math.inf, math.inf
     total = float(values.size if weights is None else weights.sum())
     loss = math.nan
     for _ in range(100):
         slope, bend, loss = _sums_at(b, values, sigma, tau, kappa, weights)
-        if slope**2 <= _NEGLIGIBLE * total * kappa * bend:
+        if abs(slope) <= kappa * bend and slope**2 <= _NEGLIGIBLE * total * kappa * bend:
             if bend > 0.0:
-                b, loss = b + slope / bend, loss - 0.5 * slope * slope / (kappa * bend)
+                b, loss = b + slope / bend, loss - 0.5 * slope / bend * slope / kappa
             break
         low, high = (b, high) if slope > 0.0 else (low, b)
         moved = b + slope / bend if bend > 0.0 else math.inf
