@@ -86,9 +86,6 @@ def _quartiles(u: FloatArray, weights: FloatArray | None) -> tuple[float, float]
 
 
 def _deviation(u: FloatArray, weights: FloatArray | None) -> float:
-    if weights is None:
-        centred = u - np.add.reduce(u) / u.size
-        return math.sqrt(float(centred @ centred) / u.size)
     mean = float(np.average(u, weights=weights))
     return math.sqrt(float(np.average((u - mean) ** 2, weights=weights)))
 
@@ -114,10 +111,14 @@ def chosen_width(
         return max(width, point.kappa)
     u, window = sample.u, _window(nobs, point.tau)
     if weights is None:
-        longest = math.sqrt(float(u @ u) / u.size)
-        if math.hypot(point.kappa, longest * window) <= (1.0 + NEGLIGIBLE) * point.kappa:
+        square = float(u @ u) / u.size
+        if math.hypot(point.kappa, math.sqrt(square) * window) <= (1.0 + NEGLIGIBLE) * point.kappa:
             return point.kappa  # no spread is larger than the root mean square
-    spread = _deviation(u, weights)
+        mean = float(np.add.reduce(u)) / u.size
+        central = mean * mean < 0.5 * square  # else digits cancel
+        spread = math.sqrt(square - mean * mean) if central else _deviation(u, None)
+    else:
+        spread = _deviation(u, weights)
     low, high = _quartiles(u, weights)
     if high > low:
         spread = min(spread, (high - low) / 1.349)

@@ -73,9 +73,9 @@ def hall(t: Any, skew: Any, bend: Any = 0.0, steepest: float = np.inf) -> Any:
 
 def hall_inverse(x: Any, skew: Any, bend: Any = 0.0, steepest: float = np.inf) -> FloatArray:
     """Return the studentised estimates that :func:`hall` takes to x."""
-    q, y = _bend(skew, bend, steepest), x - skew / 6.0
-    q = q + 1e-8 * (abs(q) < 1e-8)  # where it hardly matters, and never zero
-    return np.asarray((np.cbrt(1.0 + 3.0 * q * y) - 1.0) / q)
+    y = 3.0 * x - 0.5 * skew
+    root = np.cbrt(1.0 + _bend(skew, bend, steepest) * y)
+    return np.asarray(y / ((root + 1.0) * root + 1.0))  # (root - 1) / q, also at q = 0
 
 
 def _bend(skew: Any, bend: Any, steepest: float) -> Any:
@@ -213,15 +213,18 @@ def _moments(
     a: FloatArray,
     c: FloatArray,
 ) -> FloatArray:
-    """Return the sums of u^2, u^3, u^4, e and e^2 of the weighted rows, one column a parameter."""
+    """Return the sums of u^2, u^3, u^4, e and e^2 of the weighted rows, one column a parameter.
+
+    Products by `dot`, which has less overhead.
+    """
     x, scores, pulls, corner = terms
     (k, n), q = x.shape, a.shape[1]
     powers = np.empty((5, q, n))
     square, third, fourth, e, bread_square = powers
-    u = a.T @ scores
-    np.multiply(a[:k].T @ x, c.T @ pulls, out=e)
-    e += (c[:k].T @ x) * (a[k:].T @ pulls[k:])
-    e += (a[k:, None] * c[k:]).reshape(-1, q).T @ corner.reshape(-1, n)
+    u = a.T.dot(scores)
+    np.multiply(a[:k].T.dot(x), c.T.dot(pulls), out=e)
+    e += c[:k].T.dot(x) * a[k:].T.dot(pulls[k:])
+    e += (a[k:, None] * c[k:]).reshape(-1, q).T.dot(corner.reshape(-1, n))
     if prob is not None:
         u *= prob
         e *= prob
@@ -229,4 +232,5 @@ def _moments(
     np.multiply(square, u, out=third)
     np.multiply(square, square, out=fourth)
     np.multiply(e, e, out=bread_square)
-    return np.asarray(np.add.reduce(powers, axis=2) if freq is None else powers @ freq)
+    sums: FloatArray = powers.dot(np.ones(n) if freq is None else freq)
+    return sums

@@ -222,7 +222,7 @@ def _sums_at(
             weighted = inside * w
             slope += float(np.add.reduce(weighted))
             bend += float(in_zone @ w)
-        loss += float(weighted @ u) - 0.5 * float(weighted @ inside)
+        loss += float(weighted.dot(u)) - 0.5 * float(weighted.dot(inside))
     return slope, bend, loss / kappa
 
 

@@ -44,8 +44,9 @@ def wald_intervals(
     error is :math:`\mathrm{se}/(\hat\tau(1-\hat\tau))`. No limit leaves the parameter's domain. A
     calibration moves the limits on these scales.
     """
-    steps = np.array([-critical, critical])
-    if law is not None:
+    if law is None:
+        steps = np.array([-critical, critical])
+    else:
         # t is the estimate minus the truth: the limits of the truth are those of t, turned around
         steps = -law.limits(critical, _scale_bends(params, bse, space))[:, ::-1]
     moved: FloatArray = bse[:, None] * steps

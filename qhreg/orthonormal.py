@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dtrtri
 
 from qhreg.basis import CHOLESKY_SAFE, basis_of, minimum_norm
+from qhreg.gram import plain_gram
 from qhreg.information import DesignMoments, UnitInformation, assemble, unit_information
 from qhreg.scores import Point
 
@@ -102,14 +103,19 @@ def inverse_of(matrix: FloatArray, least: float = 0.0) -> FloatArray | None:
         goes below this.
     """
     diagonal = matrix.diagonal()
-    if not diagonal.min(initial=1.0) > 0.0:
+    if not _all_above(0.0, diagonal):
         return None
     length = np.sqrt(diagonal)
     factor, info = dpotrf(matrix / length / length[:, None], clean=1)
-    if info != 0 or (least > 0.0 and not factor.diagonal().min() > least):
+    if info != 0 or (least > 0.0 and not _all_above(least, factor.diagonal())):
         return None
     root = dtrtri(factor)[0] / length[:, None]
-    return np.asarray(root @ root.T)
+    return plain_gram(root.T)
+
+
+def _all_above(bound: float, values: FloatArray) -> bool:
+    """Return whether all of a few values are above a bound; NaN is not."""
+    return all(value > bound for value in values.tolist())
 
 
 class Frame(NamedTuple):
@@ -188,10 +194,16 @@ def frame_without_moments(
     others = tuple(name for name in free if name not in bound and name != "beta")
     if not _informed(others, point.tau, point.kappa):
         return None
-    if factor is None:
-        same = np.eye(p)
-        return Frame(Coordinates(same, same, plain=True), free, bound, unit)
-    return Frame(coordinates_of(factor), free, bound, unit)
+    coordinates = _plain_coordinates(p) if factor is None else coordinates_of(factor)
+    return Frame(coordinates, free, bound, unit)
+
+
+@lru_cache(maxsize=8)
+def _plain_coordinates(p: int) -> Coordinates:
+    """Return the coordinates of p columns that stay as they are."""
+    same = np.eye(p)
+    same.flags.writeable = False
+    return Coordinates(same, same, plain=True)
 
 
 @lru_cache(maxsize=32)

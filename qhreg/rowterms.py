@@ -18,6 +18,7 @@ from qhreg.curvature import (
     log_c_bends,
     wide_slopes,
 )
+from qhreg.gram import plain_gram
 from qhreg.information import UnitInformation
 from qhreg.scores import Point, RowBlock, extra_scores
 
@@ -61,11 +62,11 @@ def row_bends(
             entry = corner[i, j]
             if first == "sigma" and others[j] == "tau":
                 np.multiply(mixed[j], u, out=entry)
-            elif first == "sigma":  # psi^2 in the zone, times kappa and with more for sigma twice
+            elif first == "sigma" and i == j:  # u psi twice, and once more in the zone
+                np.multiply(mixed[i] + psi, u, out=entry)
+                entry -= 1.0
+            elif first == "sigma":
                 np.multiply(mixed[i] - psi, psi, out=entry)
-                if i == j:
-                    entry *= point.kappa
-                    entry += 2.0 * u * psi - 1.0
             elif first == "tau":
                 np.multiply(mixed[i], -point.kappa if i == j else psi, out=entry)
             else:
@@ -125,8 +126,8 @@ def summed_terms(terms: RowTerms, weights: RowWeights) -> RowSums:
     if total is not None:
         pulls, corner = pulls * total, corner * total
     bread = np.empty((q, q))
-    bread[:, :k] = pulls @ x.T
+    bread[:, :k] = pulls.dot(x.T)
     bread[:k, k:] = bread[k:, :k].T
     bread[k:, k:] = np.add.reduce(corner, axis=2)
-    meat = (scores if squared is None else scores * squared) @ scores.T
+    meat = plain_gram(scores.T) if squared is None else (scores * squared).dot(scores.T)
     return RowSums(float(n if total is None else total.sum()), bread, meat)

@@ -67,9 +67,9 @@ class Slices(NamedTuple):
 
     def judged(self, jacobian: FloatArray) -> Judged:
         """Return quantities with these derivatives in the parameters of the frame, shape (m, r)."""
-        by_score = self.inverse @ jacobian.T
-        shared = self.inverse @ (self.meat @ by_score)
-        return Judged(by_score, shared, jacobian @ shared)
+        by_score = self.inverse.dot(jacobian.T)
+        shared = self.inverse.dot(self.meat.dot(by_score))
+        return Judged(by_score, shared, jacobian.dot(shared))
 
 
 def slices_of(sample: Sample, weights: RowWeights, free: tuple[str, ...], width: float) -> Slices:
