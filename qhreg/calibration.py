@@ -174,7 +174,7 @@ def calibration_of(
     else:
         share, sums = _sampled_moments(sample, weights, made.frame, a, c, width)
     laws = [_law(moments, share, weights.nobs) for moments in sums.T.tolist()]
-    return Calibration(*np.array(laws).reshape(-1, 2).T)
+    return Calibration(np.array([skew for skew, _ in laws]), np.array([df for _, df in laws]))
 
 
 def _law(moments: list[float], share: float, nobs: float) -> tuple[float, float]:

@@ -132,7 +132,9 @@ def _weighted_quantile(values: FloatArray, level: float, weights: FloatArray | N
     """Return a point with weight at least `level` at or below it, and the rest at or above."""
     if weights is None:
         k = min(int(level * values.size), values.size - 1)
-        return float(np.partition(values, k)[k])
+        ordered = values.copy()
+        ordered.partition(k)
+        return float(ordered[k])
     order = np.argsort(values)
     below = np.cumsum(weights[order])
     k = int(np.searchsorted(below, level * below[-1]))

@@ -75,9 +75,7 @@ def row_bends(
                 corner[j, i] = entry
     if others != ("sigma",):  # log c does not depend on sigma
         corner += log_c_bends(others, unit)[:, :, None]
-    near = np.zeros(n)
-    if width > 0.0:
-        np.divide(is_near(u, point, width), width, out=near)
+    near = is_near(u, point, width) / width if width > 0.0 else np.zeros(n)
     return RowBends(near, mixed, corner)
 
 
@@ -109,7 +107,7 @@ def row_terms(
     others = tuple(name for name in free if name != "beta")
     x = block.design.T if "beta" in free else block.design.T[:0]
     k, n = x.shape
-    scores, pulls = np.empty((2, k + len(others), n))
+    scores, pulls = np.empty((k + len(others), n)), np.empty((k + len(others), n))
     np.multiply(x, block.psi, out=scores[:k])
     for row, score in zip(scores[k:], extra_scores(block, others, point, unit), strict=True):
         row[:] = score
