@@ -178,7 +178,7 @@ def calibration_of(
 
 
 def _law(moments: list[float], share: float, nobs: float) -> tuple[float, float]:
-    """Return skewness and degrees of freedom, within limits, from the moments of a share of the cases."""
+    """Return skewness and degrees of freedom within limits, from moments of a share of the cases."""
     square, third, fourth, bread, bread_square = moments
     square = square or 1.0
     ratio = bread / square

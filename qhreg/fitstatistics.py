@@ -194,7 +194,10 @@ def _least_loss(
         low, high = (b, high) if slope > 0.0 else (low, b)
         moved = b + slope / bend if bend > 0.0 else math.inf
         if not low < moved < high:
-            low, high = max(low, float(values.min()) / sigma), min(high, float(values.max()) / sigma)
+            low, high = (
+                max(low, float(values.min()) / sigma),
+                min(high, float(values.max()) / sigma),
+            )
             moved = 0.5 * (low + high)
         b = moved
     return b, loss

@@ -24,7 +24,7 @@ from qhreg.orthonormal import (
 from qhreg.rowterms import RowTerms, row_terms, summed_terms
 from qhreg.scores import Sample, evaluated_blocks
 
-__all__ = ["FEW_ROWS", "Slices", "slices_of"]
+__all__ = ["FEW_ROWS", "Judged", "Slices", "slices_of"]
 
 FloatArray = npt.NDArray[np.float64]
 
