@@ -151,7 +151,7 @@ def calibration_of(
     width : float
         Width of the zone in the bread.
     judged : Judged
-        The estimates: all of them (:func:`qhreg.orthonormal.jacobian_of`), or linear combinations.
+        The estimates, or linear combinations of them, as :meth:`Slices.judged` sees them.
 
     Notes
     -----
@@ -182,8 +182,8 @@ def _law(moments: list[float], share: float, nobs: float) -> tuple[float, float]
     square, third, fourth, bread, bread_square = moments
     square = square or 1.0
     ratio = bread / square
-    noise = (fourth + bread_square) / square**2 * share - (1.0 + ratio * ratio) / nobs
-    skew, largest = third / square**1.5 * math.sqrt(share), 3.0 * STEEPEST
+    noise = (fourth + bread_square) / square / square * share - (1.0 + ratio * ratio) / nobs
+    skew, largest = third / square / math.sqrt(square) * math.sqrt(share), 3.0 * STEEPEST
     return min(max(skew, -largest), largest), 2.0 / min(max(noise, 1e-300), 2.0 / LEAST_DF)
 
 

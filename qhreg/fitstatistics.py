@@ -187,17 +187,15 @@ def _least_loss(
     loss = math.nan
     for _ in range(100):
         slope, bend, loss = _sums_at(b, values, sigma, tau, kappa, weights)
-        if abs(slope) <= kappa * bend and slope**2 <= _NEGLIGIBLE * total * kappa * bend:
+        if abs(slope) <= kappa * bend and slope * slope <= _NEGLIGIBLE * total * kappa * bend:
             if bend > 0.0:
                 b, loss = b + slope / bend, loss - 0.5 * slope / bend * slope / kappa
             break
         low, high = (b, high) if slope > 0.0 else (low, b)
         moved = b + slope / bend if bend > 0.0 else math.inf
         if not low < moved < high:
-            low, high = (
-                max(low, float(values.min()) / sigma),
-                min(high, float(values.max()) / sigma),
-            )
+            low = max(low, float(values.min()) / sigma)
+            high = min(high, float(values.max()) / sigma)
             moved = 0.5 * (low + high)
         b = moved
     return b, loss
