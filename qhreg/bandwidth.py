@@ -58,21 +58,26 @@ def bread_width(kappa: float, nobs: float, tau: float = 0.5, spread: float = 2.0
     >>> round(bread_width(0.0, 1000), 3), round(bread_width(3.0, 1000), 3)
     (0.59, 3.058)
     """
+    return math.hypot(kappa, spread * _window(nobs, tau))
+
+
+def _window(nobs: float, tau: float) -> float:
+    """Return the width w of :func:`bread_width` at a spread of one."""
     level = 1.0 - tau
     z = float(special.ndtri(level))
     density = math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
     h = nobs ** (-1.0 / 3.0) * 1.959964 ** (2.0 / 3.0)
     h *= (1.5 * density**2 / (2.0 * z * z + 1.0)) ** (1.0 / 3.0)
     h = min(h, 0.95 * min(level, tau))
-    window = spread * float(special.ndtri(level + h) - special.ndtri(level - h))
-    return math.hypot(kappa, FACTOR * window)
+    return FACTOR * float(special.ndtri(level + h) - special.ndtri(level - h))
 
 
 def _quartiles(u: FloatArray, weights: FloatArray | None) -> tuple[float, float]:
     """Return the quartiles without interpolation: a row given twice is a row of weight two."""
     if weights is None:
         first, third = (math.ceil(share * u.size) - 1 for share in (0.25, 0.75))
-        ordered = np.partition(u, [first, third])
+        ordered = u.copy()
+        ordered.partition((first, third))
         return float(ordered[first]), float(ordered[third])
     order = np.argsort(u)
     reached = np.cumsum(weights[order])
@@ -81,9 +86,6 @@ def _quartiles(u: FloatArray, weights: FloatArray | None) -> tuple[float, float]
 
 
 def _deviation(u: FloatArray, weights: FloatArray | None) -> float:
-    if weights is None:
-        centred = u - np.add.reduce(u) / u.size
-        return math.sqrt(float(centred @ centred) / u.size)
     mean = float(np.average(u, weights=weights))
     return math.sqrt(float(np.average((u - mean) ** 2, weights=weights)))
 
@@ -107,13 +109,17 @@ def chosen_width(
     point = sample.point
     if width is not None:
         return max(width, point.kappa)
+    u, window = sample.u, _window(nobs, point.tau)
     if weights is None:
-        longest = math.sqrt(float(sample.u @ sample.u) / sample.u.size)
-        widest = bread_width(point.kappa, nobs, point.tau, longest)
-        if widest <= (1.0 + NEGLIGIBLE) * point.kappa:
+        square = float(u @ u) / u.size
+        if math.hypot(point.kappa, math.sqrt(square) * window) <= (1.0 + NEGLIGIBLE) * point.kappa:
             return point.kappa  # no spread is larger than the root mean square
-    spread = _deviation(sample.u, weights)
-    low, high = _quartiles(sample.u, weights)
+        mean = float(np.add.reduce(u)) / u.size
+        central = mean * mean < 0.5 * square  # else digits cancel
+        spread = math.sqrt(square - mean * mean) if central else _deviation(u, None)
+    else:
+        spread = _deviation(u, weights)
+    low, high = _quartiles(u, weights)
     if high > low:
         spread = min(spread, (high - low) / 1.349)
-    return bread_width(point.kappa, nobs, point.tau, spread)
+    return math.hypot(point.kappa, spread * window)

@@ -17,7 +17,7 @@ from scipy import special
 from qhreg.curvature import RowWeights
 from qhreg.orthonormal import Frame
 from qhreg.rowterms import RowTerms, row_terms
-from qhreg.sandwich import FEW_ROWS, Slices
+from qhreg.sandwich import FEW_ROWS, Judged, Slices
 from qhreg.scores import Sample, evaluated_blocks
 
 __all__ = ["Calibration", "calibration_of", "hall", "hall_inverse"]
@@ -67,15 +67,15 @@ def hall(t: Any, skew: Any, bend: Any = 0.0, steepest: float = np.inf) -> Any:
     >>> round(float(hall_inverse(hall(2.0, 0.3), 0.3)), 12)
     2.0
     """
-    q = _bend(skew, bend, steepest)
-    return t + skew / 6.0 + q * t * t + q * q * t * t * t / 3.0
+    bent = _bend(skew, bend, steepest) * t
+    return ((bent / 3.0 + 1.0) * bent + 1.0) * t + skew / 6.0
 
 
 def hall_inverse(x: Any, skew: Any, bend: Any = 0.0, steepest: float = np.inf) -> FloatArray:
     """Return the studentised estimates that :func:`hall` takes to x."""
-    q, y = _bend(skew, bend, steepest), x - skew / 6.0
-    q = q + 1e-8 * (abs(q) < 1e-8)  # where it hardly matters, and never zero
-    return np.asarray((np.cbrt(1.0 + 3.0 * q * y) - 1.0) / q)
+    y = 3.0 * x - 0.5 * skew
+    root = np.cbrt(1.0 + _bend(skew, bend, steepest) * y)
+    return np.asarray(y / ((root + 1.0) * root + 1.0))  # (root - 1) / q, also at q = 0
 
 
 def _bend(skew: Any, bend: Any, steepest: float) -> Any:
@@ -136,11 +136,7 @@ class Calibration(NamedTuple):
 
 
 def calibration_of(
-    sample: Sample,
-    weights: RowWeights,
-    made: Slices,
-    width: float,
-    jacobian: FloatArray,
+    sample: Sample, weights: RowWeights, made: Slices, width: float, judged: Judged
 ) -> Calibration:
     r"""Return skewness and degrees of freedom of the estimates with a sandwich of independent rows.
 
@@ -154,9 +150,8 @@ def calibration_of(
         Bread and meat.
     width : float
         Width of the zone in the bread.
-    jacobian : ndarray, shape (m, q)
-        Derivative of what is judged in the parameters of the frame: that of the free parameters
-        (:func:`qhreg.orthonormal.jacobian_of`), or linear combinations of its rows.
+    judged : Judged
+        The estimates, or linear combinations of them, as :meth:`Slices.judged` sees them.
 
     Notes
     -----
@@ -171,19 +166,25 @@ def calibration_of(
     For the mean of n normal variables that is n degrees of freedom. Of many rows some are taken, evenly
     spaced: the corrections hardly matter then.
     """
-    a = made.inverse @ jacobian.T
-    c = made.inverse @ (made.meat @ a)
+    error = np.sqrt(np.abs(judged.cov.diagonal()))
+    error += error == 0.0  # a parameter held fixed has no variance
+    a, c = made.frame.to_raw(judged.by_score / error), made.frame.to_raw(judged.shared / error)
     if made.terms is not None:
-        share, sums = 1.0, _moments(made.terms, weights.freq, weights.prob, made.frame, a, c)
+        share, sums = 1.0, _moments(made.terms, weights.freq, weights.prob, a, c)
     else:
         share, sums = _sampled_moments(sample, weights, made.frame, a, c, width)
-    square, third, fourth, bread, bread_square = sums
-    scale = square + (square == 0.0)  # a parameter held fixed has no variance
-    ratio = bread / scale
-    noise = (fourth + bread_square) / scale**2 * share - (1.0 + ratio * ratio) / weights.nobs
-    df = 2.0 / np.minimum(np.maximum(noise, 1e-300), 2.0 / LEAST_DF)
-    skew = third / scale**1.5 * math.sqrt(share)
-    return Calibration(np.minimum(np.maximum(skew, -3.0 * STEEPEST), 3.0 * STEEPEST), df)
+    laws = [_law(moments, share, weights.nobs) for moments in sums.T.tolist()]
+    return Calibration(np.array([skew for skew, _ in laws]), np.array([df for _, df in laws]))
+
+
+def _law(moments: list[float], share: float, nobs: float) -> tuple[float, float]:
+    """Return skewness and degrees of freedom within limits, from moments of a share of the cases."""
+    square, third, fourth, bread, bread_square = moments
+    square = square or 1.0
+    ratio = bread / square
+    noise = (fourth + bread_square) / square / square * share - (1.0 + ratio * ratio) / nobs
+    skew, largest = third / square / math.sqrt(square) * math.sqrt(share), 3.0 * STEEPEST
+    return min(max(skew, -largest), largest), 2.0 / min(max(noise, 1e-300), 2.0 / LEAST_DF)
 
 
 def _sampled_moments(
@@ -197,12 +198,11 @@ def _sampled_moments(
     """Return the share of the cases in evenly spaced rows, and the moments of these."""
     step = -(-sample.endog.size // FEW_ROWS)
     thin, w = sample.every(step), weights.every(step)
-    others = tuple(name for name in frame.kept if name != "beta")
     sums = np.zeros((5, a.shape[1]))
     for block in evaluated_blocks(thin):
-        terms = row_terms(block, sample.point, width, others, frame.unit)
+        terms = row_terms(block, sample.point, width, frame.kept, frame.unit)
         freq, prob = (None if v is None else v[block.rows] for v in (w.freq, w.prob))
-        sums += _moments(terms, freq, prob, frame, a, c)
+        sums += _moments(terms, freq, prob, a, c)
     return w.cases(thin.endog.size) / weights.cases(sample.endog.size), sums
 
 
@@ -210,25 +210,27 @@ def _moments(
     terms: RowTerms,
     freq: FloatArray | None,
     prob: FloatArray | None,
-    frame: Frame,
     a: FloatArray,
     c: FloatArray,
 ) -> FloatArray:
-    """Return the sums of u^2, u^3, u^4, e and e^2 of the weighted rows, one column a parameter."""
-    block, scores, (near, mixed, corner) = terms
-    n, k, q = block.u.size, a.shape[0] - len(scores), a.shape[1]
-    along = np.hstack([a, c]).T  # what both are made of, in one product each
-    on_others = along[:, k:]
-    on_corner = (a[k:, None] * c[k:]).reshape(-1, q).T
-    u, e = on_others[:q] @ scores, on_corner @ corner.reshape(-1, n)
-    if k:
-        x = (along[:, :k] @ frame.coordinates.transform.T) @ block.design.T
-        m = on_others @ mixed
-        u += block.psi * x[:q]
-        e += x[:q] * (near * x[q:] + m[q:]) + x[q:] * m[:q]
+    """Return the sums of u^2, u^3, u^4, e and e^2 of the weighted rows, one column a parameter.
+
+    Products by `dot`, which has less overhead.
+    """
+    x, scores, pulls, corner = terms
+    (k, n), q = x.shape, a.shape[1]
+    powers = np.empty((5, q, n))
+    square, third, fourth, e, bread_square = powers
+    u = a.T.dot(scores)
+    np.multiply(a[:k].T.dot(x), c.T.dot(pulls), out=e)
+    e += c[:k].T.dot(x) * a[k:].T.dot(pulls[k:])
+    e += (a[k:, None] * c[k:]).reshape(-1, q).T.dot(corner.reshape(-1, n))
     if prob is not None:
         u *= prob
         e *= prob
-    square = u * u
-    powers = np.array([square, square * u, square * square, e, e * e])
-    return np.asarray(powers @ (np.ones(n) if freq is None else freq))
+    np.multiply(u, u, out=square)
+    np.multiply(square, u, out=third)
+    np.multiply(square, square, out=fourth)
+    np.multiply(e, e, out=bread_square)
+    sums: FloatArray = powers.dot(np.ones(n) if freq is None else freq)
+    return sums

@@ -276,10 +276,10 @@ def nonrobust_covariance(
     )
 
 
-class _Meat(NamedTuple):
-    """A covariance in the coordinates of a frame, and what to say about it."""
+class _Sandwich(NamedTuple):
+    """A covariance of the free parameters, and what to say about it."""
 
-    inner: FloatArray
+    cov: FloatArray
     text: str
     used: dict[str, Any]
     df: int | None = None
@@ -313,14 +313,14 @@ def _robust(
         raise DataError(f"{cov_type} needs more observations than parameters, got {n:g} and {q}")
     jacobian = jacobian_of(frame, point.sigma)
     if cov_type in ("HC0", "HC1"):
-        inner = inverse @ made.meat @ inverse
-        law = calibration_of(sample, weights, made, width, jacobian)
-        inner = inner * (n / (n - q)) if cov_type == "HC1" else inner
+        judged = made.judged(jacobian)
+        law = calibration_of(sample, weights, made, width, judged)
+        cov = judged.cov * (n / (n - q)) if cov_type == "HC1" else judged.cov
         text = f"heteroskedasticity-robust sandwich ({cov_type})"
-        found = _Meat(inner, text, {}, calibration=law)
+        found = _Sandwich(cov, text, {}, calibration=law)
     else:
         dependent = _clusters if cov_type == "cluster" else _series
-        found = dependent(sample, frame, weights, inverse, options)
+        found = dependent(sample, frame, weights, inverse, jacobian, options)
     bread = ""
     if made.helped:
         bread = (
@@ -328,7 +328,7 @@ def _robust(
         )
         warn_indefinite(cov_type, ': prefer conf_int(method="score")')
     return CovarianceEstimate(
-        jacobian @ found.inner @ jacobian.T,
+        found.cov,
         cov_type,
         f"Covariance: {found.text}{bread}; zone of width {width:.3g} in the bread."
         + ("" if found.calibration is None else found.calibration.description)
@@ -347,8 +347,9 @@ def _clusters(
     frame: Frame,
     weights: RowWeights,
     inverse: FloatArray,
+    jacobian: FloatArray,
     options: dict[str, Any],
-) -> _Meat:
+) -> _Sandwich:
     """Return the sandwich of rows that are dependent within clusters."""
     codes = group_codes(options["groups"], sample.endog.size)
     correct = options["use_correction"] is not False
@@ -357,7 +358,8 @@ def _clusters(
     sizes = tuple(int(code.max()) + 1 for code in codes)
     text = f"clustered sandwich, {' x '.join(map(str, sizes))} clusters"
     text += ", negative eigenvalues set to zero" if repaired else ""
-    return _Meat(inner, text, {"n_groups": sizes, "use_correction": correct}, min(sizes) - 1)
+    cov = jacobian @ inner @ jacobian.T
+    return _Sandwich(cov, text, {"n_groups": sizes, "use_correction": correct}, min(sizes) - 1)
 
 
 def _series(
@@ -365,8 +367,9 @@ def _series(
     frame: Frame,
     weights: RowWeights,
     inverse: FloatArray,
+    jacobian: FloatArray,
     options: dict[str, Any],
-) -> _Meat:
+) -> _Sandwich:
     """Return the sandwich of a time series."""
     if weights.freq is not None:
         raise DomainError("cov_type='HAC' needs one row per period: freq_weights make no sense")
@@ -375,7 +378,8 @@ def _series(
     correct = bool(options["use_correction"])
     inner = serial(_scores(sample, frame, weights), inverse, count, kernel, correct)
     text = f"heteroskedasticity- and autocorrelation-robust sandwich, {count} lags"
-    return _Meat(inner, text, {"maxlags": count, "kernel": kernel, "use_correction": correct})
+    used = {"maxlags": count, "kernel": kernel, "use_correction": correct}
+    return _Sandwich(jacobian @ inner @ jacobian.T, text, used)
 
 
 def _weighted_sample(
@@ -417,7 +421,7 @@ def contrast_calibration(
     sample, w, chosen = _weighted_sample(exog, endog, fit, freq_weights, weights, offset, width)
     made = slices_of(sample, w, check_free(free), chosen)
     jacobian = contrasts @ jacobian_of(made.frame, sample.point.sigma)
-    return calibration_of(sample, w, made, chosen, jacobian)
+    return calibration_of(sample, w, made, chosen, made.judged(jacobian))
 
 
 def information_ratio(

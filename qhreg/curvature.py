@@ -22,8 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.bandwidth import chosen_width
+from qhreg.gram import plain_gram
 from qhreg.information import UnitInformation, check_free, score_scale, unit_information
-from qhreg.rows import Block, chosen_rows, gram
+from qhreg.rows import Block, chosen_rows
 from qhreg.scores import (
     Fitted,
     Point,
@@ -150,7 +151,7 @@ def row_sums(
     k, others = sample.n_columns, tuple(name for name in free if name != "beta")
     c = len(others)
     gram, cross, bends, weight = np.zeros((k, k)), np.zeros((c, k)), np.zeros((c, c)), 0.0
-    products = np.zeros((k + c, k + c))
+    products = np.zeros((k + c if "beta" in free else c,) * 2)
     total, squared = weights.total, weights.squared
     multipliers, scores = np.zeros((c, 0)), np.zeros((0, 0))
     for block in evaluated_blocks(sample):
@@ -159,22 +160,22 @@ def row_sums(
             multipliers = np.zeros((c, block.u.size))
         weight += float(block.u.size if w is None else w.sum())
         bends += _bends(block, w, sample.point, width, others, out=multipliers)
-        for i, multiplier in enumerate(multipliers):  # faster than a product with few rows
-            cross[i] += multiplier @ block.design
+        cross += _few_products(multipliers, block.design)
         if meat:
             if scores.shape[0] != block.u.size:
                 by_row = block.design.strides[0] >= block.design.strides[1]
-                scores = np.empty((block.u.size, k + c), order="C" if by_row else "F")
+                scores = np.empty((block.u.size, k), order="C" if by_row else "F")
             m = None if squared is None else squared[block.rows]
             extra = extra_scores(block, free, sample.point, unit)
-            products += _score_gram(block, extra, m, scores)
+            products += _score_gram(block, extra, m, free, scores)
         gram += _near_gram(block, w, sample.point, width)  # last, with the rows in cache
     bends += weight * log_c_bends(others, unit)
-    return RowSums(
-        weight,
-        _bordered(gram, cross, bends, free),
-        products if "beta" in free else products[k:, k:],
-    )
+    return RowSums(weight, _bordered(gram, cross, bends, free), products)
+
+
+def _few_products(few: FloatArray, design: FloatArray) -> FloatArray:
+    """Return the product of few rows with a design, which is faster with them on the right."""
+    return np.asarray((design.T @ few.T).T)
 
 
 def _near_gram(block: RowBlock, w: FloatArray | None, point: Point, width: float) -> FloatArray:
@@ -182,7 +183,10 @@ def _near_gram(block: RowBlock, w: FloatArray | None, point: Point, width: float
     if width == 0.0:
         return np.zeros((block.design.shape[1],) * 2)
     near = is_near(block.u, point, width).nonzero()[0]
-    return gram(chosen_rows(Block(block.design, None, w), near)) / width
+    design, _, weights = chosen_rows(Block(block.design, None, w), near)
+    if weights is not None:
+        design *= np.sqrt(weights)[:, None]
+    return plain_gram(design) / width
 
 
 def is_near(u: FloatArray, point: Point, width: float) -> npt.NDArray[np.bool_]:
@@ -193,16 +197,23 @@ def is_near(u: FloatArray, point: Point, width: float) -> npt.NDArray[np.bool_]:
 
 
 def _score_gram(
-    block: RowBlock, extra: list[FloatArray], m: FloatArray | None, out: FloatArray
+    block: RowBlock,
+    extra: list[FloatArray],
+    m: FloatArray | None,
+    free: tuple[str, ...],
+    out: FloatArray,
 ) -> FloatArray:
-    """Return the sum of m s s'; the scores are written to `out`, which saves their memory."""
+    """Return the sum of m s s'; the scores of beta are written to `out`, which saves their memory."""
     root = None if m is None else np.sqrt(m)
-    k = block.design.shape[1]
+    others = np.array(extra).reshape(len(extra), block.u.size)
+    if root is not None:
+        others *= root
+    corner = others @ others.T
+    if "beta" not in free:
+        return corner
     factor = block.psi if root is None else block.psi * root
-    np.multiply(block.design, factor[:, None], out=out[:, :k])
-    for i, score in enumerate(extra):
-        out[:, k + i] = score if root is None else score * root
-    return out.T @ out
+    np.multiply(block.design, factor[:, None], out=out)
+    return _bordered(plain_gram(out), _few_products(others, out), corner, free)
 
 
 def _bends(

@@ -22,15 +22,34 @@ MANY_COLUMNS = 64
 SMALL_PRODUCT = 500_000
 """Multiplications up to which it costs more to form one triangle than the whole."""
 
+FEW_COLUMNS = 32
+"""Columns up to which a product of many rows is the sum of products of some."""
+
+PIECE_PRODUCT = 900_000
+"""Multiplications in one of these: OpenBLAS takes those below a million without packing them first."""
+
 
 def plain_gram(matrix: FloatArray) -> FloatArray:
     """Return X'X; numpy forms one triangle of it and reflects that, which takes small ones longer."""
     n, p = matrix.shape
     if n * p * p > SMALL_PRODUCT:
-        return matrix.T @ matrix
+        return _gram_of_pieces(matrix) if 1 < p <= FEW_COLUMNS else matrix.T @ matrix
     if matrix.flags.f_contiguous:
         return np.asarray(dgemm(1.0, matrix, matrix, trans_a=True))
     return np.asarray(dgemm(1.0, matrix.T, matrix.T, trans_b=True))
+
+
+def _gram_of_pieces(matrix: FloatArray) -> FloatArray:
+    """Return X'X from products with all columns but the last: numpy forms no triangle of those."""
+    n, p = matrix.shape
+    step = PIECE_PRODUCT // (p * p)
+    gram = np.zeros((p, p))
+    for start in range(0, n, step):
+        piece = matrix[start : start + step]
+        gram[:, :-1] += piece.T @ piece[:, :-1]
+    last = matrix[:, -1]
+    gram[:-1, -1], gram[-1, -1] = gram[-1, :-1], last @ last
+    return gram
 
 
 def weighted_gram(

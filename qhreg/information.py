@@ -29,6 +29,7 @@ from scipy.linalg.lapack import dpotrf
 from qhreg.basis import CHOLESKY_SAFE
 from qhreg.domain import check_kappa, check_sigma, check_tau
 from qhreg.exceptions import ColumnRangeError, DataError, DomainError
+from qhreg.gram import plain_gram
 from qhreg.normalizer import log_normalizer_derivatives
 
 __all__ = [
@@ -303,7 +304,7 @@ def design_moments(exog: Any, weights: Any = None) -> DesignMoments:
     gram, column_sum = np.zeros((p, p)), np.zeros(p)
     for rows in row_blocks(n, p):
         block = _weighted_block(x, root, rows)
-        gram += block.T @ block
+        gram += plain_gram(block)
         column_sum += np.ones(block.shape[0]) @ block if root is None else root[rows] @ block
     _require_squares(gram)
     factor = gram_factor(gram)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 from scipy import special
@@ -42,24 +44,29 @@ def wald_intervals(
     error is :math:`\mathrm{se}/(\hat\tau(1-\hat\tau))`. No limit leaves the parameter's domain. A
     calibration moves the limits on these scales.
     """
-    steps = np.array([-critical, critical])
-    if law is not None:
+    if law is None:
+        steps = np.array([-critical, critical])
+    else:
         # t is the estimate minus the truth: the limits of the truth are those of t, turned around
         steps = -law.limits(critical, _scale_bends(params, bse, space))[:, ::-1]
     moved: FloatArray = bse[:, None] * steps
     limits = params[:, None] + moved
     for name in space.extra_names:
         j = space.position(name)
-        value = params[j]
+        value = float(params[j])
         if name == "tau":
             logit = np.log(value) - np.log1p(-value)
             limits[j] = special.expit(logit + moved[j] / (value * (1.0 - value)))
         elif value > 0.0:
-            with np.errstate(over="ignore"):  # an enormous standard error: no upper limit
-                limits[j] = value * np.exp(moved[j] / value)
+            limits[j] = [value * _exp(step / value) for step in moved[j].tolist()]
         else:
             limits[j] = np.nan
     return limits
+
+
+def _exp(x: float) -> float:
+    """Return exp(x), infinity where a standard error is enormous: no upper limit."""
+    return math.inf if x > 709.0 else math.exp(x)
 
 
 def _scale_bends(params: FloatArray, bse: FloatArray, space: ParameterSpace) -> FloatArray:

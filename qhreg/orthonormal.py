@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dtrtri
 
 from qhreg.basis import CHOLESKY_SAFE, basis_of, minimum_norm
+from qhreg.gram import plain_gram
 from qhreg.information import DesignMoments, UnitInformation, assemble, unit_information
 from qhreg.scores import Point
 
@@ -37,10 +38,14 @@ NO_INFORMATION = 1e-12
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Orthonormal coordinates: Z = X transform has Z'WZ = 1, and beta = back gamma."""
+    """Orthonormal coordinates: Z = X transform has Z'WZ = 1, and beta = back gamma.
+
+    Where they are plain, both matrices are the identity and the columns what they are.
+    """
 
     transform: FloatArray
     back: FloatArray
+    plain: bool = False
 
 
 def coordinates_of(factor: FloatArray) -> Coordinates:
@@ -97,14 +102,20 @@ def inverse_of(matrix: FloatArray, least: float = 0.0) -> FloatArray | None:
         None is returned too where the diagonal of its Cholesky factor, scaled to rows of length one,
         goes below this.
     """
-    length = np.sqrt(np.maximum(matrix.diagonal(), 0.0))
-    if not length.min(initial=1.0) > 0.0:
+    diagonal = matrix.diagonal()
+    if not _all_above(0.0, diagonal):
         return None
+    length = np.sqrt(diagonal)
     factor, info = dpotrf(matrix / length / length[:, None], clean=1)
-    if info != 0 or (least > 0.0 and not factor.diagonal().min() > least):
+    if info != 0 or (least > 0.0 and not _all_above(least, factor.diagonal())):
         return None
     root = dtrtri(factor)[0] / length[:, None]
-    return np.asarray(root @ root.T)
+    return plain_gram(root.T)
+
+
+def _all_above(bound: float, values: FloatArray) -> bool:
+    """Return whether all of a few values are above a bound; NaN is not."""
+    return all(value > bound for value in values.tolist())
 
 
 class Frame(NamedTuple):
@@ -119,6 +130,14 @@ class Frame(NamedTuple):
     def kept(self) -> tuple[str, ...]:
         """The parameters that have a covariance."""
         return tuple(name for name in self.free if name not in self.held)
+
+    def to_raw(self, factors: FloatArray) -> FloatArray:
+        """Return what multiplies scores of the columns as given instead of scores in these ones."""
+        if self.coordinates.plain or "beta" not in self.kept:
+            return factors
+        transform = self.coordinates.transform
+        r = transform.shape[1]
+        return np.vstack([transform @ factors[:r], factors[r:]])
 
     def from_raw(self, *matrices: FloatArray) -> FloatArray:
         """Return matrices of second derivatives of the kept parameters in these coordinates."""
@@ -172,17 +191,25 @@ def frame_without_moments(
     about the others when the columns span a constant, so that one constant column decides.
     """
     bound = _at_bound(point, free)
-    if not _informed(tuple(name for name in free if name not in bound and name != "beta"), unit):
+    others = tuple(name for name in free if name not in bound and name != "beta")
+    if not _informed(others, point.tau, point.kappa):
         return None
-    if factor is None:
-        same = np.eye(p)
-        return Frame(Coordinates(same, same), free, bound, unit)
-    return Frame(coordinates_of(factor), free, bound, unit)
+    coordinates = _plain_coordinates(p) if factor is None else coordinates_of(factor)
+    return Frame(coordinates, free, bound, unit)
+
+
+@lru_cache(maxsize=8)
+def _plain_coordinates(p: int) -> Coordinates:
+    """Return the coordinates of p columns that stay as they are."""
+    same = np.eye(p)
+    same.flags.writeable = False
+    return Coordinates(same, same, plain=True)
 
 
 @lru_cache(maxsize=32)
-def _informed(others: tuple[str, ...], unit: UnitInformation) -> bool:
+def _informed(others: tuple[str, ...], tau: float, kappa: float) -> bool:
     """Return whether a constant column leaves information about every other parameter."""
+    unit = unit_information(tau, kappa)
     cross = [unit.of("beta", name) for name in others]
     whole = [unit.of(name, name) for name in others]
     rest = [
@@ -194,18 +221,15 @@ def _informed(others: tuple[str, ...], unit: UnitInformation) -> bool:
 
 def jacobian_of(frame: Frame, sigma: float) -> FloatArray:
     """Return the derivative of the free parameters in (gamma, others) at sigma = 1."""
-    back = frame.coordinates.back
-    rows = [back.shape[0] if name == "beta" else 1 for name in frame.free]
-    columns = [
-        0 if name in frame.held else back.shape[1] if name == "beta" else 1 for name in frame.free
-    ]
-    jacobian = np.zeros((sum(rows), sum(columns)))
-    i = j = 0
-    for name, height, width in zip(frame.free, rows, columns, strict=True):
-        value = sigma * back if name == "beta" else sigma if name == "sigma" else 1.0
-        if width:
-            jacobian[i : i + height, j : j + width] = value
-        i, j = i + height, j + width
+    back, free, held = frame.coordinates.back, frame.free, frame.held
+    p, r = back.shape if "beta" in free else (0, 0)
+    others = free[1:] if p else free
+    kept = [name for name in others if name not in held]
+    jacobian = np.zeros((p + len(others), r + len(kept)))
+    if p:
+        np.multiply(back, sigma, out=jacobian[:p, :r])
+    for j, name in enumerate(kept):
+        jacobian[p + others.index(name), r + j] = sigma if name == "sigma" else 1.0
     return jacobian
 
 

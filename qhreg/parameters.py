@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,7 +55,7 @@ class ParameterSpace:
     tau: float | None = None
     kappa: float | None = None
 
-    @property
+    @cached_property
     def extra_names(self) -> tuple[str, ...]:
         """Names of the estimated parameters beside the coefficients."""
         return tuple(name for name in EXTRA_NAMES if getattr(self, name) is None)

@@ -303,7 +303,8 @@ class QuantileHuberResults(
         if self.model.exog is not None:
             for name in ("_covariance", "share_below", "prsquared", "certificate", "mle_retvals"):
                 getattr(self, name)
-        self.__dict__.pop("_residuals", None)
+        for name in ("_residuals", "_observations"):
+            self.__dict__.pop(name, None)
         kept = {k: v for k, v in self._choice.options.items() if np.ndim(v) == 0}
         self._choice = CovarianceChoice(self.cov_type, kept, self._choice.reason)
         for name in ("exog", "endog", "weights", "offset", "freq_weights"):

@@ -77,7 +77,7 @@ class CovarianceResults(UncertaintyResults):
 
     def _require_range(self, variances: FloatArray) -> None:
         """Raise a DataError where a square of the units is no floating point number."""
-        if variances.min() > SMALLEST_VARIANCE and variances.max() < math.inf:
+        if all(SMALLEST_VARIANCE < variance < math.inf for variance in variances.tolist()):
             return
         lost = ~np.isfinite(variances) | ((variances > 0.0) & (variances < SMALLEST_VARIANCE))
         lost |= (variances == 0.0) & (self.sigma < math.sqrt(SMALLEST_VARIANCE))
@@ -94,13 +94,16 @@ class CovarianceResults(UncertaintyResults):
     @property
     def _known(self) -> tuple[str, ...]:
         """Estimated parameters that have no sampling distribution: kappa at an end, tau with it."""
+        if self.kappa_limit is None:
+            return ()
         at_end = {
             "laplace": ("kappa",),
             "one-sided": ("kappa",),
             "gaussian": ("tau", "kappa"),
         }
-        names = () if self.kappa_limit is None else at_end[self.kappa_limit]
-        return tuple(name for name in names if self.space.position(name) is not None)
+        return tuple(
+            name for name in at_end[self.kappa_limit] if self.space.position(name) is not None
+        )
 
     def _bootstrap_covariance(self) -> CovarianceEstimate:
         made = self._replicates

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ class RowResults:
     df_resid_inference: Any
     cov_params: Any
 
-    @property
+    @cached_property
     def _observations(self) -> Observations:
         observations: Observations = self.model.observations
         return observations

@@ -18,6 +18,7 @@ from qhreg.curvature import (
     log_c_bends,
     wide_slopes,
 )
+from qhreg.gram import plain_gram
 from qhreg.information import UnitInformation
 from qhreg.scores import Point, RowBlock, extra_scores
 
@@ -45,22 +46,27 @@ class RowBends(NamedTuple):
 
 
 def row_bends(
-    block: RowBlock, point: Point, width: float, others: tuple[str, ...], unit: UnitInformation
+    block: RowBlock,
+    point: Point,
+    width: float,
+    others: tuple[str, ...],
+    unit: UnitInformation,
+    out: FloatArray | None = None,
 ) -> RowBends:
-    """Return what :func:`row_sums` adds up in the bread, row by row and without weights."""
+    """Return what :func:`row_sums` adds up in the bread, row by row; the mixed ones may go to `out`."""
     u, psi, n, c = block.u, block.psi, block.u.size, len(others)
-    mixed, corner = np.empty((c, n)), np.empty((c, c, n))
+    mixed, corner = np.empty((c, n)) if out is None else out, np.empty((c, c, n))
     beta_multipliers(block, None, point, width, others, out=mixed)
     for i, first in enumerate(others):
         for j in range(i, c):
             entry = corner[i, j]
             if first == "sigma" and others[j] == "tau":
                 np.multiply(mixed[j], u, out=entry)
-            elif first == "sigma":  # psi^2 in the zone, times kappa and with more for sigma twice
+            elif first == "sigma" and i == j:  # u psi twice, and once more in the zone
+                np.multiply(mixed[i] + psi, u, out=entry)
+                entry -= 1.0
+            elif first == "sigma":
                 np.multiply(mixed[i] - psi, psi, out=entry)
-                if i == j:
-                    entry *= point.kappa
-                    entry += 2.0 * u * psi - 1.0
             elif first == "tau":
                 np.multiply(mixed[i], -point.kappa if i == j else psi, out=entry)
             else:
@@ -69,53 +75,57 @@ def row_bends(
                 corner[j, i] = entry
     if others != ("sigma",):  # log c does not depend on sigma
         corner += log_c_bends(others, unit)[:, :, None]
-    near = np.zeros(n)
-    if width > 0.0:
-        np.divide(is_near(u, point, width), width, out=near)
+    near = is_near(u, point, width) / width if width > 0.0 else np.zeros(n)
     return RowBends(near, mixed, corner)
 
 
 class RowTerms(NamedTuple):
-    """What bread, meat and influences of some rows are made of.
+    """What bread, meat and influences of some rows are made of; k is 0 where beta is not free.
 
     Attributes
     ----------
-    block : RowBlock
-        The rows.
-    scores : ndarray, shape (c, n)
-        Scores of the parameters besides beta, at sigma = 1.
-    bends : RowBends
-        Minus their second derivatives.
+    design : ndarray, shape (k, n)
+        The rows x.
+    scores : ndarray, shape (k + c, n)
+        Scores at sigma = 1, those of beta first.
+    pulls : ndarray, shape (k + c, n)
+        What multiplies x' in minus the second derivatives by each parameter and beta.
+    corner : ndarray, shape (c, c, n)
+        Minus the second derivatives by the other parameters.
     """
 
-    block: RowBlock
+    design: FloatArray
     scores: FloatArray
-    bends: RowBends
+    pulls: FloatArray
+    corner: FloatArray
 
 
 def row_terms(
-    block: RowBlock, point: Point, width: float, others: tuple[str, ...], unit: UnitInformation
+    block: RowBlock, point: Point, width: float, free: tuple[str, ...], unit: UnitInformation
 ) -> RowTerms:
     """Return scores and second derivatives of each row, without weights."""
-    scores = np.empty((len(others), block.u.size))
-    for row, score in zip(scores, extra_scores(block, others, point, unit), strict=True):
+    others = tuple(name for name in free if name != "beta")
+    x = block.design.T if "beta" in free else block.design.T[:0]
+    k, n = x.shape
+    scores, pulls = np.empty((k + len(others), n)), np.empty((k + len(others), n))
+    np.multiply(x, block.psi, out=scores[:k])
+    for row, score in zip(scores[k:], extra_scores(block, others, point, unit), strict=True):
         row[:] = score
-    return RowTerms(block, scores, row_bends(block, point, width, others, unit))
+    near, _, corner = row_bends(block, point, width, others, unit, out=pulls[k:])
+    np.multiply(x, near, out=pulls[:k])
+    return RowTerms(x, scores, pulls, corner)
 
 
 def summed_terms(terms: RowTerms, weights: RowWeights) -> RowSums:
-    """Return the sums of :func:`row_sums` with beta free: for few rows that are needed again."""
-    x, psi = terms.block.design.T, terms.block.psi
-    near, mixed, corner = terms.bends
-    p, n = x.shape
-    bread = np.empty((p + len(mixed),) * 2)
-    scores = np.empty((p + len(mixed), n))
-    np.multiply(x, psi, out=scores[:p])
-    scores[p:] = terms.scores
+    """Return the sums of :func:`row_sums`: for few rows that are needed again."""
+    x, scores, pulls, corner = terms
+    (k, n), q = x.shape, len(scores)
     total, squared = weights.total, weights.squared
     if total is not None:
-        near, mixed, corner = near * total, mixed * total, corner * total
-    bread[:p, :p], bread[p:, :p] = (x * near) @ x.T, mixed @ x.T
-    bread[:p, p:], bread[p:, p:] = bread[p:, :p].T, corner.sum(axis=2)
-    meat = (scores if squared is None else scores * squared) @ scores.T
+        pulls, corner = pulls * total, corner * total
+    bread = np.empty((q, q))
+    bread[:, :k] = pulls.dot(x.T)
+    bread[:k, k:] = bread[k:, :k].T
+    bread[k:, k:] = np.add.reduce(corner, axis=2)
+    meat = plain_gram(scores.T) if squared is None else (scores * squared).dot(scores.T)
     return RowSums(float(n if total is None else total.sum()), bread, meat)

@@ -24,7 +24,7 @@ from qhreg.orthonormal import (
 from qhreg.rowterms import RowTerms, row_terms, summed_terms
 from qhreg.scores import Sample, evaluated_blocks
 
-__all__ = ["FEW_ROWS", "Slices", "slices_of"]
+__all__ = ["FEW_ROWS", "Judged", "Slices", "slices_of"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -33,6 +33,24 @@ FEW_ROWS = 2000
 
 WELL_CONDITIONED = 0.03
 """Least diagonal entry of the scaled Cholesky factor of a bread that loses no digits as it is."""
+
+
+class Judged(NamedTuple):
+    """Quantities that are linear in the parameters, seen from the rows of a sandwich.
+
+    Attributes
+    ----------
+    by_score : ndarray, shape (r, m)
+        What a score is multiplied with for its influence on each of them.
+    shared : ndarray, shape (r, m)
+        Their covariance with the parameters of the frame.
+    cov : ndarray, shape (m, m)
+        Their covariance.
+    """
+
+    by_score: FloatArray
+    shared: FloatArray
+    cov: FloatArray
 
 
 class Slices(NamedTuple):
@@ -46,6 +64,12 @@ class Slices(NamedTuple):
     meat: FloatArray
     helped: bool
     terms: RowTerms | None = None
+
+    def judged(self, jacobian: FloatArray) -> Judged:
+        """Return quantities with these derivatives in the parameters of the frame, shape (m, r)."""
+        by_score = self.inverse.dot(jacobian.T)
+        shared = self.inverse.dot(self.meat.dot(by_score))
+        return Judged(by_score, shared, jacobian.dot(shared))
 
 
 def slices_of(sample: Sample, weights: RowWeights, free: tuple[str, ...], width: float) -> Slices:
@@ -93,7 +117,7 @@ def _sums(
     if n > FEW_ROWS or 8 * n * p > BLOCK_BYTES:
         return row_sums(sample, weights, unit, width, free), None
     (block,) = evaluated_blocks(sample)
-    terms = row_terms(block, sample.point, width, free[1:], unit)
+    terms = row_terms(block, sample.point, width, free, unit)
     return summed_terms(terms, weights), terms
 
 

@@ -128,11 +128,12 @@ class Sample:
         return other
 
     def every(self, step: int) -> Sample:
-        """Return every so many rows; residuals are not computed again."""
+        """Return every so many rows, side by side; residuals are not computed again."""
         if step == 1:
             return self
         offset = None if self.offset is None else self.offset[::step]
-        other = Sample(self.exog[::step], self.endog[::step], offset, self.point, self.transform)
+        exog = self.exog[::step].copy()
+        other = Sample(exog, self.endog[::step], offset, self.point, self.transform)
         other.__dict__["u"] = self.u[::step]
         return other
 
@@ -148,6 +149,8 @@ class RowBlock(NamedTuple):
 
 def slopes(u: FloatArray, tau: float, kappa: float) -> FloatArray:
     """Return psi (QH-1); outside the zone it is exactly -tau or 1 - tau."""
+    if kappa >= 1.0:
+        return zone_part(u / kappa, tau, 1.0)
     with np.errstate(over="ignore"):
         return zone_part(u / kappa if kappa > 0.0 else np.sign(u), tau, 1.0)
 

@@ -38,6 +38,8 @@ def test_hall_is_undone_by_its_inverse():
         moved = hall(t, skew, bend)
         assert np.all(np.diff(moved) > 0.0)
         assert_allclose(hall_inverse(moved, skew, bend), t, rtol=1e-6, atol=1e-4)  # flat at 1 / q
+    for skew in (0.0, 1e-9, -1e-7):
+        assert_allclose(hall_inverse(hall(t, skew), skew), t, rtol=1e-13, atol=1e-13)
 
 
 def test_hall_removes_the_skewness_of_a_mean():
@@ -130,6 +132,9 @@ def test_rows_given_twice_and_other_units_change_nothing():
     moved = law_of(exog * scale, 1e3 * endog, other)
     assert_allclose(moved.df, law.df, rtol=1e-6)
     assert_allclose(moved.skew, law.skew, rtol=1e-6, atol=1e-12)
+    for unit in (1e-100, 1e100):  # squares of variances are no floating point numbers
+        other = Point(unit * fit.beta, unit * fit.sigma, fit.tau, fit.kappa)
+        assert_allclose(law_of(exog, unit * endog, other).df, law.df, rtol=1e-6)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

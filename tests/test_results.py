@@ -15,8 +15,10 @@ from statsmodels.iolib.summary2 import summary_col
 import qhreg.formula.api as qhf
 from qhreg import QuantileHuberMLE, quantile_huber
 from qhreg.exceptions import BoundaryWarning, DataError, DomainError
-from qhreg.fitstatistics import best_constant
+from qhreg.fitstatistics import best_constant, null_loss
 from qhreg.loss import quantile_huber_loss
+from qhreg.observations import Observations
+from qhreg.parameters import Parameters
 from qhreg.solver import solve
 
 FRAME = skewed_frame()
@@ -425,6 +427,35 @@ def test_the_best_constant_is_the_fit_of_a_constant(kappa, weighted):
         w = np.ones(200) if weights is None else weights
         loss, least = (w @ quantile_huber_loss(values - c, tau, kappa) for c in (b, *found.beta))
         assert loss == pytest.approx(least, rel=1e-10)
+
+
+@pytest.mark.parametrize("n", [235, 50_000])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_best_constant_of_a_narrow_zone_is_a_quantile(n, weighted):
+    rng = np.random.default_rng(8)
+    values = rng.standard_t(3, n)
+    weights = rng.uniform(0.2, 2.0, n) if weighted else None
+    w = np.ones(n) if weights is None else weights
+    least = w @ quantile_huber_loss(values - best_constant(values, 0.3, 0.0, weights), 0.3, 0.0)
+    for kappa in (1e-300, 1e-30, 1e-12, 1e-7):
+        b = best_constant(values, 0.3, kappa, weights)
+        loss = w @ quantile_huber_loss(values - b, 0.3, kappa)
+        assert loss == pytest.approx(least, rel=max(kappa, 1e-12))
+
+
+@pytest.mark.parametrize("kappa", [0.05, 1.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_loss_of_a_constant_is_that_of_its_fit_in_large_samples(kappa, weighted):
+    rng = np.random.default_rng(9)
+    values, offset = 40.0 + 3.0 * rng.gumbel(size=60_000), rng.standard_normal(60_000)
+    weights = rng.uniform(0.2, 2.0, 60_000) if weighted else None
+    ones = np.ones((60_000, 1))
+    parameters = Parameters(np.zeros(1), 2.5, 0.4, kappa)
+    found = null_loss(Observations(ones, values, offset, weights=weights), parameters)
+    known = {"kappa": kappa, "tau": 0.4, "sigma": 2.5}
+    beta = solve(ones, values, offset=offset, weights=weights, **known).beta
+    loss = quantile_huber_loss((values - offset - beta) / 2.5, 0.4, kappa)
+    assert found == pytest.approx(loss.sum() if weights is None else loss @ weights, rel=1e-11)
 
 
 # --- the level of the location ----------------------------------------------------------------------
