@@ -66,12 +66,13 @@ class DualVector:
 
     def pieces(self) -> Iterator[FloatArray]:
         """Iterate over the variables."""
-        end = 0
+        end, half = 0, 0.5 * (self.above - self.below)
         for start in range(0, self.side.size, PIECE):
             side = self.side[start : start + PIECE]
-            v = np.where(side > 0, self.above, self.below)
-            inside = side == 0
-            begin, end = end, end + int(np.count_nonzero(inside))
+            v: FloatArray = np.multiply(side, half, dtype=np.float64)
+            v += self.below + half
+            inside = np.flatnonzero(side == 0)
+            begin, end = end, end + inside.size
             v[inside] = self.inside[begin:end]
             yield v
 
@@ -203,8 +204,9 @@ def dual_from_newton(
         alignment += float(weighted @ u)
         square += float(weighted @ v)
         if keep:
-            inside.append(v[in_zone])
-            sides.append(np.where(in_zone, 0, np.sign(v)).astype(np.int8))
+            inside.append(v.take(np.flatnonzero(in_zone)))
+            side = 2 * (u > 0.0).view(np.int8) - 1
+            sides.append(side * ~in_zone)
     if not np.isfinite(alignment):
         return None
     alignment /= overshoot * theta
