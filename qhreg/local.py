@@ -42,6 +42,9 @@ FAR_TAU = 0.02
 BY_NEWTON = "Newton's method converged"
 """Reason of a fit that Newton's method found and proved by itself."""
 
+SPACED_ROWS = 4000
+"""Rows from which that quantile is taken."""
+
 SEARCH_TOLERANCE = 1e-5
 """Log-likelihood that the default search may leave to another basin."""
 
@@ -194,11 +197,12 @@ def _moved(problem: Problem, z: FloatArray, tau: float, constant: FloatArray) ->
 
     Rows then lie in the zone for Newton's method to work with.
     """
-    quantile = np.quantile(problem.residuals(z), 1.0 - tau, overwrite_input=True)
+    every = max(1, problem.rows.n_rows // SPACED_ROWS)
+    quantile = np.quantile(problem.residuals(z, every), 1.0 - tau, overwrite_input=True)
     moved = z - float(quantile) * constant
     if problem.theta is not None:
         return moved
-    u = problem.residuals(moved)
+    u = problem.residuals(moved, every)
     total, above = float(u.sum()), float(np.maximum(u, 0.0, out=u).sum())
     size = (above - tau * total) / u.size  # the mean quantile loss
     return moved / size if 0.0 < size < np.inf else z
