@@ -37,8 +37,8 @@ FloatArray = npt.NDArray[np.float64]
 SPOILED = 1e-3
 """Median regression with residuals below this share of least squares' shows that it was spoiled."""
 
-SUSPECT_ROWS = 500
-"""Rows of which median regression is made where least squares may be spoiled."""
+SUSPECT_ROWS = 1000
+"""Rows of the sample that takes the place of least squares where an outlier may have spoiled it."""
 
 CHUNK_ROWS = 8192
 """Rows of one chunk of the second sample."""
@@ -205,21 +205,31 @@ def _set_up_large(rows: GivenRows, task: Task, scale: float) -> Setup:
     mapped = rows.transformed(basis.matrix) if collinear else rows
     theta = None if task.sigma is None else 1.0 / (task.sigma * basis.matrix[-1, -1])
     problem = Problem(mapped, n, task.kappa, None if collinear else basis.matrix, theta)
-    design = sample.exog @ basis.matrix[:-1]
-    design[:, -1] += sample.endog * basis.matrix[-1, -1]
-    width = _easy_width(task.kappa, m, basis.matrix.shape[1])
+    start, kurtosis = _fitted_sample(sample, basis.matrix, theta, task)
+    if isinstance(mapped, ArrayRows) and rows.n_rows >= MANY_CHUNKS * CHUNK_ROWS:
+        start = _refined_on_chunks(problem, mapped, start, task)
+    basis = replace(basis, design=basis.design[:0].copy())  # the sample is not needed any more
+    return Setup(basis, problem, task, scale, rows.weights, start, kurtosis, True)
+
+
+def _fitted_sample(
+    sample: Taken, matrix: FloatArray, theta: float | None, task: Task
+) -> tuple[tuple[FloatArray, float], float]:
+    """Return the fit of a sample, at a width that is easy for it, and the kurtosis of its residuals.
+
+    The residuals are those in the coordinates, which `matrix` leads to.
+    """
+    design = sample.exog @ matrix[:-1]
+    design[:, -1] += sample.endog * matrix[-1, -1]
+    width = _easy_width(task.kappa, *design.shape)
     small = Problem(ArrayRows(design, None, sample.weights), sample.weight_sum, width, None, theta)
     moments = moments_of(design)
     first = starting_point(moments, width, theta, task.tau)
     point = newton(small, *first, tau_bounds=task.free_bounds, tol=3e-3)
-    start = (point.z, point.tau)
-    if not point.error < 1e-2:
-        fit = local_fit(small, *first, task).fit
-        start = (fit.z, fit.tau)
-    if isinstance(mapped, ArrayRows) and rows.n_rows >= MANY_CHUNKS * CHUNK_ROWS:
-        start = _refined_on_chunks(problem, mapped, start, task)
-    basis = replace(basis, design=basis.design[:0].copy())  # the sample is not needed any more
-    return Setup(basis, problem, task, scale, rows.weights, start, moments.kurtosis, True)
+    if point.error < 1e-2:
+        return (point.z, point.tau), moments.kurtosis
+    fit = local_fit(small, *first, task).fit
+    return (fit.z, fit.tau), moments.kurtosis
 
 
 def _refined_on_chunks(
@@ -274,9 +284,10 @@ def _set_up_whole(rows: ArrayRows, task: Task, scale: float) -> Setup | None:
     n, p = rows.exog.shape
     if n <= ALL_ROWS or n >= WHOLE_SHARE * _sample_size(n, p):
         return None
-    found = least_squares(rows)
+    found, sample = least_squares(rows), None
     if found is not None and found.suspect:
-        found = _without_outliers(rows, found)
+        sample = rows.take(slice(None, None, max(1, n // max(SUSPECT_ROWS, 5 * p))))
+        found = _without_outliers(rows, found, sample)
     if found is None:
         return None
     basis, moments = found.basis, found.moments
@@ -284,17 +295,19 @@ def _set_up_whole(rows: ArrayRows, task: Task, scale: float) -> Setup | None:
     if theta is not None and not 1e-6 < theta < 1e6:
         return None
     problem = Problem(rows, rows.weight_sum, task.kappa, basis.matrix, theta)
-    start = starting_point(moments, task.kappa, theta, task.tau)
-    return Setup(basis, problem, task, scale, rows.weights, start, moments.kurtosis, n > MANY_ROWS)
+    if sample is None:
+        start = starting_point(moments, task.kappa, theta, task.tau)
+    else:
+        start = _fitted_sample(sample, basis.matrix, theta, task)[0]
+    narrow = sample is not None or n > MANY_ROWS
+    return Setup(basis, problem, task, scale, rows.weights, start, moments.kurtosis, narrow)
 
 
-def _without_outliers(rows: ArrayRows, found: Centred) -> Centred | None:
+def _without_outliers(rows: ArrayRows, found: Centred, sample: Taken) -> Centred | None:
     """Return the coordinates about the median regression of a sample where that is much closer.
 
     None when the sample is too awkward to tell.
     """
-    n, p = rows.exog.shape
-    sample = rows.take(slice(None, None, max(1, n // max(SUSPECT_ROWS, 5 * p))))
     basis = basis_of(sample.exog, sample.endog)
     if basis.dependent.size or not _has_residual(basis, sample.endog):
         return None
