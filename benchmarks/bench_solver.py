@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import time
-import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -192,17 +191,6 @@ def summary_numbers(fit: Any) -> None:
     fit.conf_int()
 
 
-def peak_memory(n: int, p: int, kappa: float) -> tuple[float, float]:
-    """Return the peak of memory taken by the solver over the size of X, and in kilobytes."""
-    X, y = make_regression(n, p, kappa=kappa, tau=0.3, seed=1)[:2]
-    solve(*make_regression(5000, 2)[:2], kappa=kappa)  # what is loaded once is not counted
-    tracemalloc.start()
-    solve(X, y, kappa=kappa)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak / X.nbytes, peak / 1e3
-
-
 def joint_seconds(n: int, p: int) -> float:
     """Return the shortest time of a joint fit of one size."""
     X, y = make_regression(n, p, kappa=1.0, tau=0.3, seed=1)[:2]
@@ -258,15 +246,6 @@ def main() -> None:
         rows += [] if options.quick else summary_rows(10**6, 20, 6)
         for row in rows:
             print(row)
-        print("\nPeak memory beyond X and y, as a share of X (bar 0.3):")
-        sizes = [(300, 2), (300, 5), (300, 20), (10**3, 2), (10**3, 5), (10**3, 20), (2000, 50)]
-        sizes += [(3000, 2), (3000, 5), (3000, 20), (10**4, 2), (10**4, 5)]
-        sizes += [(10**4, 10), (10**4, 20), (10**5, 2), (10**5, 10)]
-        sizes += [] if options.quick else [(10**6, 5), (10**6, 20), (10**5, 500)]
-        for (n, p), kappa in itertools.product(sizes, (1.0, 0.05, 0.0)):
-            share, kilobytes = peak_memory(n, p, kappa)
-            work = f"n = {n:.0e}, p = {p}, kappa = {kappa:g}"
-            print(f"- {work}: {share:.3f} ({kilobytes:.0f} kB)")
         if options.scaling:
             scaling()
 

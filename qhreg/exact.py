@@ -17,7 +17,7 @@ from scipy.linalg.lapack import dgeqp3
 from qhreg.dual import DualVector, dual_from_rows
 from qhreg.interior import interior_point
 from qhreg.loss import quantile_huber_loss, quantile_loss, zone_part
-from qhreg.newton import newton
+from qhreg.newton import NewtonPoint, newton, solve_positive
 from qhreg.problem import Problem
 from qhreg.rows import residuals, weighted_columns
 from qhreg.taufit import GAP_TOLERANCE, TINY_KAPPA, TauFit
@@ -242,25 +242,38 @@ def _fit_undecided(
 def _narrowing_fit(problem: Problem, tau: float, start: FloatArray) -> tuple[FloatArray, int]:
     """Return a rough fit found by narrowing the zone from kappa = 1, and the passes it took.
 
-    Fits are nearly linear in the width, exactly so while the rows in the zone stay the same: the next
-    one is started where two lead to, with the same rows in its zone.
+    The rows of the zone keep their slopes psi = u / kappa, on the whole, as it narrows: the next fit is
+    started on the way from this one to least squares of the rows in its zone, and at this one where
+    that leads between tied rows.
     """
     narrowest, tol = max(problem.kappa, TIED_WIDTH), NARROWING * min(tau, 1.0 - tau)
-    z = ahead = start
-    passes, width, last = 0, 1.0, np.inf
+    z, starts, passes, width = start, [start], 0, 1.0
     while width >= narrowest:
         wide = replace(problem, kappa=width)
-        point = newton(wide, ahead, tau, tau_bounds=None, tol=tol, max_passes=40)
-        passes += point.passes
-        if not point.error < 0.1:
+        for first in starts:
+            point = newton(wide, first, tau, tau_bounds=None, tol=tol, max_passes=40)
+            passes += point.passes
+            if point.error < 0.1:
+                break
+        else:
             break
-        slope = (point.z - z) / (width - last)  # zero after the first fit
         z, last = point.z, width
         if width == narrowest or point.objective.rows_in_zone < CROWD * z.size:
             break
         width = max(NARROWER * width, narrowest)
-        ahead = z + (width - last) * slope
+        starts = [_ahead(point, 1.0 - width / last), z]
     return z, passes
+
+
+def _ahead(point: NewtonPoint, share: float) -> FloatArray:
+    """Return a share of the way from a fit to least squares of the rows in its zone."""
+    hessian, z = point.objective.d2_z, point.z.copy()
+    assert hessian is not None
+    r = z.size - 1
+    way = solve_positive(hessian[:r, :r], hessian[:r] @ z)
+    if way is not None:
+        z[:r] -= share * way
+    return z
 
 
 def _wrongly_decided(
