@@ -6,6 +6,7 @@
     python benchmarks/coverage.py --write docs/coverage.md
     python benchmarks/coverage.py --check         # the batch engine against the package's solver
     python benchmarks/coverage.py --leverage      # fixed tau, Engel's incomes, noise in proportion
+    python benchmarks/coverage.py --cell heteroskedastic 200 0 --seed 77 --reps 6000   # one row anew
 
 Model: y = 1 + 0.5 x + noise with x standard normal, drawn anew in each replication; intercept, slope,
 sigma and tau estimated, kappa known. True noise: quantile Huber with the kappa of the fit, sigma = 1,
@@ -264,7 +265,7 @@ def bootstrap_cell(kind, n, kappa, tau, reps):
     return {method: np.mean(rows, axis=0).tolist() for method, rows in held.items()}
 
 
-def run(task):
+def run(task, seed=SEED):
     kind, n, kappa, tau, reps, folder = task
     start = time.process_time()
     # Fits of misspecified or small samples may end on a bound of tau; that is counted.
@@ -274,7 +275,7 @@ def run(task):
         if folder == "bootstrap":
             result = bootstrap_cell(kind, n, kappa, tau, reps)
         else:
-            result = cell(kind, n, kappa, tau, reps, folder=folder)
+            result = cell(kind, n, kappa, tau, reps, seed, folder)
     cpu = time.process_time() - start
     return {"noise": kind, "n": n, "kappa": kappa, "tau": tau, "reps": reps, "cpu": cpu, **result}
 
@@ -447,7 +448,19 @@ def main(argv):
     parser.add_argument(
         "--leverage", action="store_true", help="few rows decide a slope; then stop"
     )
+    parser.add_argument(
+        "--cell",
+        nargs="+",
+        metavar=("NOISE", "N KAPPA [TAU]"),
+        help="one row of the tables, and stop: true, t3, heteroskedastic, gumbel or gamma; TAU of true",
+    )
+    parser.add_argument("--seed", type=int, default=SEED, help="of the samples of that row")
     options = parser.parse_args(argv)
+    if options.cell:
+        kind, n, kappa, *tau = options.cell
+        place = (kind, int(n), float(kappa), float(tau[0]) if tau else None)
+        print(json.dumps(run((*place, options.reps, options.keep), options.seed)))
+        return 0
     if options.leverage:
         leverage()
         return 0
