@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from qhreg.quantiles import weighted_quantiles
 from qhreg.scores import Sample
 
 __all__ = ["bread_width", "chosen_width"]
@@ -72,24 +73,6 @@ def _window(nobs: float, tau: float) -> float:
     return FACTOR * float(special.ndtri(level + h) - special.ndtri(level - h))
 
 
-def _quartiles(u: FloatArray, weights: FloatArray | None) -> tuple[float, float]:
-    """Return the quartiles without interpolation: a row given twice is a row of weight two."""
-    if weights is None:
-        first, third = (math.ceil(share * u.size) - 1 for share in (0.25, 0.75))
-        ordered = u.copy()
-        ordered.partition((first, third))
-        return float(ordered[first]), float(ordered[third])
-    order = np.argsort(u)
-    reached = np.cumsum(weights[order])
-    low, high = u[order[np.searchsorted(reached, [0.25 * reached[-1], 0.75 * reached[-1]])]]
-    return float(low), float(high)
-
-
-def _deviation(u: FloatArray, weights: FloatArray | None) -> float:
-    mean = float(np.average(u, weights=weights))
-    return math.sqrt(float(np.average((u - mean) ** 2, weights=weights)))
-
-
 def chosen_width(
     sample: Sample, weights: FloatArray | None, nobs: float, width: float | None
 ) -> float:
@@ -110,16 +93,16 @@ def chosen_width(
     if width is not None:
         return max(width, point.kappa)
     u, window = sample.u, _window(nobs, point.tau)
-    if weights is None:
-        square = float(u @ u) / u.size
-        if math.hypot(point.kappa, math.sqrt(square) * window) <= (1.0 + NEGLIGIBLE) * point.kappa:
-            return point.kappa  # no spread is larger than the root mean square
-        mean = float(np.add.reduce(u)) / u.size
-        central = mean * mean < 0.5 * square  # else digits cancel
-        spread = math.sqrt(square - mean * mean) if central else _deviation(u, None)
-    else:
-        spread = _deviation(u, weights)
-    low, high = _quartiles(u, weights)
+    w, total = (u, u.size) if weights is None else (u * weights, float(weights.sum()))
+    square = float(w @ u) / total
+    if math.hypot(point.kappa, math.sqrt(square) * window) <= (1.0 + NEGLIGIBLE) * point.kappa:
+        return point.kappa  # no spread is larger than the root mean square
+    mean = float(np.add.reduce(w)) / total
+    if mean * mean < 0.5 * square:
+        spread = math.sqrt(square - mean * mean)
+    else:  # digits cancel
+        spread = math.sqrt(float(np.average((u - mean) ** 2, weights=weights)))
+    low, high = weighted_quantiles(u, (0.25, 0.75), weights)
     if high > low:
         spread = min(spread, (high - low) / 1.349)
     return math.hypot(point.kappa, spread * window)

@@ -69,6 +69,15 @@ FloatArray = npt.NDArray[np.float64]
 COV_TYPES = ("nonrobust", "HC0", "HC1", "cluster", "HAC")
 """The covariance types of :func:`covariance`."""
 
+NEEDS_CASES = (
+    "cov_type='nonrobust' counts cases, but the scale of sampling weights is arbitrary: "
+    "choose 'HC1' or another sandwich, or give the weights as freq_weights"
+)
+"""Why weights that are no counts have no covariance of that type."""
+
+NEEDS_PERIODS = "cov_type='HAC' needs one row per period: freq_weights make no sense"
+"""Why rows that stand for several have none for time series."""
+
 
 @dataclass(frozen=True)
 class CovarianceEstimate:
@@ -237,10 +246,7 @@ def covariance(
     names = check_free(free)
     w = row_weights(freq_weights, weights, sample.endog.size)
     if cov_type == "nonrobust" and w.prob is not None:
-        raise DomainError(
-            "cov_type='nonrobust' counts cases, but the scale of probability weights is arbitrary: "
-            "choose 'HC1' or another sandwich, or give the weights as freq_weights"
-        )
+        raise DomainError(NEEDS_CASES)
     if cov_type != "nonrobust":
         return _robust(cov_type, sample, w, names, options)
     if moments is None:
@@ -372,7 +378,7 @@ def _series(
 ) -> _Sandwich:
     """Return the sandwich of a time series."""
     if weights.freq is not None:
-        raise DomainError("cov_type='HAC' needs one row per period: freq_weights make no sense")
+        raise DomainError(NEEDS_PERIODS)
     count = lags(options["maxlags"], sample.endog.size)
     kernel = options["kernel"] or "bartlett"
     correct = bool(options["use_correction"])

@@ -11,7 +11,13 @@ import numpy.typing as npt
 
 from qhreg.alignment import RowSource, group_codes
 from qhreg.constraints import Constraint
-from qhreg.covariance import COV_TYPES, CovarianceEstimate, covariance
+from qhreg.covariance import (
+    COV_TYPES,
+    NEEDS_CASES,
+    NEEDS_PERIODS,
+    CovarianceEstimate,
+    covariance,
+)
 from qhreg.exceptions import DomainError
 from qhreg.observations import Observations
 from qhreg.parameters import ParameterSpace
@@ -60,6 +66,7 @@ def choose_covariance(
     *,
     tau_fixed: bool,
     weighted: bool,
+    counted: bool,
 ) -> CovarianceChoice:
     """Return the covariance asked for, or the default: robust where the density is no model.
 
@@ -73,8 +80,8 @@ def choose_covariance(
         The rows of the model, to match groups to them.
     tau_fixed : bool
         Whether the user fixed tau.
-    weighted : bool
-        Whether the rows have sampling weights.
+    weighted, counted : bool
+        Whether the rows have sampling weights, and frequency weights.
     """
     options = dict(cov_kwds or {})
     if cov_type is None:
@@ -93,6 +100,10 @@ def choose_covariance(
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise DomainError(f"cov_type must be one of {', '.join(ALL_TYPES)}; got {cov_type!r}{hint}")
     _check_options(cov_type, options)
+    if cov_type == "nonrobust" and weighted:
+        raise DomainError(NEEDS_CASES)
+    if cov_type == "HAC" and counted:
+        raise DomainError(NEEDS_PERIODS)
     if options.get("groups") is not None:
         options["groups"] = group_codes(_take_groups(options["groups"], rows))
     elif cov_type == "cluster":

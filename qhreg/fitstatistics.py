@@ -13,6 +13,7 @@ from qhreg.loss import quantile_huber_loss, zone_part
 from qhreg.normalizer import half_normalizer, log_normalizer_derivatives
 from qhreg.observations import Observations
 from qhreg.parameters import Parameters
+from qhreg.quantiles import weighted_quantiles
 from qhreg.solver import Solution, solve
 
 __all__ = [
@@ -128,19 +129,6 @@ def null_fit(observations: Observations, *, kappa: float | None, **fixed: Any) -
     return solve(*data, kappa=kappa, **fixed)
 
 
-def _weighted_quantile(values: FloatArray, level: float, weights: FloatArray | None) -> float:
-    """Return a point with weight at least `level` at or below it, and the rest at or above."""
-    if weights is None:
-        k = min(int(level * values.size), values.size - 1)
-        ordered = values.copy()
-        ordered.partition(k)
-        return float(ordered[k])
-    order = np.argsort(values)
-    below = np.cumsum(weights[order])
-    k = int(np.searchsorted(below, level * below[-1]))
-    return float(values[order[min(k, values.size - 1)]])
-
-
 def best_constant(
     values: FloatArray, tau: float, kappa: float, weights: FloatArray | None = None
 ) -> float:
@@ -163,7 +151,7 @@ def best_constant(
     2.0
     """
     if kappa == 0.0:
-        return _weighted_quantile(values, 1.0 - tau, weights)
+        return weighted_quantiles(values, [1.0 - tau], weights)[0]
     return _least_loss(values, 1.0, tau, kappa, weights)[0]
 
 
@@ -181,7 +169,7 @@ def _least_loss(
         b = _least_loss(values[::_THINNED], sigma, tau, kappa, thin)[0]
     else:
         level = location_level(tau, kappa)
-        b = _weighted_quantile(values, level, weights if narrow else None) / sigma
+        b = weighted_quantiles(values, [level], weights if narrow else None)[0] / sigma
     low, high = -math.inf, math.inf
     total = float(values.size if weights is None else weights.sum())
     loss = math.nan

@@ -327,6 +327,7 @@ def covariance_request(
         model.row_source,
         tau_fixed=model.tau is not None,
         weighted=model.weights is not None,
+        counted=getattr(model, "freq_weights", None) is not None,
     )
 
 

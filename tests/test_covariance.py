@@ -430,7 +430,7 @@ def test_probability_weights_have_no_scale_and_are_not_cases(sample):
     both = covariance("HC1", exog, endog, fit, weights=w, freq_weights=twice, width=1.7)
     one = covariance("HC1", exog, endog, fit, weights=w, width=1.7)
     assert_allclose(both.cov * 2 / (480 / 476), one.cov / (240 / 236), rtol=1e-10)
-    with pytest.raises(DomainError, match="probability weights"):
+    with pytest.raises(DomainError, match="sampling weights"):
         covariance("nonrobust", exog, endog, fit, weights=w)
 
 

@@ -422,6 +422,23 @@ def test_bad_options_of_fit_are_named(options, message):
         QuantileHuberMLE(Y, X).fit(**options)
 
 
+@pytest.mark.parametrize(
+    ("weights", "cov_type", "message"),
+    [
+        ({"weights": FRAME.w}, "nonrobust", "scale of sampling weights is arbitrary"),
+        ({"freq_weights": np.full(Y.size, 2)}, "HAC", "needs one row per period"),
+    ],
+)
+def test_a_covariance_that_the_weights_do_not_have_is_refused_before_the_fit(
+    weights, cov_type, message
+):
+    model = QuantileHuberMLE(Y, X, **weights)
+    with pytest.raises(DomainError, match=message):
+        model.fit(cov_type=cov_type)
+    with pytest.raises(DomainError, match=message):
+        model.fit().get_robustcov_results(cov_type)
+
+
 def test_a_third_positional_argument_is_refused():
     with pytest.raises(TypeError, match="positional"):
         QuantileHuberMLE(Y, X, FRAME.w)

@@ -15,7 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.bandwidth import chosen_width
-from qhreg.covariance import CovarianceEstimate, warn_indefinite
+from qhreg.covariance import (
+    NEEDS_CASES,
+    NEEDS_PERIODS,
+    CovarianceEstimate,
+    warn_indefinite,
+)
 from qhreg.covariance_choice import CovarianceChoice
 from qhreg.dependence import clustered, group_codes, lags, serial
 from qhreg.distributional.coordinates import Coordinates, block_basis, coordinates
@@ -87,10 +92,7 @@ def distributional_covariance(
     kept, held = _informed(within, info, held)
     if choice.cov_type == "nonrobust":
         if weights is not None:
-            raise DomainError(
-                "cov_type='nonrobust' counts cases, but the scale of sampling weights is arbitrary: "
-                "choose 'HC1' or another sandwich, or give the weights as freq_weights"
-            )
+            raise DomainError(NEEDS_CASES)
         cov = inverse_of(info[np.ix_(kept, kept)])
         text = "inverse expected information; valid when the noise follows the model."
         if cov is None:
@@ -168,7 +170,7 @@ def _sandwich(
         text = f"clustered sandwich, {' x '.join(map(str, used['n_groups']))} clusters"
     elif choice.cov_type == "HAC":
         if freq is not None:
-            raise DomainError("cov_type='HAC' needs one row per period: freq_weights make no sense")
+            raise DomainError(NEEDS_PERIODS)
         used["maxlags"] = lags(options.get("maxlags"), n)
         kernel = options.get("kernel") or "bartlett"
         correct = bool(options.get("use_correction"))

@@ -86,6 +86,7 @@ class DistributionalData:
             self.row_source,
             tau_fixed=self.tau is not None,
             weighted=self.weights is not None,
+            counted=getattr(self, "freq_weights", None) is not None,
         )
 
     def __getstate__(self) -> dict[str, Any]:
