@@ -13,7 +13,7 @@ __all__ = ["weighted_quantiles"]
 FloatArray = npt.NDArray[np.float64]
 
 MANY = 20_000
-"""Weighted values from which those near the quantile of a sample are looked at first."""
+"""Values from which those near the quantile of a sample are looked at first."""
 
 SAMPLED = 4000
 """Values in that sample."""
@@ -44,42 +44,44 @@ def weighted_quantiles(
     >>> weighted_quantiles(values, [0.5], None), weighted_quantiles(values, [0.5], np.array([5.0, 1, 1]))
     ([2.0], [3.0])
     """
-    if weights is None:
-        places = [max(math.ceil(level * values.size) - 1, 0) for level in levels]
-        ordered = values.copy()
-        ordered.partition(places)
-        return [float(ordered[place]) for place in places]
-    return [_quantile(values, level, weights) for level in levels]
+    if values.size > MANY:
+        found = [_among_near(values, level, weights) for level in levels]
+    elif weights is None:
+        found = [_reached(values, None, 0.0, level * values.size) for level in levels]
+    else:
+        total = float(weights.sum())
+        found = [_reached(values, weights, 0.0, level * total) for level in levels]
+    return found
 
 
-def _quantile(values: FloatArray, level: float, weights: FloatArray) -> float:
-    reach = level * float(weights.sum())
-    found = _among_near(values, level, weights, reach) if values.size > MANY else None
-    return _reached(values, weights, 0.0, reach) if found is None else found
-
-
-def _reached(values: FloatArray, weights: FloatArray, before: float, reach: float) -> float:
+def _reached(values: FloatArray, weights: FloatArray | None, before: float, reach: float) -> float:
     """Return the value at which the weight in order, added to what is before, reaches a sum."""
-    order = np.argsort(values)
-    place = int(np.searchsorted(before + np.cumsum(weights[order]), reach))
+    if weights is None:
+        place = min(max(math.ceil(reach - before) - 1, 0), values.size - 1)
+        ordered = values.copy()
+        ordered.partition(place)
+        return float(ordered[place])
+    order = values.argsort()
+    place = int((before + np.cumsum(weights[order])).searchsorted(reach))
     return float(values[order[min(place, values.size - 1)]])
 
 
-def _among_near(
-    values: FloatArray, level: float, weights: FloatArray, reach: float
-) -> float | None:
-    """Return the quantile from the values around that of a sample, or None where it is not there."""
+def _among_near(values: FloatArray, level: float, weights: FloatArray | None) -> float:
+    """Return the quantile from the values around that of a sample, or from all if it is not there."""
     every = values.size // SAMPLED
-    sample, share = values[::every], weights[::every]
-    total = float(share.sum())
-    low, high = (
-        _reached(sample, share, 0.0, min(max(at, 0.0), 1.0) * total)
-        for at in (level - NEAR, level + NEAR)
+    share = None if weights is None else weights[::every]
+    low, high = weighted_quantiles(
+        values[::every], [max(level - NEAR, 0.0), min(level + NEAR, 1.0)], share
     )
     below = values < low
-    before = float(below @ weights)
     near = np.flatnonzero((values <= high) & ~below)
-    some = weights[near]
-    if not before < reach <= before + float(some.sum()):
-        return None
-    return _reached(values[near], some, before, reach)
+    if weights is None:
+        total, before, inside = float(values.size), float(np.count_nonzero(below)), float(near.size)
+    else:
+        total, before, inside = (
+            float(x) for x in (weights.sum(), below @ weights, weights[near].sum())
+        )
+    reach = level * total
+    if not before < reach <= before + inside:
+        return _reached(values, weights, 0.0, reach)
+    return _reached(values[near], None if weights is None else weights[near], before, reach)
