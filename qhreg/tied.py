@@ -17,7 +17,7 @@ from qhreg.dual import dual_value
 from qhreg.loss import quantile_loss
 from qhreg.newton import newton
 from qhreg.problem import Problem
-from qhreg.rows import Block, chosen_rows, gram, residuals
+from qhreg.rows import chosen_rows, gram, residuals, weighted_columns
 from qhreg.taufit import TINY_KAPPA, TauFit, proved_newton
 
 __all__ = ["CROWD", "TIED_WIDTH", "crowded", "tied_fit"]
@@ -86,27 +86,25 @@ def _at_vertex(problem: Problem, narrow: Problem, fit: TauFit) -> TauFit:
     bound = float(dual_value(fit.dual.alignment, fit.dual.square, n, 0.0, theta))
     value = loss - n * float(np.log(z[-1]))
     dual = replace(fit.dual, value=bound)
-    return TauFit(tau, z, value, excess, dual, on_plane, fit.passes + 2, fit.iterations)
+    return TauFit(tau, z, value, excess, dual, on_plane, fit.passes + SWEEPS + 1, fit.iterations)
 
 
 def _interpolating(narrow: Problem, tau: float, z: FloatArray) -> FloatArray:
     """Return z moved so that the rows in its zone are interpolated, as far as they can be."""
-    raw, matrix, r = narrow.to_rows(z), narrow.matrix, z.size - 1
-    total = np.zeros((narrow.rows.n_unknowns,) * 2)
-    for block in narrow.rows.blocks():
-        u = residuals(block, raw)
-        tied = (u >= -TIED_WIDTH * tau) & (u <= TIED_WIDTH * (1.0 - tau))
-        total += gram(chosen_rows(_unweighted(block), np.flatnonzero(tied)))
-    if matrix is not None:
-        total = matrix.T @ total @ matrix
+    k, r = narrow.rows.n_unknowns, z.size - 1
     z = z.copy()
     for _ in range(SWEEPS):
-        z[:r] -= np.linalg.lstsq(total[:r, :r], total[:r] @ z, rcond=1e-12)[0]
+        raw, total, pull = narrow.to_rows(z), np.zeros((k, k)), np.zeros(k)
+        for block in narrow.rows.blocks():
+            u = residuals(block, raw)
+            tied = np.flatnonzero((u >= -TIED_WIDTH * tau) & (u <= TIED_WIDTH * (1.0 - tau)))
+            rows = chosen_rows(block._replace(weights=None), tied)
+            total += gram(rows)
+            pull += weighted_columns(rows, u[tied])
+        if narrow.matrix is not None:
+            total, pull = narrow.matrix.T @ total @ narrow.matrix, narrow.matrix.T @ pull
+        z[:r] -= np.linalg.lstsq(total[:r, :r], pull[:r], rcond=1e-12)[0]
     return z
-
-
-def _unweighted(block: Block) -> Block:
-    return block._replace(weights=None)
 
 
 def _totals(problem: Problem, tau: float, z: FloatArray) -> tuple[float, float, int]:
