@@ -231,8 +231,9 @@ class DesignMoments:
 
 
 def row_blocks(n: int, p: int) -> list[slice]:
-    """Return slices of rows of about BLOCK_BYTES each."""
+    """Return slices of about as many rows each, of BLOCK_BYTES at most."""
     step = max(256, BLOCK_BYTES // (8 * max(p, 1)))
+    step = -(-n // max(-(-n // step), 1))  # as many blocks, none much shorter than the others
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 
