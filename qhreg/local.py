@@ -43,7 +43,7 @@ BY_NEWTON = "Newton's method converged"
 """Reason of a fit that Newton's method found and proved by itself."""
 
 SPACED_ROWS = 4000
-"""Rows from which that quantile is taken."""
+"""Rows from which the quantile that a start is moved to is taken."""
 
 SEARCH_TOLERANCE = 1e-5
 """Log-likelihood that the default search may leave to another basin."""

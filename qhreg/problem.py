@@ -82,8 +82,10 @@ class Problem:
     def residuals(self, z: FloatArray, every: int = 1) -> FloatArray:
         """Return u = W z of all rows, or of evenly spaced ones."""
         raw, end = self.to_rows(z), 0
-        u = np.empty(sum(-(-block.exog.shape[0] // every) for block in self.rows.blocks()))
-        for block in self.spaced(every):
+        if every > 1:
+            return np.concatenate([residuals(block, raw) for block in self.spaced(every)])
+        u = np.empty(self.rows.n_rows)
+        for block in self.rows.blocks():
             start, end = end, end + block.exog.shape[0]
             u[start:end] = residuals(block, raw)
         return u

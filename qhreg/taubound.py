@@ -194,6 +194,11 @@ def branch_and_bound(
         Convex fits after which to give up; the bounds are then still bounds.
     polish : callable or None
         Moves a fit to the nearest stationary tau.
+
+    Notes
+    -----
+    Every interval has to be closed sooner or later. Those far from the best tau come first: then the
+    dual variables of few nodes wait for a neighbour.
     """
     profile = _Profile(n, kappa, theta, tau_bounds)
     fits: list[TauFit] = []
