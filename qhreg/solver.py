@@ -377,7 +377,7 @@ def report(setup: Setup, local: LocalFit, *, searched: bool, doubtful: bool = Fa
             BoundaryWarning,
         )
     return Solution(
-        beta * scale,
+        beta * scale + 0.0,  # no negative zeros
         sigma * scale,
         fit.tau,
         task.kappa,

@@ -69,7 +69,7 @@ def _right(results: Any) -> list[tuple[str, Any]]:
         ("Log-Likelihood:", [f"{results.llf:#8.5g}"]),
         ("AIC:", [f"{results.aic:#8.4g}"]),
         ("BIC:", [f"{results.bic:#8.4g}"]),
-        ("R1 (loss):", [f"{results.prsquared:.4f}"]),
+        ("R1 (loss):", [f"{round(results.prsquared, 4) + 0.0:.4f}"]),  # never -0
         ("kappa:", [_fixed_or_estimated(results, "kappa")]),
         ("Rows in zone:", [_percent(results.rows_in_zone, results.n_rows)]),
         ("P(y < x'beta):", [f"{results.quantile_level:.4f}"]),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+import qhreg
 import qhreg.exact
 import qhreg.tied
 from qhreg.inputs import rows_of
@@ -104,3 +105,11 @@ def test_tied_data_take_little_memory(make, kappa, tau):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak <= 0.3 * X.nbytes + 2**18
+
+
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
+def test_zero_coefficients_are_shown_as_zero():
+    X, y = zeros(np.random.default_rng(5), 300)
+    fit = qhreg.QuantileHuberMLE(y, X, kappa=0.0).fit()
+    assert not np.signbit(fit.params[fit.params == 0.0]).any()
+    assert "-0.0000" not in str(fit.summary().tables[0])
