@@ -8,6 +8,7 @@ transformation removes the first, a t law allows for the second.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,12 +16,12 @@ import numpy.typing as npt
 from scipy import special
 
 from qhreg.curvature import RowWeights
-from qhreg.orthonormal import Frame
+from qhreg.orthonormal import Frame, jacobian_of
 from qhreg.rowterms import RowTerms, row_terms
-from qhreg.sandwich import FEW_ROWS, Judged, Slices
-from qhreg.scores import Sample, evaluated_blocks
+from qhreg.sandwich import FEW_ROWS, Judged, Slices, sandwich_of
+from qhreg.scores import Fitted, Sample, evaluated_blocks
 
-__all__ = ["Calibration", "calibration_of", "hall", "hall_inverse"]
+__all__ = ["Calibration", "calibration_of", "contrast_calibration", "hall", "hall_inverse"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -175,6 +176,34 @@ def calibration_of(
         share, sums = _sampled_moments(sample, weights, made.frame, a, c, width)
     laws = [_law(moments, share, weights.nobs) for moments in sums.T.tolist()]
     return Calibration(np.array([skew for skew, _ in laws]), np.array([df for _, df in laws]))
+
+
+def contrast_calibration(
+    contrasts: FloatArray,
+    exog: Any,
+    endog: Any,
+    fit: Fitted,
+    *,
+    free: Sequence[str] = ("beta", "sigma", "tau"),
+    freq_weights: Any = None,
+    weights: Any = None,
+    offset: Any = None,
+    width: float | None = None,
+) -> Calibration:
+    """Return what linear combinations of the estimates, over their HC errors, are compared with.
+
+    Parameters
+    ----------
+    contrasts : ndarray, shape (m, q)
+        Coefficients of the free parameters.
+    exog, endog, fit, free, freq_weights, weights, offset, width
+        As in :func:`qhreg.covariance.covariance`.
+    """
+    sample, w, chosen, made = sandwich_of(
+        exog, endog, fit, free, freq_weights, weights, offset, width
+    )
+    jacobian = contrasts @ jacobian_of(made.frame, sample.point.sigma)
+    return calibration_of(sample, w, made, chosen, made.judged(jacobian))
 
 
 def _law(moments: list[float], share: float, nobs: float) -> tuple[float, float]:

@@ -34,7 +34,7 @@ from qhreg.orthonormal import (
     jacobian_of,
     to_parameters,
 )
-from qhreg.sandwich import slices_of
+from qhreg.sandwich import sandwich_of, slices_of
 from qhreg.scores import (
     Fitted,
     Point,
@@ -52,7 +52,6 @@ __all__ = [
     "Fitted",
     "Point",
     "bread_width",
-    "contrast_calibration",
     "covariance",
     "design_moments",
     "expected_information",
@@ -388,48 +387,6 @@ def _series(
     return _Sandwich(jacobian @ inner @ jacobian.T, text, used)
 
 
-def _weighted_sample(
-    exog: Any,
-    endog: Any,
-    fit: Fitted,
-    freq_weights: Any,
-    weights: Any,
-    offset: Any,
-    width: float | None,
-) -> tuple[Sample, RowWeights, float]:
-    """Return the data with the fit, their weights, and the width of the zone in the bread."""
-    sample = checked_sample(exog, endog, fit, offset)
-    w = row_weights(freq_weights, weights, sample.endog.size)
-    return sample, w, chosen_width(sample, w.total, w.nobs, width)
-
-
-def contrast_calibration(
-    contrasts: FloatArray,
-    exog: Any,
-    endog: Any,
-    fit: Fitted,
-    *,
-    free: Sequence[str] = ("beta", "sigma", "tau"),
-    freq_weights: Any = None,
-    weights: Any = None,
-    offset: Any = None,
-    width: float | None = None,
-) -> Calibration:
-    """Return what linear combinations of the estimates, over their HC errors, are compared with.
-
-    Parameters
-    ----------
-    contrasts : ndarray, shape (m, q)
-        Coefficients of the free parameters.
-    exog, endog, fit, free, freq_weights, weights, offset, width
-        As in :func:`covariance`.
-    """
-    sample, w, chosen = _weighted_sample(exog, endog, fit, freq_weights, weights, offset, width)
-    made = slices_of(sample, w, check_free(free), chosen)
-    jacobian = contrasts @ jacobian_of(made.frame, sample.point.sigma)
-    return calibration_of(sample, w, made, chosen, made.judged(jacobian))
-
-
 def information_ratio(
     exog: Any,
     endog: Any,
@@ -465,6 +422,5 @@ def information_ratio(
     >>> print(information_ratio(np.ones((900, 1)), endog, fit).trace().round(1))
     3.0
     """
-    sample, w, chosen = _weighted_sample(exog, endog, fit, freq_weights, weights, offset, width)
-    made = slices_of(sample, w, check_free(free), chosen)
+    made = sandwich_of(exog, endog, fit, free, freq_weights, weights, offset, width).slices
     return made.inverse @ made.meat

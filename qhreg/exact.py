@@ -34,9 +34,6 @@ NARROWING = 2e-3
 NARROWER = 0.2
 """Width of a zone over that of the one before."""
 
-SPACED_ROWS = 4000
-"""Rows from which the reach of the undecided ones is estimated."""
-
 GATHERED = 256
 """Undecided rows gathered at a time."""
 
@@ -310,7 +307,7 @@ def _fit_all(
 def _reach(problem: Problem, z: FloatArray, count: int) -> float:
     """Return the size of residual that about `count` rows stay below, from evenly spaced rows."""
     n_rows = problem.rows.n_rows
-    spaced = problem.residuals(z, max(1, n_rows // SPACED_ROWS))
+    spaced = problem.some_residuals(z)
     np.abs(spaced, out=spaced)
     rank = min(int(count * spaced.size / n_rows), spaced.size - 1)
     spaced.partition(rank)

@@ -42,9 +42,6 @@ FAR_TAU = 0.02
 BY_NEWTON = "Newton's method converged"
 """Reason of a fit that Newton's method found and proved by itself."""
 
-SPACED_ROWS = 4000
-"""Rows from which the quantile that a start is moved to is taken."""
-
 SEARCH_TOLERANCE = 1e-5
 """Log-likelihood that the default search may leave to another basin."""
 
@@ -197,12 +194,11 @@ def _moved(problem: Problem, z: FloatArray, tau: float, constant: FloatArray) ->
 
     Rows then lie in the zone for Newton's method to work with.
     """
-    every = max(1, problem.rows.n_rows // SPACED_ROWS)
-    quantile = np.quantile(problem.residuals(z, every), 1.0 - tau, overwrite_input=True)
+    quantile = np.quantile(problem.some_residuals(z), 1.0 - tau, overwrite_input=True)
     moved = z - float(quantile) * constant
     if problem.theta is not None:
         return moved
-    u = problem.residuals(moved, every)
+    u = problem.some_residuals(moved)
     total, above = float(u.sum()), float(np.maximum(u, 0.0, out=u).sum())
     size = (above - tau * total) / u.size  # the mean quantile loss
     return moved / size if 0.0 < size < np.inf else z

@@ -16,6 +16,9 @@ __all__ = ["Problem", "Task"]
 
 FloatArray = npt.NDArray[np.float64]
 
+SOME_ROWS = 4000
+"""Rows, and up to twice as many, whose residuals tell what those of all rows are like."""
+
 
 @dataclass(frozen=True)
 class Task:
@@ -89,6 +92,10 @@ class Problem:
             start, end = end, end + block.exog.shape[0]
             u[start:end] = residuals(block, raw)
         return u
+
+    def some_residuals(self, z: FloatArray) -> FloatArray:
+        """Return the residuals of some evenly spaced rows, enough to tell what all are like."""
+        return self.residuals(z, max(1, self.rows.n_rows // SOME_ROWS))
 
     def weights(self, every: int = 1) -> FloatArray | None:
         """Return the case weights of all rows, or of evenly spaced ones, or None."""

@@ -9,8 +9,7 @@ import numpy.typing as npt
 from scipy import special
 from statsmodels.stats.contrast import ContrastResults
 
-from qhreg.calibration import Calibration
-from qhreg.covariance import contrast_calibration
+from qhreg.calibration import Calibration, contrast_calibration
 from qhreg.exceptions import DataError, DomainError
 from qhreg.formulas import SPEC_NAME, linear_constraints
 from qhreg.parameters import ParameterSpace

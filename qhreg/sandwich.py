@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.curvature import RowSums, RowWeights, row_sums
+from qhreg.bandwidth import chosen_width
+from qhreg.curvature import RowSums, RowWeights, row_sums, row_weights
 from qhreg.information import (
     BLOCK_BYTES,
     UnitInformation,
+    check_free,
     design_moments,
     gram_factor,
     unit_information,
@@ -22,9 +25,9 @@ from qhreg.orthonormal import (
     inverse_of,
 )
 from qhreg.rowterms import RowTerms, row_terms, summed_terms
-from qhreg.scores import Sample, evaluated_blocks
+from qhreg.scores import Fitted, Sample, checked_sample, evaluated_blocks
 
-__all__ = ["FEW_ROWS", "Judged", "Slices", "slices_of"]
+__all__ = ["FEW_ROWS", "Judged", "Sandwich", "Slices", "sandwich_of", "slices_of"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -70,6 +73,32 @@ class Slices(NamedTuple):
         by_score = self.inverse.dot(jacobian.T)
         shared = self.inverse.dot(self.meat.dot(by_score))
         return Judged(by_score, shared, jacobian.dot(shared))
+
+
+class Sandwich(NamedTuple):
+    """Data with a fit, their weights, the width of the zone in the bread, and bread and meat."""
+
+    sample: Sample
+    weights: RowWeights
+    width: float
+    slices: Slices
+
+
+def sandwich_of(
+    exog: Any,
+    endog: Any,
+    fit: Fitted,
+    free: Sequence[str],
+    freq_weights: Any,
+    weights: Any,
+    offset: Any,
+    width: float | None,
+) -> Sandwich:
+    """Return the sandwich of data as given; parameters as in :func:`qhreg.covariance.covariance`."""
+    sample = checked_sample(exog, endog, fit, offset)
+    w = row_weights(freq_weights, weights, sample.endog.size)
+    chosen = chosen_width(sample, w.total, w.nobs, width)
+    return Sandwich(sample, w, chosen, slices_of(sample, w, check_free(free), chosen))
 
 
 def slices_of(sample: Sample, weights: RowWeights, free: tuple[str, ...], width: float) -> Slices:

@@ -33,16 +33,13 @@ CROWD = 20
 TRIED = 5
 """Rows in the zone per unknown with which it is tried."""
 
-SPACED_ROWS = 4000
-"""Rows from which those in the zone are counted."""
-
 SWEEPS = 2
 """Steps of least squares; the second removes the rounding of the first."""
 
 
 def crowded(problem: Problem, tau: float, z: FloatArray) -> bool:
     """Return whether the zone at z has rows enough for Newton's method, by evenly spaced rows."""
-    u = problem.residuals(z, max(1, problem.rows.n_rows // SPACED_ROWS))
+    u = problem.some_residuals(z)
     width = max(problem.kappa, TIED_WIDTH)
     count = np.count_nonzero((u >= -width * tau) & (u <= width * (1.0 - tau)))
     return int(count) * problem.rows.n_rows >= TRIED * z.size * u.size

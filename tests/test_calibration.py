@@ -10,8 +10,14 @@ from scipy import special, stats
 
 from qhreg import QuantileHuberMLE
 from qhreg.bandwidth import chosen_width
-from qhreg.calibration import Calibration, _sampled_moments, hall, hall_inverse
-from qhreg.covariance import Point, contrast_calibration, covariance
+from qhreg.calibration import (
+    Calibration,
+    _sampled_moments,
+    contrast_calibration,
+    hall,
+    hall_inverse,
+)
+from qhreg.covariance import Point, covariance
 from qhreg.curvature import row_sums, row_weights
 from qhreg.exceptions import BoundaryWarning, DataError
 from qhreg.information import unit_information
