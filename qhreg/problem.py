@@ -74,21 +74,21 @@ class Problem:
         return z if self.matrix is None else self.matrix @ z
 
     def spaced(self, every: int) -> Iterator[Block]:
-        """Iterate over evenly spaced rows of each block."""
+        """Iterate over evenly spaced rows, from the first one on."""
+        first = 0
         for exog, endog, weights in self.rows.blocks():
             yield Block(
-                exog[::every],
-                None if endog is None else endog[::every],
-                None if weights is None else weights[::every],
+                exog[first::every],
+                None if endog is None else endog[first::every],
+                None if weights is None else weights[first::every],
             )
+            first = (first - exog.shape[0]) % every
 
     def residuals(self, z: FloatArray, every: int = 1) -> FloatArray:
         """Return u = W z of all rows, or of evenly spaced ones."""
         raw, end = self.to_rows(z), 0
-        if every > 1:
-            return np.concatenate([residuals(block, raw) for block in self.spaced(every)])
-        u = np.empty(self.rows.n_rows)
-        for block in self.rows.blocks():
+        u = np.empty(-(-self.rows.n_rows // every))
+        for block in self.spaced(every):
             start, end = end, end + block.exog.shape[0]
             u[start:end] = residuals(block, raw)
         return u

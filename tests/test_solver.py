@@ -496,3 +496,15 @@ def test_the_default_fit_of_skewed_noise_is_the_global_one(n, noise):
         local = solve(exog, endog, kappa=0.05, search=False)
         assert local.converged
         assert local.loglike >= best.loglike - 3.0
+
+
+@pytest.mark.parametrize("every", [1, 3, 7, 40_000])
+def test_evenly_spaced_rows_are_spaced_across_blocks(every):
+    X, y = regression(30_011, 3, seed=2)
+    w = np.random.default_rng(0).uniform(1.0, 2.0, y.size)
+    problem = Problem(rows_of(X, y, w, None), float(w.sum()), 1.0)
+    assert len(list(problem.rows.blocks())) > 1
+    z = np.array([0.1, -0.2, 0.3, 0.8])
+    u = np.column_stack([X, y]) @ z
+    np.testing.assert_allclose(problem.residuals(z, every), u[::every], atol=1e-12)
+    np.testing.assert_array_equal(problem.weights(every), w[::every])
