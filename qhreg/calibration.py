@@ -18,7 +18,7 @@ from scipy import special
 from qhreg.curvature import RowWeights
 from qhreg.orthonormal import Frame, jacobian_of
 from qhreg.rowterms import RowTerms, row_terms
-from qhreg.sandwich import FEW_ROWS, Judged, Slices, sandwich_of
+from qhreg.sandwich import Judged, Slices, sandwich_of
 from qhreg.scores import Fitted, Sample, evaluated_blocks
 
 __all__ = ["Calibration", "calibration_of", "contrast_calibration", "hall", "hall_inverse"]
@@ -33,6 +33,22 @@ LEAST_DF = 1.0
 
 LARGE_DF = 1000.0
 """Degrees of freedom from which on a t law is as good as normal."""
+
+
+LAW_ROWS = 500
+"""Least rows that are taken of many."""
+
+UNLIKE = 0.5
+"""Largest difference between a variance in the rows taken and in all, as a share of it."""
+
+UNSEEN = 0.05
+"""Least bread in the rows taken, as a share of that in all."""
+
+MOMENT_BYTES = 2**17
+"""Size of the influences of some rows: larger arrays go back to the system after every use."""
+
+LEAST_ROWS = 256
+"""Least rows whose influences are made at a time: fewer do not hide the cost of the calls."""
 
 
 def hall(t: Any, skew: Any, bend: Any = 0.0, steepest: float = np.inf) -> Any:
@@ -165,16 +181,20 @@ def calibration_of(
     .. math:: \frac{2}{\nu} = \frac{\sum u_i^4}{V^2} - \frac1n + \frac{\sum e_i^2}{V^2} - \frac1n.
 
     For the mean of n normal variables that is n degrees of freedom. Of many rows some are taken, evenly
-    spaced: the corrections hardly matter then.
+    spaced, but all for a parameter that few rows decide: for the others the corrections hardly matter.
     """
     error = np.sqrt(np.abs(judged.cov.diagonal()))
     error += error == 0.0  # a parameter held fixed has no variance
     a, c = made.frame.to_raw(judged.by_score / error), made.frame.to_raw(judged.shared / error)
     if made.terms is not None:
-        share, sums = 1.0, _moments(made.terms, weights.freq, weights.prob, a, c)
+        sums = _moments(made.terms, weights.freq, weights.prob, a, c)
+        share = np.ones(sums.shape[1])
     else:
         share, sums = _sampled_moments(sample, weights, made.frame, a, c, width)
-    laws = [_law(moments, share, weights.nobs) for moments in sums.T.tolist()]
+    laws = [
+        _law(moments, part, weights.nobs)
+        for moments, part in zip(sums.T.tolist(), share.tolist(), strict=True)
+    ]
     return Calibration(np.array([skew for skew, _ in laws]), np.array([df for _, df in laws]))
 
 
@@ -223,16 +243,40 @@ def _sampled_moments(
     a: FloatArray,
     c: FloatArray,
     width: float,
-) -> tuple[float, FloatArray]:
-    """Return the share of the cases in evenly spaced rows, and the moments of these."""
-    step = -(-sample.endog.size // FEW_ROWS)
+) -> tuple[FloatArray, FloatArray]:
+    """Return the moments of evenly spaced rows and the share of the cases in them, by parameter.
+
+    All rows are taken for a parameter whose variance or bread, both one in all rows, these rows do not
+    show: few rows decide it, as those of a rare category do.
+    """
+    step = max(1, sample.endog.size // LAW_ROWS)
     thin, w = sample.every(step), weights.every(step)
+    sums = _summed_moments(thin, w, frame, a, c, width)
+    share = np.full(a.shape[1], w.cases(thin.endog.size) / weights.cases(sample.endog.size))
+    if step > 1:
+        missed = (np.abs(sums[0] - share) > UNLIKE * share) | (sums[3] < UNSEEN * share)
+        missed &= a.any(axis=0)
+        if missed.any():
+            few = _summed_moments(sample, weights, frame, a[:, missed], c[:, missed], width)
+            sums[:, missed], share[missed] = few, 1.0
+    return share, sums
+
+
+def _summed_moments(
+    sample: Sample,
+    weights: RowWeights,
+    frame: Frame,
+    a: FloatArray,
+    c: FloatArray,
+    width: float,
+) -> FloatArray:
+    """Return the moments of all rows of a sample."""
     sums = np.zeros((5, a.shape[1]))
-    for block in evaluated_blocks(thin):
+    for block in evaluated_blocks(sample):
         terms = row_terms(block, sample.point, width, frame.kept, frame.unit)
-        freq, prob = (None if v is None else v[block.rows] for v in (w.freq, w.prob))
+        freq, prob = (None if v is None else v[block.rows] for v in (weights.freq, weights.prob))
         sums += _moments(terms, freq, prob, a, c)
-    return w.cases(thin.endog.size) / weights.cases(sample.endog.size), sums
+    return sums
 
 
 def _moments(
@@ -244,22 +288,34 @@ def _moments(
 ) -> FloatArray:
     """Return the sums of u^2, u^3, u^4, e and e^2 of the weighted rows, one column a parameter.
 
-    Products by `dot`, which has less overhead.
+    Made of some rows at a time, whose arrays stay in cache. Products by `dot`, which has less overhead.
     """
-    x, scores, pulls, corner = terms
-    (k, n), q = x.shape, a.shape[1]
-    powers = np.empty((5, q, n))
-    square, third, fourth, e, bread_square = powers
-    u = a.T.dot(scores)
-    np.multiply(a[:k].T.dot(x), c.T.dot(pulls), out=e)
-    e += c[:k].T.dot(x) * a[k:].T.dot(pulls[k:])
-    e += (a[k:, None] * c[k:]).reshape(-1, q).T.dot(corner.reshape(-1, n))
-    if prob is not None:
-        u *= prob
-        e *= prob
-    np.multiply(u, u, out=square)
-    np.multiply(square, u, out=third)
-    np.multiply(square, square, out=fourth)
-    np.multiply(e, e, out=bread_square)
-    sums: FloatArray = powers.dot(np.ones(n) if freq is None else freq)
+    (k, n), q = terms.design.shape, a.shape[1]
+    by_corner = (a[k:, None] * c[k:]).reshape(-1, q).T
+    step, sums = max(LEAST_ROWS, MOMENT_BYTES // (8 * q)), np.zeros((5, q))
+    for start in range(0, n, step):
+        rows = slice(start, start + step)
+        x, psi, extra, (near, mixed, corner) = terms.some(rows) if n > step else terms
+        weight = np.ones(psi.size) if freq is None else freq[rows]
+        e, shared = a[:k].T.dot(x), c[:k].T.dot(x)
+        u = e * psi
+        u += a[k:].T.dot(extra)
+        pull = shared * near
+        pull += c[k:].T.dot(mixed)
+        e *= pull
+        shared *= a[k:].T.dot(mixed)
+        e += shared
+        e += by_corner.dot(corner.reshape(-1, psi.size))
+        if prob is not None:
+            u *= prob[rows]
+            e *= prob[rows]
+        square = u * u
+        u *= square
+        sums[0] += square.dot(weight)
+        sums[1] += u.dot(weight)
+        square *= square
+        sums[2] += square.dot(weight)
+        sums[3] += e.dot(weight)
+        e *= e
+        sums[4] += e.dot(weight)
     return sums

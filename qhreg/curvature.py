@@ -55,6 +55,16 @@ EXTRA = ("sigma", "tau", "kappa")
 """The parameters besides beta, in their order."""
 
 
+SCORE_BYTES = 2**17
+"""Size of the scores of some rows: larger arrays go back to the system after every use."""
+
+SCORE_SHARE = 0.125
+"""Share of all rows whose scores may be larger than that: little beside what is done with them."""
+
+LEAST_ROWS = 256
+"""Least rows whose scores are made at a time: fewer do not hide the cost of the calls."""
+
+
 class RowWeights(NamedTuple):
     """How often each row counts, and how much it stands for; None means once.
 
@@ -153,7 +163,7 @@ def row_sums(
     gram, cross, bends, weight = np.zeros((k, k)), np.zeros((c, k)), np.zeros((c, c)), 0.0
     products = np.zeros((k + c if "beta" in free else c,) * 2)
     total, squared = weights.total, weights.squared
-    multipliers, scores = np.zeros((c, 0)), np.zeros((0, 0))
+    multipliers, scores = np.zeros((c, 0)), np.zeros((0, k))
     for block in evaluated_blocks(sample):
         w = None if total is None else total[block.rows]
         if multipliers.shape[1] != block.u.size:
@@ -162,9 +172,8 @@ def row_sums(
         bends += _bends(block, w, sample.point, width, others, out=multipliers)
         cross += _few_products(multipliers, block.design)
         if meat:
-            if scores.shape[0] != block.u.size:
-                by_row = block.design.strides[0] >= block.design.strides[1]
-                scores = np.empty((block.u.size, k), order="C" if by_row else "F")
+            if not scores.size:
+                scores = _some_rows(block.design, sample.endog.size)
             m = None if squared is None else squared[block.rows]
             extra = extra_scores(block, free, sample.point, unit)
             products += _score_gram(block, extra, m, free, scores)
@@ -203,7 +212,7 @@ def _score_gram(
     free: tuple[str, ...],
     out: FloatArray,
 ) -> FloatArray:
-    """Return the sum of m s s'; the scores of beta are written to `out`, which saves their memory."""
+    """Return the sum of m s s'; the scores of beta are made of some rows at a time, in `out`."""
     root = None if m is None else np.sqrt(m)
     others = np.array(extra).reshape(len(extra), block.u.size)
     if root is not None:
@@ -212,8 +221,22 @@ def _score_gram(
     if "beta" not in free:
         return corner
     factor = block.psi if root is None else block.psi * root
-    np.multiply(block.design, factor[:, None], out=out)
-    return _bordered(plain_gram(out), _few_products(others, out), corner, free)
+    (step, k), n = out.shape, block.u.size
+    gram, cross = np.zeros((k, k)), np.zeros((len(extra), k))
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        scores = out[: rows.stop - start]
+        np.multiply(block.design[rows], factor[rows, None], out=scores)
+        gram += plain_gram(scores)
+        cross += _few_products(others[:, rows], scores)
+    return _bordered(gram, cross, corner, free)
+
+
+def _some_rows(design: FloatArray, n: int) -> FloatArray:
+    """Return room for some rows of a block of n rows in all, in the order of its entries."""
+    rows, k = design.shape
+    step = min(rows, max(LEAST_ROWS, SCORE_BYTES // (8 * max(k, 1)), int(SCORE_SHARE * n)))
+    return np.empty((step, k), order="C" if design.strides[0] >= design.strides[1] else "F")
 
 
 def _bends(

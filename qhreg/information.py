@@ -53,6 +53,9 @@ PARAMETERS = ("beta", "sigma", "tau", "kappa")
 BLOCK_BYTES = 2**21
 """Size of a block of rows: its columns are used several times while they are in cache."""
 
+BLOCK_ROWS = 16_000
+"""Rows of a block: larger vectors go back to the system after every use."""
+
 
 @dataclass(frozen=True)
 class UnitInformation:
@@ -231,8 +234,8 @@ class DesignMoments:
 
 
 def row_blocks(n: int, p: int) -> list[slice]:
-    """Return slices of about as many rows each, of BLOCK_BYTES at most."""
-    step = max(256, BLOCK_BYTES // (8 * max(p, 1)))
+    """Return slices of about as many rows each, BLOCK_ROWS and BLOCK_BYTES at most."""
+    step = min(BLOCK_ROWS, max(256, BLOCK_BYTES // (8 * max(p, 1))))
     step = -(-n // max(-(-n // step), 1))  # as many blocks, none much shorter than the others
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 

@@ -47,20 +47,25 @@ def weighted_quantiles(
     if values.size > MANY:
         found = [_among_near(values, level, weights) for level in levels]
     elif weights is None:
-        found = [_reached(values, None, 0.0, level * values.size) for level in levels]
+        found = _at_places(values, [level * values.size for level in levels])
     else:
         total = float(weights.sum())
         found = [_reached(values, weights, 0.0, level * total) for level in levels]
     return found
 
 
+def _at_places(values: FloatArray, reaches: list[float]) -> list[float]:
+    """Return the values at which the count in order reaches some numbers."""
+    places = [min(max(math.ceil(reach) - 1, 0), values.size - 1) for reach in reaches]
+    ordered = values.copy()
+    ordered.partition(places)
+    return [float(ordered[place]) for place in places]
+
+
 def _reached(values: FloatArray, weights: FloatArray | None, before: float, reach: float) -> float:
     """Return the value at which the weight in order, added to what is before, reaches a sum."""
     if weights is None:
-        place = min(max(math.ceil(reach - before) - 1, 0), values.size - 1)
-        ordered = values.copy()
-        ordered.partition(place)
-        return float(ordered[place])
+        return _at_places(values, [reach - before])[0]
     order = values.argsort()
     place = int((before + np.cumsum(weights[order])).searchsorted(reach))
     return float(values[order[min(place, values.size - 1)]])

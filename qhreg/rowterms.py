@@ -51,11 +51,10 @@ def row_bends(
     width: float,
     others: tuple[str, ...],
     unit: UnitInformation,
-    out: FloatArray | None = None,
 ) -> RowBends:
-    """Return what :func:`row_sums` adds up in the bread, row by row; the mixed ones may go to `out`."""
+    """Return what :func:`row_sums` adds up in the bread, row by row."""
     u, psi, n, c = block.u, block.psi, block.u.size, len(others)
-    mixed, corner = np.empty((c, n)) if out is None else out, np.empty((c, c, n))
+    mixed, corner = np.empty((c, n)), np.empty((c, c, n))
     beta_multipliers(block, None, point, width, others, out=mixed)
     for i, first in enumerate(others):
         for j in range(i, c):
@@ -86,18 +85,24 @@ class RowTerms(NamedTuple):
     ----------
     design : ndarray, shape (k, n)
         The rows x.
-    scores : ndarray, shape (k + c, n)
-        Scores at sigma = 1, those of beta first.
-    pulls : ndarray, shape (k + c, n)
-        What multiplies x' in minus the second derivatives by each parameter and beta.
-    corner : ndarray, shape (c, c, n)
-        Minus the second derivatives by the other parameters.
+    psi : ndarray, shape (n,)
+        What multiplies x in the scores of beta.
+    extra : ndarray, shape (c, n)
+        Scores of the other parameters at sigma = 1.
+    bends : RowBends
+        Minus the second derivatives.
     """
 
     design: FloatArray
-    scores: FloatArray
-    pulls: FloatArray
-    corner: FloatArray
+    psi: FloatArray
+    extra: FloatArray
+    bends: RowBends
+
+    def some(self, rows: slice) -> RowTerms:
+        """Return the terms of some of the rows."""
+        near, mixed, corner = self.bends
+        bends = RowBends(near[rows], mixed[:, rows], corner[..., rows])
+        return RowTerms(self.design[:, rows], self.psi[rows], self.extra[:, rows], bends)
 
 
 def row_terms(
@@ -106,23 +111,24 @@ def row_terms(
     """Return scores and second derivatives of each row, without weights."""
     others = tuple(name for name in free if name != "beta")
     x = block.design.T if "beta" in free else block.design.T[:0]
-    k, n = x.shape
-    scores, pulls = np.empty((k + len(others), n)), np.empty((k + len(others), n))
-    np.multiply(x, block.psi, out=scores[:k])
-    for row, score in zip(scores[k:], extra_scores(block, others, point, unit), strict=True):
-        row[:] = score
-    near, _, corner = row_bends(block, point, width, others, unit, out=pulls[k:])
-    np.multiply(x, near, out=pulls[:k])
-    return RowTerms(x, scores, pulls, corner)
+    scores = extra_scores(block, others, point, unit)
+    extra = np.array(scores).reshape(len(others), block.u.size)
+    return RowTerms(x, block.psi, extra, row_bends(block, point, width, others, unit))
 
 
 def summed_terms(terms: RowTerms, weights: RowWeights) -> RowSums:
     """Return the sums of :func:`row_sums`: for few rows that are needed again."""
-    x, scores, pulls, corner = terms
-    (k, n), q = x.shape, len(scores)
+    x, psi, extra, (near, mixed, corner) = terms
+    (k, n), q = x.shape, x.shape[0] + extra.shape[0]
     total, squared = weights.total, weights.squared
+    scores, pulls = np.empty((q, n)), np.empty((q, n))
+    np.multiply(x, psi, out=scores[:k])
+    scores[k:] = extra
+    np.multiply(x, near, out=pulls[:k])
+    pulls[k:] = mixed
     if total is not None:
-        pulls, corner = pulls * total, corner * total
+        pulls *= total
+        corner = corner * total
     bread = np.empty((q, q))
     bread[:, :k] = pulls.dot(x.T)
     bread[:k, k:] = bread[k:, :k].T

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from qhreg.bandwidth import chosen_width
 from qhreg.curvature import RowSums, RowWeights, row_sums, row_weights
 from qhreg.information import (
-    BLOCK_BYTES,
     UnitInformation,
     check_free,
     design_moments,
@@ -33,6 +32,9 @@ FloatArray = npt.NDArray[np.float64]
 
 FEW_ROWS = 2000
 """Rows up to which what bread and meat are made of is kept, for the calibration."""
+
+FEW_NUMBERS = 16_000
+"""Entries of their design up to which this is faster than to sum some of them at a time."""
 
 WELL_CONDITIONED = 0.03
 """Least diagonal entry of the scaled Cholesky factor of a bread that loses no digits as it is."""
@@ -143,7 +145,7 @@ def _sums(
 ) -> tuple[RowSums, RowTerms | None]:
     """Return the sums over all rows, and what they are made of where the rows are few."""
     n, p = sample.exog.shape
-    if n > FEW_ROWS or 8 * n * p > BLOCK_BYTES:
+    if n > FEW_ROWS or n * p > FEW_NUMBERS:
         return row_sums(sample, weights, unit, width, free), None
     (block,) = evaluated_blocks(sample)
     terms = row_terms(block, sample.point, width, free, unit)
