@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from qhreg.curvature import RowWeights
+from qhreg.curvature import RowWeights, is_near
 from qhreg.orthonormal import Frame, jacobian_of
 from qhreg.rowterms import RowTerms, row_terms
 from qhreg.sandwich import Judged, Slices, sandwich_of
@@ -35,14 +35,20 @@ LARGE_DF = 1000.0
 """Degrees of freedom from which on a t law is as good as normal."""
 
 
-LAW_ROWS = 500
-"""Least rows that are taken of many."""
+LAW_ROWS = 250
+"""Least rows that are taken of those in the zone, and of the others."""
+
+LOOKED_AT = 50_000
+"""Least rows that they are taken from."""
 
 UNLIKE = 0.5
-"""Largest difference between a variance in the rows taken and in all, as a share of it."""
+"""Largest difference between a variance as seen from the rows taken and from all."""
 
-UNSEEN = 0.05
-"""Least bread in the rows taken, as a share of that in all."""
+FAR = 4.0
+"""Largest difference between a bread as seen from the rows taken and from all, in usual deviations."""
+
+FEW_DF = 50.0
+"""Degrees of freedom, as seen from the rows taken, below which all are looked at."""
 
 MOMENT_BYTES = 2**17
 """Size of the influences of some rows: larger arrays go back to the system after every use."""
@@ -180,22 +186,17 @@ def calibration_of(
 
     .. math:: \frac{2}{\nu} = \frac{\sum u_i^4}{V^2} - \frac1n + \frac{\sum e_i^2}{V^2} - \frac1n.
 
-    For the mean of n normal variables that is n degrees of freedom. Of many rows some are taken, evenly
-    spaced, but all for a parameter that few rows decide: for the others the corrections hardly matter.
+    For the mean of n normal variables that is n degrees of freedom. Of many rows some are taken, but all
+    for a parameter that few rows decide: for the others the corrections hardly matter.
     """
     error = np.sqrt(np.abs(judged.cov.diagonal()))
     error += error == 0.0  # a parameter held fixed has no variance
     a, c = made.frame.to_raw(judged.by_score / error), made.frame.to_raw(judged.shared / error)
     if made.terms is not None:
         sums = _moments(made.terms, weights.freq, weights.prob, a, c)
-        share = np.ones(sums.shape[1])
     else:
-        share, sums = _sampled_moments(sample, weights, made.frame, a, c, width)
-    laws = [
-        _law(moments, part, weights.nobs)
-        for moments, part in zip(sums.T.tolist(), share.tolist(), strict=True)
-    ]
-    return Calibration(np.array([skew for skew, _ in laws]), np.array([df for _, df in laws]))
+        sums = _sampled_moments(sample, weights, made.frame, a, c, width)
+    return _law(sums, weights.nobs)
 
 
 def contrast_calibration(
@@ -226,14 +227,15 @@ def contrast_calibration(
     return calibration_of(sample, w, made, chosen, made.judged(jacobian))
 
 
-def _law(moments: list[float], share: float, nobs: float) -> tuple[float, float]:
-    """Return skewness and degrees of freedom within limits, from moments of a share of the cases."""
-    square, third, fourth, bread, bread_square = moments
-    square = square or 1.0
+def _law(sums: FloatArray, nobs: float) -> Calibration:
+    """Return skewness and degrees of freedom within limits, from the moments of each parameter."""
+    square, third, fourth, bread, bread_square = sums
+    square = square + (square == 0.0)
     ratio = bread / square
-    noise = (fourth + bread_square) / square / square * share - (1.0 + ratio * ratio) / nobs
-    skew, largest = third / square / math.sqrt(square) * math.sqrt(share), 3.0 * STEEPEST
-    return min(max(skew, -largest), largest), 2.0 / min(max(noise, 1e-300), 2.0 / LEAST_DF)
+    noise = (fourth + bread_square) / (square * square) - (1.0 + ratio * ratio) / nobs
+    skew, largest = third / (square * np.sqrt(square)), 3.0 * STEEPEST
+    noise = np.minimum(np.maximum(noise, 1e-300), 2.0 / LEAST_DF)
+    return Calibration(np.minimum(np.maximum(skew, -largest), largest), 2.0 / noise)
 
 
 def _sampled_moments(
@@ -243,23 +245,40 @@ def _sampled_moments(
     a: FloatArray,
     c: FloatArray,
     width: float,
-) -> tuple[FloatArray, FloatArray]:
-    """Return the moments of evenly spaced rows and the share of the cases in them, by parameter.
+) -> FloatArray:
+    """Return the moments of all rows, those of many as seen from some.
 
-    All rows are taken for a parameter whose variance or bread, both one in all rows, these rows do not
-    show: few rows decide it, as those of a rare category do.
+    All rows are taken for a parameter whose variance or bread, both one in all rows, these do not show,
+    or that has few degrees of freedom: few rows decide it, as those of a rare category do.
     """
-    step = max(1, sample.endog.size // LAW_ROWS)
-    thin, w = sample.every(step), weights.every(step)
-    sums = _summed_moments(thin, w, frame, a, c, width)
-    share = np.full(a.shape[1], w.cases(thin.endog.size) / weights.cases(sample.endog.size))
-    if step > 1:
-        missed = (np.abs(sums[0] - share) > UNLIKE * share) | (sums[3] < UNSEEN * share)
-        missed &= a.any(axis=0)
-        if missed.any():
-            few = _summed_moments(sample, weights, frame, a[:, missed], c[:, missed], width)
-            sums[:, missed], share[missed] = few, 1.0
-    return share, sums
+    if sample.endog.size <= 3 * LAW_ROWS:
+        return _summed_moments(sample, weights, frame, a, c, width)
+    rows, times = _taken(sample, width)
+    sums = _summed_moments(sample.taken(rows), weights.taken(rows, times), frame, a, c, width)
+    usual = np.sort(sums[4])[a.shape[1] // 2]  # few rows that decide do not show it themselves
+    missed = np.abs(sums[0] - 1.0) > UNLIKE
+    missed |= np.abs(sums[3] - 1.0) > FAR * math.sqrt(times[0] * usual)
+    missed |= sums[2] + sums[4] > 2.0 / FEW_DF
+    missed &= a.any(axis=0)  # a parameter held fixed has no variance
+    if missed.any():
+        few = _summed_moments(sample, weights, frame, a[:, missed], c[:, missed], width)
+        sums[:, missed] = few
+    return sums
+
+
+def _taken(sample: Sample, width: float) -> tuple[npt.NDArray[np.intp], FloatArray]:
+    """Return evenly spaced rows of those in the zone and of the others, and what each stands for.
+
+    The rows in the zone, which the bread is made of, come first: they may be few.
+    """
+    step = max(1, sample.endog.size // LOOKED_AT)
+    near = is_near(sample.u[::step], sample.point, width)
+    rows, times = [], []
+    for part in (near.nonzero()[0], (~near).nonzero()[0]):
+        apart = max(1, part.size // LAW_ROWS)
+        rows.append(part[::apart] * step)
+        times.append(np.full(rows[-1].size, float(apart * step)))
+    return np.concatenate(rows), np.concatenate(times)
 
 
 def _summed_moments(

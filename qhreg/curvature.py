@@ -58,7 +58,7 @@ EXTRA = ("sigma", "tau", "kappa")
 SCORE_BYTES = 2**17
 """Size of the scores of some rows: larger arrays go back to the system after every use."""
 
-SCORE_SHARE = 0.125
+SCORE_SHARE = 0.03
 """Share of all rows whose scores may be larger than that: little beside what is done with them."""
 
 LEAST_ROWS = 256
@@ -89,14 +89,10 @@ class RowWeights(NamedTuple):
             return self.prob if self.freq is None else self.freq
         return self.freq * self.prob
 
-    def every(self, step: int) -> RowWeights:
-        """Return the weights of every so many rows; the number of observations stays."""
-        freq, prob = (None if w is None else w[::step] for w in (self.freq, self.prob))
-        return RowWeights(freq, prob, self.nobs)
-
-    def cases(self, n: int) -> float:
-        """Return the number of cases in n rows."""
-        return float(n if self.freq is None else self.freq.sum())
+    def taken(self, rows: npt.NDArray[np.intp], times: FloatArray) -> RowWeights:
+        """Return the weights of some rows, each given several times; nobs stays."""
+        freq = times if self.freq is None else times * self.freq[rows]
+        return RowWeights(freq, None if self.prob is None else self.prob[rows], self.nobs)
 
     @property
     def squared(self) -> FloatArray | None:
@@ -159,27 +155,32 @@ def row_sums(
         Whether to sum the products of the scores too.
     """
     k, others = sample.n_columns, tuple(name for name in free if name != "beta")
-    c = len(others)
-    gram, cross, bends, weight = np.zeros((k, k)), np.zeros((c, k)), np.zeros((c, c)), 0.0
-    products = np.zeros((k + c if "beta" in free else c,) * 2)
+    c, weight = len(others), 0.0
+    gram, bends = np.zeros((k, k)), np.zeros((c, c))
+    score_gram, score_corner = np.zeros((k, k)), np.zeros((c, c))
+    crosses = np.zeros((2 * c if meat else c, k))
     total, squared = weights.total, weights.squared
-    multipliers, scores = np.zeros((c, 0)), np.zeros((0, k))
+    factors, scores = np.zeros((len(crosses), 0)), np.zeros((0, k))
     for block in evaluated_blocks(sample):
         w = None if total is None else total[block.rows]
-        if multipliers.shape[1] != block.u.size:
-            multipliers = np.zeros((c, block.u.size))
+        if factors.shape[1] != block.u.size:
+            factors = np.empty((len(crosses), block.u.size))
         weight += float(block.u.size if w is None else w.sum())
-        bends += _bends(block, w, sample.point, width, others, out=multipliers)
-        cross += _few_products(multipliers, block.design)
+        bends += _bends(block, w, sample.point, width, others, out=factors[:c])
         if meat:
-            if not scores.size:
-                scores = _some_rows(block.design, sample.endog.size)
             m = None if squared is None else squared[block.rows]
-            extra = extra_scores(block, free, sample.point, unit)
-            products += _score_gram(block, extra, m, free, scores)
+            extra = np.array(extra_scores(block, free, sample.point, unit)).reshape(c, block.u.size)
+            score_corner += _extra_products(block, extra, m, out=factors[c:])
+            if "beta" in free:
+                scores = scores if scores.size else _some_rows(block.design, sample.endog.size)
+                score_gram += _score_gram(block, m, scores)
+        crosses += _few_products(factors, block.design)
         gram += _near_gram(block, w, sample.point, width)  # last, with the rows in cache
     bends += weight * log_c_bends(others, unit)
-    return RowSums(weight, _bordered(gram, cross, bends, free), products)
+    bread = _bordered(gram, crosses[:c], bends, free)
+    if not meat:
+        return RowSums(weight, bread, np.zeros_like(bread))
+    return RowSums(weight, bread, _bordered(score_gram, crosses[c:], score_corner, free))
 
 
 def _few_products(few: FloatArray, design: FloatArray) -> FloatArray:
@@ -205,31 +206,26 @@ def is_near(u: FloatArray, point: Point, width: float) -> npt.NDArray[np.bool_]:
     return (u > low) & (u < high)
 
 
-def _score_gram(
-    block: RowBlock,
-    extra: list[FloatArray],
-    m: FloatArray | None,
-    free: tuple[str, ...],
-    out: FloatArray,
+def _extra_products(
+    block: RowBlock, extra: FloatArray, m: FloatArray | None, out: FloatArray
 ) -> FloatArray:
-    """Return the sum of m s s'; the scores of beta are made of some rows at a time, in `out`."""
-    root = None if m is None else np.sqrt(m)
-    others = np.array(extra).reshape(len(extra), block.u.size)
-    if root is not None:
-        others *= root
-    corner = others @ others.T
-    if "beta" not in free:
-        return corner
-    factor = block.psi if root is None else block.psi * root
+    """Return the sum of m s s' of the parameters besides beta; what multiplies x goes to `out`."""
+    weighted = extra if m is None else extra * m
+    np.multiply(weighted, block.psi, out=out)
+    return np.asarray(weighted @ extra.T)
+
+
+def _score_gram(block: RowBlock, m: FloatArray | None, out: FloatArray) -> FloatArray:
+    """Return the sum of m s s' of beta; the scores are made of some rows at a time, in `out`."""
+    factor = block.psi if m is None else block.psi * np.sqrt(m)
     (step, k), n = out.shape, block.u.size
-    gram, cross = np.zeros((k, k)), np.zeros((len(extra), k))
+    gram = np.zeros((k, k))
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
         scores = out[: rows.stop - start]
         np.multiply(block.design[rows], factor[rows, None], out=scores)
         gram += plain_gram(scores)
-        cross += _few_products(others[:, rows], scores)
-    return _bordered(gram, cross, corner, free)
+    return gram
 
 
 def _some_rows(design: FloatArray, n: int) -> FloatArray:

@@ -50,8 +50,9 @@ PARAMETERS = ("beta", "sigma", "tau", "kappa")
 """The parameters in the order of the rows of every matrix."""
 
 
-BLOCK_BYTES = 2**21
-"""Size of a block of rows: its columns are used several times while they are in cache."""
+BLOCK_BYTES = 1_800_000
+"""Size of a block of rows: its columns are used several times while they are in cache, and OpenBLAS
+takes a product with four other columns, of less than a million multiplications, without packing it."""
 
 BLOCK_ROWS = 16_000
 """Rows of a block: larger vectors go back to the system after every use."""

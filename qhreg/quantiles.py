@@ -45,30 +45,24 @@ def weighted_quantiles(
     ([2.0], [3.0])
     """
     if values.size > MANY:
-        found = [_among_near(values, level, weights) for level in levels]
-    elif weights is None:
-        found = _at_places(values, [level * values.size for level in levels])
-    else:
-        total = float(weights.sum())
-        found = [_reached(values, weights, 0.0, level * total) for level in levels]
-    return found
+        return [_among_near(values, level, weights) for level in levels]
+    total = float(values.size if weights is None else weights.sum())
+    return _reached(values, weights, [level * total for level in levels])
 
 
-def _at_places(values: FloatArray, reaches: list[float]) -> list[float]:
-    """Return the values at which the count in order reaches some numbers."""
-    places = [min(max(math.ceil(reach) - 1, 0), values.size - 1) for reach in reaches]
-    ordered = values.copy()
-    ordered.partition(places)
-    return [float(ordered[place]) for place in places]
-
-
-def _reached(values: FloatArray, weights: FloatArray | None, before: float, reach: float) -> float:
-    """Return the value at which the weight in order, added to what is before, reaches a sum."""
+def _reached(
+    values: FloatArray, weights: FloatArray | None, reaches: list[float], before: float = 0.0
+) -> list[float]:
+    """Return the values at which the weight in order, added to what is before, reaches some sums."""
+    last = values.size - 1
     if weights is None:
-        return _at_places(values, [reach - before])[0]
+        places = [min(max(math.ceil(reach - before) - 1, 0), last) for reach in reaches]
+        ordered = values.copy()
+        ordered.partition(places)
+        return [float(ordered[place]) for place in places]
     order = values.argsort()
-    place = int((before + np.cumsum(weights[order])).searchsorted(reach))
-    return float(values[order[min(place, values.size - 1)]])
+    running = before + np.cumsum(weights[order])
+    return [float(values[order[min(int(running.searchsorted(r)), last)]]) for r in reaches]
 
 
 def _among_near(values: FloatArray, level: float, weights: FloatArray | None) -> float:
@@ -88,5 +82,5 @@ def _among_near(values: FloatArray, level: float, weights: FloatArray | None) ->
         )
     reach = level * total
     if not before < reach <= before + inside:
-        return _reached(values, weights, 0.0, reach)
-    return _reached(values[near], None if weights is None else weights[near], before, reach)
+        return _reached(values, weights, [reach])[0]
+    return _reached(values[near], None if weights is None else weights[near], [reach], before)[0]

@@ -127,14 +127,11 @@ class Sample:
         other.__dict__["u"] = self.u
         return other
 
-    def every(self, step: int) -> Sample:
-        """Return every so many rows, side by side; residuals are not computed again."""
-        if step == 1:
-            return self
-        offset = None if self.offset is None else self.offset[::step]
-        exog = self.exog[::step].copy()
-        other = Sample(exog, self.endog[::step], offset, self.point, self.transform)
-        other.__dict__["u"] = self.u[::step]
+    def taken(self, rows: npt.NDArray[np.intp]) -> Sample:
+        """Return some rows; residuals are not computed again."""
+        offset = None if self.offset is None else self.offset[rows]
+        other = Sample(self.exog[rows], self.endog[rows], offset, self.point, self.transform)
+        other.__dict__["u"] = self.u[rows]
         return other
 
 

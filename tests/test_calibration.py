@@ -115,8 +115,7 @@ def test_influences_add_up_to_the_sandwich(kappa, free, weighted):
     assert not made.helped
     a = made.inverse @ jacobian_of(made.frame, fit.sigma).T
     c = made.inverse @ made.meat @ a
-    share, (square, _, _, bread, _) = _sampled_moments(sample, weights, made.frame, a, c, width)
-    assert np.all(share == 1.0)
+    square, _, _, bread, _ = _sampled_moments(sample, weights, made.frame, a, c, width)
     cov = covariance("HC0", exog, endog, fit, free=free, freq_weights=freq, weights=prob).cov
     assert_allclose(square, cov.diagonal(), rtol=1e-9)
     assert_allclose(bread, cov.diagonal(), rtol=1e-7)
@@ -164,11 +163,51 @@ def test_many_rows_are_judged_by_some_of_them(monkeypatch):
     exog, endog = skewed(12_001)
     fit = solve(exog, endog, kappa=0.5)
     some = law_of(exog, endog, fit)
-    monkeypatch.setattr("qhreg.calibration.LAW_ROWS", 20_000)
+    monkeypatch.setattr("qhreg.calibration.LAW_ROWS", 10_000)
     every = law_of(exog, endog, fit)
     assert np.any(some.df != every.df)
     assert_allclose(some.df, every.df, rtol=0.35)
     assert_allclose(some.skew, every.skew, atol=0.01)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n", [3001, 20_001])
+def test_a_category_of_six_among_many_rows_has_few_degrees_of_freedom(n, weighted, monkeypatch):
+    # evenly spaced rows show none or too many of the six
+    exog, endog = laplace(n)
+    member = np.zeros(n)
+    member[np.random.default_rng(7).choice(np.arange(1, n), 6, replace=False)] = 1.0
+    exog = np.column_stack([exog, member])
+    options = {"freq_weights": np.where(np.arange(n) % 2, 2, 1)} if weighted else {}
+    fit = solve(exog, endog, kappa=0.5)
+    law = law_of(exog, endog, fit, **options)
+    assert law.df[3] < (20.0 if weighted else 12.0)
+    assert np.all(np.delete(law.df, 3) > 100.0)
+    monkeypatch.setattr("qhreg.calibration.LAW_ROWS", n)
+    every = law_of(exog, endog, fit, **options)
+    assert_allclose(law.df[3], every.df[3], rtol=1e-9)
+    assert_allclose(law.skew[3], every.skew[3], rtol=1e-9)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_influences_of_some_rows_at_a_time(order, weighted, monkeypatch):
+    exog, endog = laplace(700)
+    exog = np.array(exog, order=order)
+    rng = np.random.default_rng(4)
+    options = {"free": ALL[:3]}
+    if weighted:
+        options |= {"freq_weights": rng.integers(0, 4, 700), "weights": rng.uniform(0.2, 2.0, 700)}
+    fit = solve(exog, endog, kappa=0.4)
+    whole = covariance("HC1", exog, endog, fit, **options)
+    monkeypatch.setattr("qhreg.sandwich.FEW_ROWS", 0)
+    for module, name in itertools.product(("calibration", "curvature"), ("LEAST_ROWS", "BYTES")):
+        full = {"calibration": "MOMENT_BYTES", "curvature": "SCORE_BYTES"}[module]
+        monkeypatch.setattr(f"qhreg.{module}.{full if name == 'BYTES' else name}", 99)
+    pieces = covariance("HC1", exog, endog, fit, **options)
+    assert_allclose(pieces.cov, whole.cov, rtol=1e-9)
+    assert_allclose(pieces.calibration.df, whole.calibration.df, rtol=1e-8)
+    assert_allclose(pieces.calibration.skew, whole.calibration.skew, rtol=1e-8, atol=1e-12)
 
 
 def test_large_samples_have_the_normal_law():
