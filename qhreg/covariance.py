@@ -8,7 +8,6 @@ in the quadratic zone.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from qhreg.bandwidth import bread_width, chosen_width
 from qhreg.calibration import Calibration, calibration_of
 from qhreg.curvature import RowWeights, observed_hessian, row_weights, smoothed_bread
 from qhreg.dependence import clustered, group_codes, lags, serial
-from qhreg.exceptions import CurvatureWarning, DataError, DomainError
+from qhreg.exceptions import CurvatureWarning, DataError, DomainError, warn_caller
 from qhreg.information import (
     DesignMoments,
     check_free,
@@ -293,12 +292,11 @@ class _Sandwich(NamedTuple):
 
 def warn_indefinite(cov_type: str, advice: str = "") -> None:
     """Warn that expected blocks stand in for an indefinite bread."""
-    warnings.warn(
+    warn_caller(
         "the curvature of the likelihood, estimated without trust in the density, is indefinite; "
         "blocks of the expected information stand in for it, and "
         f"{cov_type} standard errors may be far off{advice}",
         CurvatureWarning,
-        stacklevel=4,
     )
 
 

@@ -67,6 +67,10 @@ class RankWarning(CollinearityWarning):  # type: ignore[misc]
     """The design matrix has linearly dependent columns."""
 
 
+_BETWEEN = {__name__.partition(".")[0], "functools", "sklearn", "statsmodels"}
+"""Modules between a line of the user and a warning: this package, and those that call it."""
+
+
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn at the line that called the package.
 
@@ -80,8 +84,7 @@ def warn_caller(message: str, category: type[Warning]) -> None:
     category : type
         Class of the warning.
     """
-    package = __name__.partition(".")[0]
     level, frame = 2, sys._getframe(1)
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)

@@ -33,7 +33,7 @@ FloatArray = npt.NDArray[np.float64]
 
 _BLOCK = 32768
 
-_MANY = 40_000
+_MANY = 2500
 """Values from which on some of them tell where to start."""
 
 _THINNED = 20

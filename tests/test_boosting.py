@@ -744,8 +744,9 @@ def test_a_weight_of_two_is_a_row_given_twice(gain):
 
 def test_weights_that_look_like_shares_are_warned_about():
     X, y = simulated(50)
-    with pytest.warns(UserWarning, match="rescale them if they are shares"):
+    with pytest.warns(UserWarning, match="rescale them if they are shares") as caught:
         QuantileHuberBoostingRegressor(n_estimators=2).fit(X, y, sample_weight=np.full(50, 0.02))
+    assert [warning.filename for warning in caught] == [__file__]
 
 
 def test_weights_need_a_learner_that_takes_them():

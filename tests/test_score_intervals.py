@@ -196,6 +196,11 @@ def test_skewed_noise_gives_a_finite_interval_where_wald_gives_none():
     fit = QuantileHuberMLE(endog, exog).fit(cov_type="HC1")
     with pytest.warns(CurvatureWarning, match=r'HC1 .* prefer conf_int\(method="score"\)'):
         wald = fit.conf_int()[0]
+    for numbers in ("bse", "pvalues"):  # through the wrapper of statsmodels and a cached property
+        fit = QuantileHuberMLE(endog, exog).fit(cov_type="HC1")
+        with pytest.warns(CurvatureWarning) as caught:
+            getattr(fit, numbers)
+        assert [warning.filename for warning in caught] == [__file__]
     assert "indefinite: prefer score intervals" in str(fit.summary()).replace("\n    ", " ")
     score = fit.conf_int(method="score")[0]
     assert wald[1] - wald[0] > 30.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from sklearn.model_selection import KFold, train_test_split
 from sklearn.utils.validation import _check_sample_weight
 
 from qhreg.boosting.run import Rows
-from qhreg.exceptions import DataError
+from qhreg.exceptions import DataError, warn_caller
 
 __all__ = ["hold_out", "out_of_fold_errors", "weighted_rows"]
 
@@ -37,11 +36,10 @@ def weighted_rows(exog: Any, endog: FloatArray, sample_weight: Any) -> Rows:
     if not keep.all():
         exog, endog, weights = exog[keep], endog[keep], weights[keep]
     if float(weights.sum()) < LIGHT * weights.size:
-        warnings.warn(
+        warn_caller(
             f"the sample weights of {weights.size} rows sum to {weights.sum():.3g}: they count as that "
             "many rows, and splits and leaves may need more; rescale them if they are shares",
             UserWarning,
-            stacklevel=4,
         )
     return Rows(exog, endog, weights)
 
