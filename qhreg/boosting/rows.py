@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,10 @@ LIGHT = 0.1
 """Mean weight below which weights are likely to be shares, not counts of rows."""
 
 
+LIGHT_WEIGHTS = "the sample weights"
+"""How the warning of such weights begins."""
+
+
 def weighted_rows(exog: Any, endog: FloatArray, sample_weight: Any) -> Rows:
     """Return the rows with positive weight, and their weights."""
     if sample_weight is None:
@@ -37,7 +42,7 @@ def weighted_rows(exog: Any, endog: FloatArray, sample_weight: Any) -> Rows:
         exog, endog, weights = exog[keep], endog[keep], weights[keep]
     if float(weights.sum()) < LIGHT * weights.size:
         warn_caller(
-            f"the sample weights of {weights.size} rows sum to {weights.sum():.3g}: they count as that "
+            f"{LIGHT_WEIGHTS} of {weights.size} rows sum to {weights.sum():.3g}: they count as that "
             "many rows, and splits and leaves may need more; rescale them if they are shares",
             UserWarning,
         )
@@ -62,6 +67,8 @@ def out_of_fold_errors(model: Any, rows: Rows, folds: int, seed: int) -> FloatAr
     errors = np.empty(rows.endog.size)
     for inside, outside in KFold(folds, shuffle=True, random_state=seed).split(rows.endog):
         train = _chosen(rows, inside)
-        fitted = clone(model).fit(train.exog, train.endog, sample_weight=train.weights)
+        with warnings.catch_warnings():  # said of all rows already
+            warnings.filterwarnings("ignore", LIGHT_WEIGHTS)
+            fitted = clone(model).fit(train.exog, train.endog, sample_weight=train.weights)
         errors[outside] = rows.endog[outside] - fitted.predict(rows.exog[outside])
     return errors
