@@ -6,6 +6,7 @@
     python benchmarks/coverage.py --write docs/coverage.md
     python benchmarks/coverage.py --check         # the batch engine against the package's solver
     python benchmarks/coverage.py --leverage      # fixed tau, Engel's incomes, noise in proportion
+    python benchmarks/coverage.py --rare          # fixed tau, a category of few among many rows
     python benchmarks/coverage.py --cell heteroskedastic 200 0 --seed 77 --reps 6000   # one row anew
 
 Model: y = 1 + 0.5 x + noise with x standard normal, drawn anew in each replication; intercept, slope,
@@ -35,6 +36,7 @@ from batchfit import TAU_BOUNDS, Batch, fit_joint, fit_lines, fit_points, fit_ta
 from scipy import stats
 from statsmodels.datasets import engel
 
+from qhreg import QuantileHuberMLE
 from qhreg.bootstrap import bootstrap
 from qhreg.covariance import Point, covariance
 from qhreg.curvature import row_weights
@@ -338,6 +340,36 @@ def leverage(reps=700):
         print(f"tau = {tau}: {calibrated:.1f} %, with normal quantiles {normal:.1f} %", flush=True)
 
 
+def rare(reps=1000):
+    """Print how often HC1 intervals hold the effect of a category that few of many rows have.
+
+    Noise is t with 3 degrees of freedom, kappa = 1, tau fixed at 1/2.
+    """
+    rng = np.random.default_rng(1)
+    for members, n in ((6, 3000), (15, 3000), (40, 3000), (15, 20_000)):
+        held = np.zeros(3)
+        for _ in range(reps):
+            exog = np.column_stack([np.ones(n), rng.standard_normal(n), np.zeros(n)])
+            exog[rng.choice(n, members, replace=False), 2] = 1.0
+            endog = exog @ [1.0, 0.5, 0.7] + rng.standard_t(3, n)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", CurvatureWarning)
+                fit = QuantileHuberMLE(endog, exog, tau=0.5).fit()._results
+                wald, error = fit.conf_int()[2], 1.959964 * fit.bse[2]
+            score = fit.conf_int(method="score")[2]
+            held += [
+                wald[0] <= 0.7 <= wald[1],
+                abs(fit.params[2] - 0.7) <= error,
+                score[0] <= 0.7 <= score[1],
+            ]
+        calibrated, normal, score = 100.0 * held / reps
+        print(
+            f"{members} of {n} rows: {calibrated:.1f} %, with normal quantiles {normal:.1f} %, "
+            f"score {score:.1f} %",
+            flush=True,
+        )
+
+
 def percent(values):
     return " | ".join(f"{100 * v:.1f}" for v in values)
 
@@ -448,6 +480,7 @@ def main(argv):
     parser.add_argument(
         "--leverage", action="store_true", help="few rows decide a slope; then stop"
     )
+    parser.add_argument("--rare", action="store_true", help="a rare category; then stop")
     parser.add_argument(
         "--cell",
         nargs="+",
@@ -463,6 +496,9 @@ def main(argv):
         return 0
     if options.leverage:
         leverage()
+        return 0
+    if options.rare:
+        rare()
         return 0
     if options.check:
         return 0 if check() < 0.2 else 1

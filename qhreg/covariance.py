@@ -290,12 +290,11 @@ class _Sandwich(NamedTuple):
     calibration: Calibration | None = None
 
 
-def warn_indefinite(cov_type: str, advice: str = "") -> None:
-    """Warn that expected blocks stand in for an indefinite bread."""
+def warn_helped(cov_type: str, helped: str, advice: str = "") -> None:
+    """Warn that something stands in for parts of the bread."""
     warn_caller(
-        "the curvature of the likelihood, estimated without trust in the density, is indefinite; "
-        "blocks of the expected information stand in for it, and "
-        f"{cov_type} standard errors may be far off{advice}",
+        "the curvature of the likelihood, estimated without trust in the density, is not that of a "
+        f"maximum: the bread has {helped}, and {cov_type} standard errors may be far off{advice}",
         CurvatureWarning,
     )
 
@@ -326,10 +325,8 @@ def _robust(
         found = dependent(sample, frame, weights, inverse, jacobian, options)
     bread = ""
     if made.helped:
-        bread = (
-            ", bread with expected blocks as the observed are indefinite: prefer score intervals"
-        )
-        warn_indefinite(cov_type, ': prefer conf_int(method="score")')
+        bread = f", bread with {made.helped}: prefer score intervals"
+        warn_helped(cov_type, made.helped, ': prefer conf_int(method="score")')
     return CovarianceEstimate(
         found.cov,
         cov_type,

@@ -229,7 +229,10 @@ def _fit_undecided(
     z, v = _vertex(undecided, inner.z, inner.v, tau)
     if problem.theta is None:  # at kappa = 0 the scale is the mean loss
         loss = _sum(quantile_loss(undecided.design @ z, tau), undecided.weights)
-        z = z * (problem.n / max(loss + float(undecided.linear @ z), 1e-300))
+        total = loss + float(undecided.linear @ z)
+        if not total > 1e-14 * loss:  # rows taken for decided are on the other side of the vertex
+            return fit
+        z = z * (problem.n / total)
     exact = _proved(problem, undecided, z, v, tau, inner.iterations)
     if not exact.value <= fit.value + 1e-10 * problem.n:  # to the accuracy of the inner method
         return fit

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.bandwidth import chosen_width
+from qhreg.bread import bread_inverse, is_flat
 from qhreg.curvature import RowSums, RowWeights, row_sums, row_weights
 from qhreg.information import (
     UnitInformation,
@@ -59,7 +60,7 @@ class Judged(NamedTuple):
 
 
 class Slices(NamedTuple):
-    """Bread and meat of a sandwich, the parameters they are for, whether expected blocks helped.
+    """Bread and meat of a sandwich, the parameters they are for, what stands in for parts of the bread.
 
     `terms` are those of the rows in the coordinates of the sample, or None.
     """
@@ -67,7 +68,7 @@ class Slices(NamedTuple):
     frame: Frame
     inverse: FloatArray
     meat: FloatArray
-    helped: bool
+    helped: str
     terms: RowTerms | None = None
 
     def judged(self, jacobian: FloatArray) -> Judged:
@@ -125,14 +126,15 @@ def slices_of(sample: Sample, weights: RowWeights, free: tuple[str, ...], width:
         bread, meat = (each.take(kept, 0).take(kept, 1) for each in (bread, meat))
     inverse = inverse_of(bread, WELL_CONDITIONED)
     if inverse is not None:
-        return Slices(plain, inverse, meat, False, terms)
+        return Slices(plain, inverse, meat, "", terms)
     factor = gram_factor(sums.meat[:p, :p])
     frame = None if factor is None else frame_without_moments(factor, p, point, free, unit)
     if frame is not None:
         bread, meat = frame.from_raw(bread, meat)
         inverse = inverse_of(bread)
-        if inverse is not None:
-            return Slices(frame, inverse, meat, False, terms)
+        r = frame.coordinates.transform.shape[1]
+        if inverse is not None and not is_flat(bread, inverse, r):
+            return Slices(frame, inverse, meat, "", terms)
     return _careful(sample, weights, free, width)
 
 
@@ -153,15 +155,10 @@ def _sums(
 
 
 def _careful(sample: Sample, weights: RowWeights, free: tuple[str, ...], width: float) -> Slices:
-    """Return the same from the columns made orthonormal first; expected blocks help if they must."""
+    """Return the same from the columns made orthonormal first; others stand in if they must."""
     frame, info = frame_of(design_moments(sample.exog, weights.total), sample.point, free)
     inner = sample.in_coordinates(frame.coordinates.transform)
     sums = row_sums(inner, weights, frame.unit, width, frame.kept)
-    inverse = inverse_of(sums.bread)
-    if inverse is not None:
-        return Slices(frame, inverse, sums.meat, False)
     r = inner.n_columns if "beta" in frame.kept else 0
-    info[:r, :r] = sums.bread[:r, :r]
-    inverse = inverse_of(info)
-    inverse = np.asarray(np.linalg.pinv(info) if inverse is None else inverse)
-    return Slices(frame, inverse, sums.meat, True)
+    inverse, helped = bread_inverse(sums.bread, info, r)
+    return Slices(frame, inverse, sums.meat, helped)

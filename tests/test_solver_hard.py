@@ -266,3 +266,14 @@ def test_a_fit_without_proof_is_started_again_from_a_wider_zone(seed, positive, 
     fit = solve(X, y, kappa=0.05, tau=tau, sigma=1.0)
     assert fit.converged
     assert fit.gap <= 1e-9 * 100
+
+
+def test_rows_on_the_wrong_side_of_a_vertex_overflow_nowhere():
+    # a sample whose outliers are found by a median fit of which some rows were decided wrongly
+    rng = np.random.default_rng(547)
+    exog = np.column_stack([rng.standard_normal(1500), np.zeros(1500)])
+    exog[:6, 1] = 1.0
+    endog = rng.standard_t(2, 1500) + exog[:, 0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert solve(exog, endog, kappa=1.0, tau=0.5).converged

@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.bandwidth import chosen_width
+from qhreg.bread import bread_inverse
 from qhreg.covariance import (
     NEEDS_CASES,
     NEEDS_PERIODS,
     CovarianceEstimate,
-    warn_indefinite,
+    warn_helped,
 )
 from qhreg.covariance_choice import CovarianceChoice
 from qhreg.dependence import clustered, group_codes, lags, serial
@@ -147,10 +148,11 @@ def _sandwich(
         )
     width = _width(data, state, nobs, options.get("width"))
     bread = assemble(data, hessian_factors(state, width))[np.ix_(kept, kept)]
-    inverse, helped = inverse_of(bread), ""
-    if inverse is None:
-        inverse, helped = _helped(data, bread, info, kept), ", bread with expected blocks"
-        warn_indefinite(choice.cov_type)
+    r = 0 if "location" in held else data.sizes[0]
+    inverse, helped = bread_inverse(bread, info[np.ix_(kept, kept)], r)
+    if helped:
+        warn_helped(choice.cov_type, helped)
+        helped = f", bread with {helped}"
     rows = score_rows(data, state)[:, kept]
     weighted = rows if data.weights is None else rows * data.weights[:, None]
     used: dict[str, Any] = {"width": width}
@@ -194,17 +196,6 @@ def _width(data: Regression, state: RowState, nobs: float, width: float | None) 
         np.empty((state.u.size, 0)), state.u, None, Point(np.empty(0), 1.0, tau, data.kappa)
     )
     return chosen_width(rows, data.weights, nobs, width)
-
-
-def _helped(
-    data: Regression, bread: FloatArray, info: FloatArray, kept: npt.NDArray[np.intp]
-) -> FloatArray:
-    """Return the inverse of a bread that was not definite, its expected blocks in place of others."""
-    helped = info[np.ix_(kept, kept)].copy()
-    r = data.sizes[0]
-    helped[:r, :r] = bread[:r, :r]
-    inverse = inverse_of(helped)
-    return np.asarray(np.linalg.pinv(helped, hermitian=True) if inverse is None else inverse)
 
 
 def _estimate(
