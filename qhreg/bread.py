@@ -1,18 +1,21 @@
-"""The inverse of an estimated bread, and what stands in for what the rows do not tell."""
+"""Bread and meat of which the rows do not tell everything, and what stands in for the rest."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg.lapack import dpotrf
 
 from qhreg.orthonormal import inverse_of
 
-__all__ = ["bread_inverse", "is_flat"]
+__all__ = ["Lost", "bread_inverse", "has_lost_scores", "is_flat", "lost_scores"]
 
 FloatArray = npt.NDArray[np.float64]
 
 FLAT = 1e-8
-"""Share of the largest curvature below which one is rounding error."""
+"""Share of the largest curvature, or variance, below which one is rounding error."""
 
 
 def is_flat(bread: FloatArray, inverse: FloatArray, r: int) -> bool:
@@ -50,7 +53,7 @@ def bread_inverse(bread: FloatArray, info: FloatArray, r: int) -> tuple[FloatArr
         mended[:r, :r] = lifted
         inverse = inverse_of(mended)
         if inverse is not None:
-            along = f"{count} combination{'s' if count > 1 else ''} of the coefficients"
+            along = _combinations(count)
             return inverse, f"the mean curvature along {along} that no row in the zone tells of"
     mended = info.copy()
     mended[:r, :r] = lifted
@@ -62,12 +65,85 @@ def bread_inverse(bread: FloatArray, info: FloatArray, r: int) -> tuple[FloatArr
     return inverse, "the expected information as the observed is indefinite"
 
 
+def has_lost_scores(bread: FloatArray, meat: FloatArray, p: int) -> bool:
+    """Return whether the scores of p coefficients, or of a combination of them, may vanish."""
+    variance = meat.diagonal()[:p]
+    if not bool((variance > FLAT * np.abs(bread.diagonal()[:p])).all()):
+        return True
+    length = np.sqrt(variance)
+    factor, info = dpotrf(meat[:p, :p] / length / length[:, None])
+    return bool(info != 0 or factor.diagonal().min(initial=1.0) ** 2 < FLAT)
+
+
+class Lost(NamedTuple):
+    """Combinations of coefficients whose scores vanish, since their rows are fitted exactly.
+
+    Attributes
+    ----------
+    meat : ndarray, shape (q, q)
+        What stands in for the products of their scores.
+    bread : ndarray, shape (q, q)
+        The bread, the curvature along them replaced.
+    text : str
+        How many combinations.
+    """
+
+    meat: FloatArray
+    bread: FloatArray
+    text: str
+
+
+def lost_scores(bread: FloatArray, meat: FloatArray, info: FloatArray, r: int) -> Lost | None:
+    """Return what stands in along directions in which all scores vanish, or None if there are none.
+
+    Parameters
+    ----------
+    bread, meat, info : ndarray, shape (q, q)
+        Estimated minus second derivatives, products of the scores and what both are expected to be, r
+        orthonormal coordinates of beta first.
+    r : int
+        Number of these coordinates.
+
+    Notes
+    -----
+    The rows that decide such a combination are fitted exactly, as the only row of a category is. Their
+    noise is not seen, and they lie in the zone whatever it is: the mean variance and the mean curvature
+    of the other directions stand in for theirs.
+    """
+    if not r:
+        return None
+    values, vectors = np.linalg.eigh(meat[:r, :r])
+    flat = _is_low(values)
+    if not flat.any():
+        return None
+    gone, rest = vectors[:, flat], vectors[:, ~flat]
+    usual = info[0, 0] if flat.all() else values[~flat].mean()
+    curvature = (
+        info[0, 0] if flat.all() else np.trace(rest.T @ bread[:r, :r] @ rest) / rest.shape[1]
+    )
+    added, keep = np.zeros_like(meat), np.eye(len(bread))
+    added[:r, :r] = usual * (gone @ gone.T)
+    keep[:r, :r] = rest @ rest.T
+    replaced = keep @ bread @ keep
+    replaced[:r, :r] += curvature * (gone @ gone.T)
+    return Lost(added, replaced, _combinations(int(flat.sum())))
+
+
+def _combinations(count: int) -> str:
+    return f"{count} combination{'s' if count > 1 else ''} of the coefficients"
+
+
+def _is_low(values: FloatArray) -> npt.NDArray[np.bool_]:
+    """Return which of ascending eigenvalues are rounding errors."""
+    return np.asarray(~(values > FLAT * max(values[-1], 0.0)))
+
+
 def _lifted(curvature: FloatArray, expected: float) -> tuple[FloatArray, int]:
     """Return a curvature without flat directions, and how many there were."""
     if not curvature.size:
         return curvature, 0
     values, vectors = np.linalg.eigh(curvature)
-    flat = ~(values > FLAT * max(values[-1], 0.0))
+    flat = _is_low(values)
     if not flat.any():
         return curvature, 0
     values[flat] = expected if flat.all() else values[~flat].mean()

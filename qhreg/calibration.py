@@ -235,6 +235,8 @@ def _law(sums: FloatArray, nobs: float) -> Calibration:
     noise = (fourth + bread_square) / (square * square) - (1.0 + ratio * ratio) / nobs
     skew, largest = third / (square * np.sqrt(square)), 3.0 * STEEPEST
     noise = np.minimum(np.maximum(noise, 1e-300), 2.0 / LEAST_DF)
+    unseen = (sums[0] > 0.0) & (np.abs(sums[0] - 1.0) > UNLIKE)  # rows that are fitted exactly
+    noise[unseen] = 2.0 / LEAST_DF
     return Calibration(np.minimum(np.maximum(skew, -largest), largest), 2.0 / noise)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.bandwidth import bread_width, chosen_width
+from qhreg.bread import Lost
 from qhreg.calibration import Calibration, calibration_of
 from qhreg.curvature import RowWeights, observed_hessian, row_weights, smoothed_bread
 from qhreg.dependence import clustered, group_codes, lags, serial
@@ -299,6 +300,16 @@ def warn_helped(cov_type: str, helped: str, advice: str = "") -> None:
     )
 
 
+def warn_lost(cov_type: str, lost: Lost) -> None:
+    """Warn that the scores of some combinations of coefficients vanish."""
+    warn_caller(
+        f"the rows that decide {lost.text} are fitted exactly, as the only row of a category is: their "
+        f"noise is not seen, means of others stand in for it, and {cov_type} standard errors may be far "
+        "off",
+        CurvatureWarning,
+    )
+
+
 def _robust(
     cov_type: str,
     sample: Sample,
@@ -323,10 +334,16 @@ def _robust(
     else:
         dependent = _clusters if cov_type == "cluster" else _series
         found = dependent(sample, frame, weights, inverse, jacobian, options)
+        if made.lost is not None:
+            change = jacobian @ inverse
+            found = found._replace(cov=found.cov + change @ made.lost.meat @ change.T)
     bread = ""
     if made.helped:
         bread = f", bread with {made.helped}: prefer score intervals"
         warn_helped(cov_type, made.helped, ': prefer conf_int(method="score")')
+    if made.lost is not None:
+        bread += f", means for {made.lost.text} whose rows are fitted exactly"
+        warn_lost(cov_type, made.lost)
     return CovarianceEstimate(
         found.cov,
         cov_type,

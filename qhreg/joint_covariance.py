@@ -21,6 +21,7 @@ import numpy.typing as npt
 from statsmodels.stats import sandwich_covariance as sandwich
 
 from qhreg.bandwidth import chosen_width
+from qhreg.covariance import warn_helped, warn_lost
 from qhreg.curvature import row_weights
 from qhreg.dependence import group_codes, lag_weights, lags
 from qhreg.exceptions import DomainError
@@ -112,6 +113,10 @@ def influence_of(
     w = row_weights(freq_weights, weights, sample.endog.size)
     chosen = chosen_width(sample, w.total, w.nobs, width)
     made = slices_of(sample, w, check_free(free), chosen)
+    if made.helped:
+        warn_helped("robust", made.helped)
+    if made.lost is not None:  # their rows have no influence that can be seen
+        warn_lost("robust", made.lost)
     matrix = made.inverse @ jacobian_of(made.frame, sample.point.sigma).T
     sample = sample.in_coordinates(made.frame.coordinates.transform)
     middle = sample.point.kappa * (0.5 - sample.point.tau)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.bandwidth import chosen_width
-from qhreg.bread import bread_inverse, is_flat
+from qhreg.bread import Lost, bread_inverse, has_lost_scores, is_flat, lost_scores
 from qhreg.curvature import RowSums, RowWeights, row_sums, row_weights
 from qhreg.information import (
     UnitInformation,
@@ -60,15 +60,17 @@ class Judged(NamedTuple):
 
 
 class Slices(NamedTuple):
-    """Bread and meat of a sandwich, the parameters they are for, what stands in for parts of the bread.
+    """Bread and meat of a sandwich, and the parameters they are for.
 
-    `terms` are those of the rows in the coordinates of the sample, or None.
+    `helped` says what stands in for parts of the bread, `lost` whose scores vanish. `terms` are those of
+    the rows in the coordinates of the sample, or None.
     """
 
     frame: Frame
     inverse: FloatArray
     meat: FloatArray
     helped: str
+    lost: Lost | None = None
     terms: RowTerms | None = None
 
     def judged(self, jacobian: FloatArray) -> Judged:
@@ -125,8 +127,10 @@ def slices_of(sample: Sample, weights: RowWeights, free: tuple[str, ...], width:
         kept = np.flatnonzero([not held for held, size in sizes for _ in range(size)])
         bread, meat = (each.take(kept, 0).take(kept, 1) for each in (bread, meat))
     inverse = inverse_of(bread, WELL_CONDITIONED)
+    if has_lost_scores(bread, meat, p):
+        return _careful(sample, weights, free, width)
     if inverse is not None:
-        return Slices(plain, inverse, meat, "", terms)
+        return Slices(plain, inverse, meat, "", terms=terms)
     factor = gram_factor(sums.meat[:p, :p])
     frame = None if factor is None else frame_without_moments(factor, p, point, free, unit)
     if frame is not None:
@@ -134,7 +138,7 @@ def slices_of(sample: Sample, weights: RowWeights, free: tuple[str, ...], width:
         inverse = inverse_of(bread)
         r = frame.coordinates.transform.shape[1]
         if inverse is not None and not is_flat(bread, inverse, r):
-            return Slices(frame, inverse, meat, "", terms)
+            return Slices(frame, inverse, meat, "", terms=terms)
     return _careful(sample, weights, free, width)
 
 
@@ -160,5 +164,9 @@ def _careful(sample: Sample, weights: RowWeights, free: tuple[str, ...], width: 
     inner = sample.in_coordinates(frame.coordinates.transform)
     sums = row_sums(inner, weights, frame.unit, width, frame.kept)
     r = inner.n_columns if "beta" in frame.kept else 0
-    inverse, helped = bread_inverse(sums.bread, info, r)
-    return Slices(frame, inverse, sums.meat, helped)
+    lost = lost_scores(sums.bread, sums.meat, info, r)
+    bread, meat = sums.bread, sums.meat
+    if lost is not None:
+        bread, meat = lost.bread, meat + lost.meat
+    inverse, helped = bread_inverse(bread, info, r)
+    return Slices(frame, inverse, meat, helped, lost)

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from qhreg import QuantileHuberDistributional, QuantileHuberMLE
-from qhreg.bread import bread_inverse, is_flat
+from qhreg.bread import bread_inverse, is_flat, lost_scores
 from qhreg.covariance import covariance
 from qhreg.exceptions import CurvatureWarning
 from qhreg.orthonormal import inverse_of
@@ -122,3 +122,90 @@ def test_flatness_is_not_a_matter_of_the_other_parameters():
     bread = np.diag([0.3, 1e-12, 1e-12])
     assert is_flat(bread, inverse_of(bread), 2)
     assert not is_flat(bread, inverse_of(bread), 0)
+
+
+def with_single_row(seed, n=400):
+    """Data with a category of one row."""
+    rng = np.random.default_rng(seed)
+    exog = np.column_stack([np.ones(n), rng.standard_normal(n), np.zeros(n)])
+    exog[7, 2] = 1.0
+    return exog, exog @ [1.0, 0.5, 0.7] + rng.standard_normal(n)
+
+
+FITTED_EXACTLY = "rows that decide 1 combination of the coefficients are fitted exactly"
+
+
+@pytest.mark.parametrize("kappa", [0.0, 1.0])
+@pytest.mark.parametrize("cov_type", ["HC0", "HC1", "cluster", "HAC"])
+def test_the_only_row_of_a_category_has_the_error_of_an_unseen_one(kappa, cov_type):
+    # its residual is zero: taken at its word, the standard error of its effect would be that of the mean
+    exog, endog = with_single_row(0)
+    fit = solve(exog, endog, kappa=kappa, tau=0.5)
+    options = {"cluster": {"groups": np.arange(400)}, "HAC": {"maxlags": 2}}.get(cov_type, {})
+    with pytest.warns(CurvatureWarning, match=FITTED_EXACTLY):
+        made = covariance(cov_type, exog, endog, fit, free=("beta", "sigma"), **options)
+    assert_allclose(np.sqrt(made.cov[2, 2]), 1.0, rtol=0.3)  # that of one normal variable
+    rest = np.delete(np.arange(400), 7)
+    alone = solve(exog[rest, :2], endog[rest], kappa=kappa, tau=0.5)
+    plain = covariance("HC1", exog[rest, :2], endog[rest], alone, free=("beta", "sigma"))
+    assert_allclose(made.cov[:2, :2].diagonal(), plain.cov[:2, :2].diagonal(), rtol=0.35)
+    if made.calibration is not None:
+        assert_allclose(made.calibration.df[2], 1.0)
+        assert np.all(np.delete(made.calibration.df, 2) > 10.0)
+
+
+def test_it_does_not_matter_how_the_category_is_coded():
+    exog, endog = with_single_row(1)
+    other = np.column_stack([exog[:, 2], exog[:, 1], 1.0 - exog[:, 2]])  # the row is the base
+    errors = []
+    for design, contrast in ((exog, [0.0, 0.0, 1.0, 0.0]), (other, [1.0, 0.0, -1.0, 0.0])):
+        fit = QuantileHuberMLE(endog, design, tau=0.5).fit()
+        with pytest.warns(CurvatureWarning, match=FITTED_EXACTLY):
+            test = fit.t_test(contrast)
+        errors.append(float(np.squeeze(test.sd)))
+    assert_allclose(errors[0], errors[1], rtol=1e-6)
+
+
+def test_a_category_with_a_slope_of_its_own_for_two_rows():
+    exog, endog = with_single_row(2)
+    exog[8, 2] = 1.0
+    exog = np.column_stack([exog, exog[:, 1] * exog[:, 2]])
+    fit = solve(exog, endog, kappa=1.0)
+    with pytest.warns(CurvatureWarning, match="2 combinations of the coefficients are fitted"):
+        error = np.sqrt(covariance("HC1", exog, endog, fit).cov.diagonal())
+    assert error[3] > 0.5 / abs(exog[7, 1] - exog[8, 1])
+
+
+@pytest.mark.parametrize("kappa", [0.0, 1.0])
+def test_score_intervals_know_nothing_of_a_single_row(kappa):
+    exog, endog = with_single_row(3)
+    limits = np.asarray(
+        QuantileHuberMLE(endog, exog, kappa=kappa, tau=0.5).fit().conf_int(method="score")
+    )
+    assert_allclose(limits[2], [-np.inf, np.inf])
+    rest = np.delete(np.arange(400), 7)
+    plain = QuantileHuberMLE(endog[rest], exog[rest, :2], kappa=kappa, tau=0.5).fit()
+    assert_allclose(limits[[0, 1, 3]], plain.conf_int(method="score"), atol=5e-3)
+
+
+def test_a_single_row_with_covariates_on_the_scale():
+    exog, endog = with_single_row(4)
+    model = QuantileHuberDistributional(endog, exog, exog_scale=exog[:, :2], kappa=1.0, tau=0.5)
+    with pytest.warns(CurvatureWarning, match=FITTED_EXACTLY):
+        error = np.asarray(model.fit(cov_type="HC1").bse)[2]
+    assert 0.5 < error < 2.0
+
+
+def test_expected_values_stand_in_where_all_rows_are_fitted_exactly():
+    lost = lost_scores(np.zeros((2, 2)), np.zeros((2, 2)), np.diag([0.5, 0.5]), 2)
+    assert_allclose(lost.meat, np.diag([0.5, 0.5]))
+    assert_allclose(lost.bread, np.diag([0.5, 0.5]))
+    assert lost_scores(np.eye(2), np.eye(2), np.eye(2), 2) is None
+    assert lost_scores(np.eye(2), np.eye(2), np.eye(2), 0) is None
+
+
+def test_what_compares_fits_warns_too():
+    exog, endog = with_single_row(5)
+    process = QuantileHuberMLE(endog, exog, tau=0.5).fit_process([0.3, 0.7])
+    with pytest.warns(CurvatureWarning, match=FITTED_EXACTLY):
+        process.test_equal_slopes()

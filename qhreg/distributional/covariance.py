@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.bandwidth import chosen_width
-from qhreg.bread import bread_inverse
+from qhreg.bread import bread_inverse, lost_scores
 from qhreg.covariance import (
     NEEDS_CASES,
     NEEDS_PERIODS,
     CovarianceEstimate,
     warn_helped,
+    warn_lost,
 )
 from qhreg.covariance_choice import CovarianceChoice
 from qhreg.dependence import clustered, group_codes, lags, serial
@@ -148,19 +149,21 @@ def _sandwich(
         )
     width = _width(data, state, nobs, options.get("width"))
     bread = assemble(data, hessian_factors(state, width))[np.ix_(kept, kept)]
-    r = 0 if "location" in held else data.sizes[0]
-    inverse, helped = bread_inverse(bread, info[np.ix_(kept, kept)], r)
+    rows = score_rows(data, state)[:, kept]
+    weighted = rows if data.weights is None else rows * data.weights[:, None]
+    root = rows if prob is None else rows * prob[:, None]
+    root = root if freq is None else root * np.sqrt(freq)[:, None]
+    meat, r = root.T @ root, 0 if "location" in held else data.sizes[0]
+    expected = info[np.ix_(kept, kept)]
+    lost = lost_scores(bread, meat, expected, r)
+    inverse, helped = bread_inverse(bread if lost is None else lost.bread, expected, r)
     if helped:
         warn_helped(choice.cov_type, helped)
         helped = f", bread with {helped}"
-    rows = score_rows(data, state)[:, kept]
-    weighted = rows if data.weights is None else rows * data.weights[:, None]
     used: dict[str, Any] = {"width": width}
     df = None
     if choice.cov_type in ("HC0", "HC1"):
-        root = rows if prob is None else rows * prob[:, None]
-        root = root if freq is None else root * np.sqrt(freq)[:, None]
-        inner = inverse @ (root.T @ root) @ inverse
+        inner = inverse @ meat @ inverse
         inner = inner * (nobs / (nobs - size)) if choice.cov_type == "HC1" else inner
         text = f"heteroskedasticity-robust sandwich ({choice.cov_type})"
     elif choice.cov_type == "cluster":
@@ -183,6 +186,10 @@ def _sandwich(
             "cov_type must be one of nonrobust, HC0, HC1, cluster, HAC for this model; got "
             f"{choice.cov_type!r}"
         )
+    if lost is not None:
+        warn_lost(choice.cov_type, lost)
+        helped += f", means for {lost.text} whose rows are fitted exactly"
+        inner = inner + inverse @ lost.meat @ inverse
     text += f"{helped}; zone of width {width:.3g} in the bread."
     return _estimate(place, inner, kept, choice, text, held, df, width, used)
 
