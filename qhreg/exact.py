@@ -7,6 +7,7 @@ At kappa = 0 the interpolated rows are then identified and solved for exactly.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -223,20 +224,33 @@ def _fit_undecided(
         linear=undecided.linear,
         tol=tol,
     )
-    fit = _proved(problem, undecided, inner.z, inner.v, tau, inner.iterations)
+    best = inner.z if width > 0.0 else _with_mean_loss(problem, undecided, inner.z, tau)
+    fit = _proved(
+        problem, undecided, inner.z if best is None else best, inner.v, tau, inner.iterations
+    )
     if width > 0.0 or not inner.converged:
         return fit
     z, v = _vertex(undecided, inner.z, inner.v, tau)
-    if problem.theta is None:  # at kappa = 0 the scale is the mean loss
-        loss = _sum(quantile_loss(undecided.design @ z, tau), undecided.weights)
-        total = loss + float(undecided.linear @ z)
-        if not total > 1e-14 * loss:  # rows taken for decided are on the other side of the vertex
-            return fit
-        z = z * (problem.n / total)
-    exact = _proved(problem, undecided, z, v, tau, inner.iterations)
+    corner = _with_mean_loss(problem, undecided, z, tau)
+    if corner is None:
+        return fit
+    exact = _proved(problem, undecided, corner, v, tau, inner.iterations)
     if not exact.value <= fit.value + 1e-10 * problem.n:  # to the accuracy of the inner method
         return fit
     return exact if exact.dual.value >= fit.dual.value else replace(exact, dual=fit.dual)
+
+
+def _with_mean_loss(
+    problem: Problem, undecided: _Undecided, z: FloatArray, tau: float
+) -> FloatArray | None:
+    """Return z with the best scale at kappa = 0, the mean loss; None if that is not positive."""
+    if problem.theta is not None:
+        return z
+    loss = _sum(quantile_loss(undecided.design @ z, tau), undecided.weights)
+    total = loss + float(undecided.linear @ z)
+    if not total > 1e-14 * loss:  # rows taken for decided are on the other side
+        return None
+    return np.asarray(z * (problem.n / total))
 
 
 def _narrowing_fit(problem: Problem, tau: float, start: FloatArray) -> tuple[FloatArray, int]:
@@ -364,9 +378,10 @@ def _fit_around(
         passes += 3
         if wrong is not None and not wrong.any():
             return fit, passes
-        if trusted and (wrong is None or int(wrong.sum()) > MISLED * count):
+        misled = math.inf if wrong is None else int(wrong.sum()) / count
+        if trusted and misled > MISLED:
             break
-        if wrong is None:
+        if wrong is None or misled > 1.0:  # too few rows to hold all coefficients
             count *= 3
         else:  # the new centre is the better part of the remedy
             doubtful = wrong if doubtful is None else doubtful | wrong

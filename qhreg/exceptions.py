@@ -67,7 +67,7 @@ class RankWarning(CollinearityWarning):  # type: ignore[misc]
     """The design matrix has linearly dependent columns."""
 
 
-_BETWEEN = {__name__.partition(".")[0], "functools", "sklearn", "statsmodels"}
+_BETWEEN = {__name__.partition(".")[0], "functools", "scipy", "sklearn", "statsmodels"}
 """Modules between a line of the user and a warning: this package, and those that call it."""
 
 

@@ -333,6 +333,8 @@ def interior_point(
         largest = float(np.abs(rows.u, out=rows.scratch).max(initial=0.0))
         if stalled > PATIENCE or not np.isfinite(error) or size * UNBOUNDED < largest:
             break
+        if not product > 0.0:  # on the boundary: no step leads away from it
+            break
         rows.set_inverse(kappa)
         matrix = weighted_gram(design, rows.weigh(w, rows.inverse), work[DIRECTION])
         if theta_moves:

@@ -205,7 +205,7 @@ def objective(
     if zone is not None:
         gram = zone.gram if matrix is None else matrix.T.dot(zone.gram).dot(matrix)
         d2_z = gram / kappa
-        d2_z[-1, -1] += n / theta**2
+        d2_z[-1, -1] += n / theta / theta
         d_z_tau = -(zone.outside if matrix is None else matrix.T.dot(zone.outside))
         d2_tau -= kappa * zone.weight_outside
     return Objective(

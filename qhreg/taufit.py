@@ -69,7 +69,7 @@ class TauFit:
 
     def proved(self, n: float, accuracy: float = GAP_TOLERANCE) -> bool:
         """Return whether the gap is small per unit of weight, or at the rounding of the value."""
-        return self.gap <= accuracy * n + ROUNDING * abs(self.value)
+        return self.gap < math.inf and self.gap <= accuracy * n + ROUNDING * abs(self.value)
 
 
 def proved_newton(problem: Problem, point: NewtonPoint, *, keep: bool = False) -> TauFit | None:

@@ -129,3 +129,41 @@ def medium_sample(seed: int) -> tuple[FloatArray, FloatArray, float]:
         return X, np.round(np.exp(0.5 + 0.2 * X[:, 1:].sum(axis=1)) + noise), 1.0
     kappa = float(rng.choice([0.0, 0.01, 0.05, 0.25, 1.0, 3.0]))
     return X, X.sum(axis=1) + rng.choice([-1.0, 1.0]) * noise, kappa
+
+
+def categories(seed):
+    """Return regressors that are mostly categories, some rare, an awkward response, and a task."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([30, 60, 120, 300, 700, 1200, 3000]))
+    count = int(rng.integers(2, min(12, n // 4)))
+    level = rng.choice(count, n, p=rng.dirichlet(np.full(count, rng.choice([0.3, 1, 5]))))
+    last = level == np.unique(level)[-1]
+    columns = [np.ones(n)] + [(level == each) * 1.0 for each in np.unique(level)[1:]]
+    if rng.random() < 0.6:
+        columns.append(rng.standard_normal(n))
+    if rng.random() < 0.4:
+        other = rng.integers(0, 3, n)
+        columns += [(other == k) * 1.0 for k in (1, 2)]
+        if rng.random() < 0.5:
+            columns += [last * (other == k) * 1.0 for k in (1, 2)]
+    if rng.random() < 0.4:
+        columns.append(last * rng.standard_normal(n))
+    exog = np.column_stack([column for column in columns if column.any()])
+    kind = rng.choice(["normal", "t2", "round", "count", "zeros", "two", "exp", "wild"])
+    noise = {
+        "normal": lambda: rng.standard_normal(n),
+        "t2": lambda: rng.standard_t(2, n),
+        "round": lambda: np.round(rng.standard_normal(n)),
+        "count": lambda: rng.poisson(1.0, n) * 1.0,
+        "zeros": lambda: np.where(rng.random(n) < 0.5, 0, rng.exponential(size=n)),
+        "two": lambda: rng.choice([-1.0, 1.0], n) + 0.01 * rng.standard_normal(n),
+        "exp": lambda: rng.exponential(size=n),
+        "wild": lambda: rng.standard_cauchy(n),
+    }[kind]()
+    as_it_is = kind in ("count", "zeros", "round")
+    endog = noise if as_it_is else exog @ rng.standard_normal(exog.shape[1]) + noise
+    kappa = float(rng.choice([0, 0, 0.05, 0.3, 1, 10]))
+    tau = None if rng.random() < 0.5 else float(rng.choice([0.1, 0.3, 0.5, 0.8]))
+    sigma = None if rng.random() < 0.8 else float(np.std(endog) + 0.1)
+    weights = None if rng.random() < 0.7 else rng.integers(1, 4, n).astype(float)
+    return exog, endog, {"kappa": kappa, "tau": tau, "sigma": sigma, "weights": weights}

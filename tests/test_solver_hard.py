@@ -6,7 +6,8 @@ import warnings
 
 import numpy as np
 import pytest
-from solver_data import hard_case, regression
+from reference_solvers import highs_quantile
+from solver_data import categories, hard_case, regression
 
 from qhreg.exceptions import (
     BoundaryWarning,
@@ -277,3 +278,33 @@ def test_rows_on_the_wrong_side_of_a_vertex_overflow_nowhere():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert solve(exog, endog, kappa=1.0, tau=0.5).converged
+
+
+@pytest.mark.parametrize("first", range(0, 160, 20))
+def test_rare_and_empty_categories(first):
+    # 11,000 such fits were made when this was written; 1093, 1576 and 1915 had raised
+    seeds = [*range(first, first + 20), *((1093, 1576, 1915) if first == 0 else ())]
+    for seed in seeds:
+        exog, endog, task = categories(seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.simplefilter("ignore", BoundaryWarning)
+            warnings.simplefilter("ignore", RankWarning)
+            fit = solve(exog, endog, **task)
+        assert fit.converged, seed
+        assert fit.gap <= 1e-8 * fit.n + 1e-13 * abs(fit.value), seed
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_face_of_optimal_points_at_kappa_zero(seed):
+    # two rows of a category far above and two far below: anything in between is the best for them
+    rng = np.random.default_rng(seed)
+    exog = np.column_stack([np.ones(600), rng.standard_normal(600), np.zeros(600)])
+    exog[rng.choice(600, 4, replace=False), 2] = 1.0
+    endog = exog @ [1.0, 0.5, 0.0] + rng.standard_normal(600)
+    endog[exog[:, 2] == 1.0] = [-20.0, 20.0, -20.0, 20.0]
+    fit = solve(exog, endog, kappa=0.0, tau=0.5)
+    assert fit.converged
+    loss = 0.5 * np.abs(endog - exog @ fit.beta)
+    np.testing.assert_allclose(loss.sum(), highs_quantile(exog, endog, 0.5)[1], rtol=1e-9)
+    np.testing.assert_allclose(fit.sigma, loss.mean(), rtol=1e-9)
