@@ -128,9 +128,8 @@ def _projection(bread: FloatArray, meat: FloatArray, j: int, ridge: float) -> Fl
     kept = values > DEPENDENT * values.max(initial=0.0)
     # in these coordinates the scores of the other parameters have unit variance
     whiten = (vectors[:, kept] / np.sqrt(values[kept])).T / size[others]
-    curvature = whiten @ bread[np.ix_(others, others)] @ whiten.T
-    damped = curvature @ curvature + ridge**2 * np.eye(len(curvature))
-    carry = np.linalg.solve(damped, curvature @ (whiten @ bread[others, j]))
+    bends, along = np.linalg.eigh(whiten @ bread[np.ix_(others, others)] @ whiten.T)
+    carry = along @ (bends / (bends**2 + ridge**2) * (along.T @ (whiten @ bread[others, j])))
     coefficients = np.ones(len(bread))
     coefficients[others] = -(carry @ whiten)
     return coefficients

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from scipy import optimize, special
 
 from qhreg.covariance import covariance
 from qhreg.curvature import row_weights
-from qhreg.exceptions import DomainError
+from qhreg.exceptions import CurvatureWarning, DataError, DomainError, warn_caller
 from qhreg.profile_data import ProfileData
 from qhreg.profile_fits import Curve, ProfilePoint, curve_of
 from qhreg.robust_score import ScoreVariance, robust_score_root
@@ -83,27 +84,32 @@ class _Scale:
 
 
 def _limit(
-    at: Callable[[float], float], scale: _Scale, start: float, step: float, last: float, cut: float
+    at: Callable[[float], float], start: float, step: float, last: float, cut: float
 ) -> float:
-    """Return the value beyond `start` at which the statistic first reaches the cut; `last` if never."""
+    """Return where beyond `start` the statistic first reaches the cut; `last` if nowhere.
 
-    def excess(t: float) -> float:
-        return at(scale.back(t)) - cut
-
-    inner, length = scale.forward(start), step
+    It is below the cut at `start`.
+    """
+    inner, length = start, step
     for _ in range(FARTHEST):
         outer = inner + length
         ended = (outer >= last) if step > 0.0 else (outer <= last)
         outer = last if ended else outer
         if not math.isfinite(outer):
             break
-        if excess(outer) >= 0.0:
-            root = optimize.brentq(excess, inner, outer, xtol=1e-3 * abs(step), rtol=1e-12)
-            return scale.back(float(root))
+        try:
+            rejected = at(outer) >= cut
+        except DataError:  # no fit is to be had so far away
+            break
+        if rejected:
+            precision = 1e-3 * abs(step)
+            return float(
+                optimize.brentq(lambda t: at(t) - cut, inner, outer, xtol=precision, rtol=1e-12)
+            )
         if ended:
-            return scale.back(last)
+            break
         inner, length = outer, GROWTH * length
-    return math.copysign(math.inf, step) if math.isinf(last) else scale.back(last)
+    return last
 
 
 def score_intervals(
@@ -228,14 +234,24 @@ def _interval(
     estimate = _value(solution, name)
     cut, step = float(special.ndtri(1.0 - 0.5 * alpha)), FIRST * step
 
-    def root(value: float) -> float:
-        found = curve(value)
+    @cache  # where several points are the best, another fit may end at another of them
+    def root(t: float) -> float:
+        found = curve(scale.back(t))
         point = Point(found.beta, found.sigma, found.tau, found.kappa)
         known = _known(data, found, name)
         return robust_score_root(data.observations, point, free, j, variance, known)
 
+    start = scale.forward(estimate)
+    if not abs(root(start)) < cut:
+        what = f"coefficient {name}" if isinstance(name, int) else name
+        warn_caller(
+            f"the score of {what} is not zero at the fit, as is possible when kappa = 0 and many rows "
+            "are interpolated at once: it has no score interval; kappa > 0 or the bootstrap give one",
+            CurvatureWarning,
+        )
+        return math.nan, math.nan
     low = scale.forward(curve.lower) if curve.lower > 0.0 or name == "kappa" else -math.inf
     high = scale.forward(curve.upper) if math.isfinite(curve.upper) else math.inf
-    lower = _limit(root, scale, estimate, -step, low, cut)
-    upper = _limit(lambda value: -root(value), scale, estimate, step, high, cut)
-    return lower, upper
+    lower = _limit(root, start, -step, low, cut)
+    upper = _limit(lambda t: -root(t), start, step, high, cut)
+    return scale.back(lower), scale.back(upper)

@@ -110,7 +110,7 @@ def score_test(
             both, fit.sigma, fit.tau, fit.kappa, weights=w.total, free=names
         )
     cross = bread[np.ix_(~tested, tested)]
-    carry = np.linalg.solve(bread[np.ix_(~tested, ~tested)], cross)
+    carry = np.linalg.pinv(bread[np.ix_(~tested, ~tested)], hermitian=True) @ cross
     effective = scores[:, tested] - scores[:, ~tested] @ carry
     total = effective.sum(axis=0)
     if robust:

@@ -1,9 +1,12 @@
 """Intervals that invert the robust score test."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import optimize, stats
+from solver_data import categories
 
 from qhreg import QuantileHuberMLE
 from qhreg.covariance import Point, covariance, score_obs, smoothed_bread
@@ -245,3 +248,32 @@ def test_an_interval_leaves_a_fit_on_the_bound_of_tau():
     low, high = score_intervals(profile_data(exog, endog), fit, params=[0])[0]
     assert high - fit.beta[0] > 20.0 * fit.sigma
     assert low < fit.beta[0]
+
+
+@pytest.mark.parametrize("seed", [14, 24, 35, 114, 294])
+def test_rare_categories_ties_and_several_best_fits(seed):
+    # each had ended in an error: of a root without a bracket, a singular matrix, a sigma out of range
+    exog, endog, task = categories(seed)
+    cases = task.pop("weights")
+    options = {name: value for name, value in task.items() if value is not None}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BoundaryWarning)
+        warnings.simplefilter("ignore", CurvatureWarning)
+        fit = QuantileHuberMLE(endog, exog, freq_weights=cases, **options).fit()
+        limits = np.asarray(fit.conf_int(method="score"))
+    known = ~np.isnan(limits[:, 0])
+    assert np.count_nonzero(known) >= exog.shape[1] - 1
+    estimate, (low, high) = np.asarray(fit.params)[known], limits[known].T
+    room = 1e-6 * np.abs(estimate)
+    assert np.all((low <= estimate + room) & (estimate <= high + room))
+
+
+def test_a_score_that_is_not_zero_at_the_fit_has_no_interval():
+    rng = np.random.default_rng(0)
+    group = np.arange(60) % 2
+    endog = np.where(rng.random(60) < 0.8, 0.0, rng.exponential(size=60))
+    exog = np.column_stack([np.ones(60), group])
+    fit = QuantileHuberMLE(endog, exog, kappa=0.0, tau=0.5).fit()
+    with pytest.warns(CurvatureWarning, match="kappa > 0 or the bootstrap give one"):
+        limits = np.asarray(fit.conf_int(method="score"))
+    assert np.isnan(limits[0]).all()
