@@ -67,12 +67,15 @@ def bread_inverse(bread: FloatArray, info: FloatArray, r: int) -> tuple[FloatArr
 
 def has_lost_scores(bread: FloatArray, meat: FloatArray, p: int) -> bool:
     """Return whether the scores of p coefficients, or of a combination of them, may vanish."""
-    variance = meat.diagonal()[:p]
-    if not bool((variance > FLAT * np.abs(bread.diagonal()[:p])).all()):
+    variance: list[float] = meat.diagonal()[:p].tolist()
+    curvature: list[float] = bread.diagonal()[:p].tolist()
+    if not all(v > FLAT * abs(c) for v, c in zip(variance, curvature, strict=True)):
         return True
-    length = np.sqrt(variance)
-    factor, info = dpotrf(meat[:p, :p] / length / length[:, None])
-    return bool(info != 0 or factor.diagonal().min(initial=1.0) ** 2 < FLAT)
+    factor, info = dpotrf(meat[:p, :p])
+    pivots: list[float] = factor.diagonal().tolist()
+    return info != 0 or not all(
+        pivot * pivot > FLAT * v for pivot, v in zip(pivots, variance, strict=True)
+    )
 
 
 class Lost(NamedTuple):

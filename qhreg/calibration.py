@@ -35,6 +35,9 @@ LARGE_DF = 1000.0
 """Degrees of freedom from which on a t law is as good as normal."""
 
 
+FEW_INFLUENCES = 15_000
+"""Influences up to which it is quicker to look at all rows, where their terms are at hand."""
+
 LAW_ROWS = 250
 """Least rows that are taken of those in the zone, and of the others."""
 
@@ -192,10 +195,13 @@ def calibration_of(
     error = np.sqrt(np.abs(judged.cov.diagonal()))
     error += error == 0.0  # a parameter held fixed has no variance
     a, c = made.frame.to_raw(judged.by_score / error), made.frame.to_raw(judged.shared / error)
-    if made.terms is not None:
+    n, m = sample.endog.size, a.shape[1]
+    if made.terms is not None and n * m <= FEW_INFLUENCES:
         sums = _moments(made.terms, weights.freq, weights.prob, a, c)
+    elif n <= 3 * LAW_ROWS:
+        sums = _summed_moments(sample, weights, made.frame, a, c, width)
     else:
-        sums = _sampled_moments(sample, weights, made.frame, a, c, width)
+        sums = _sampled_moments(sample, weights, made, a, c, width)
     return _law(sums, weights.nobs)
 
 
@@ -235,35 +241,38 @@ def _law(sums: FloatArray, nobs: float) -> Calibration:
     noise = (fourth + bread_square) / (square * square) - (1.0 + ratio * ratio) / nobs
     skew, largest = third / (square * np.sqrt(square)), 3.0 * STEEPEST
     noise = np.minimum(np.maximum(noise, 1e-300), 2.0 / LEAST_DF)
-    unseen = (sums[0] > 0.0) & (np.abs(sums[0] - 1.0) > UNLIKE)  # rows that are fitted exactly
-    noise[unseen] = 2.0 / LEAST_DF
+    for j, seen in enumerate(sums[0].tolist()):
+        if seen > 0.0 and not abs(seen - 1.0) <= UNLIKE:  # its rows are fitted exactly
+            noise[j] = 2.0 / LEAST_DF
     return Calibration(np.minimum(np.maximum(skew, -largest), largest), 2.0 / noise)
 
 
 def _sampled_moments(
     sample: Sample,
     weights: RowWeights,
-    frame: Frame,
+    made: Slices,
     a: FloatArray,
     c: FloatArray,
     width: float,
 ) -> FloatArray:
-    """Return the moments of all rows, those of many as seen from some.
+    """Return the moments of all rows as seen from some.
 
     All rows are taken for a parameter whose variance or bread, both one in all rows, these do not show,
     or that has few degrees of freedom: few rows decide it, as those of a rare category do.
     """
-    if sample.endog.size <= 3 * LAW_ROWS:
-        return _summed_moments(sample, weights, frame, a, c, width)
     rows, times = _taken(sample, width)
-    sums = _summed_moments(sample.taken(rows), weights.taken(rows, times), frame, a, c, width)
+    w = weights.taken(rows, times)
+    if made.terms is None:
+        sums = _summed_moments(sample.taken(rows), w, made.frame, a, c, width)
+    else:
+        sums = _moments(made.terms.some(rows), w.freq, w.prob, a, c)
     usual = np.sort(sums[4])[a.shape[1] // 2]  # few rows that decide do not show it themselves
     missed = np.abs(sums[0] - 1.0) > UNLIKE
     missed |= np.abs(sums[3] - 1.0) > FAR * math.sqrt(times[0] * usual)
     missed |= sums[2] + sums[4] > 2.0 / FEW_DF
     missed &= a.any(axis=0)  # a parameter held fixed has no variance
     if missed.any():
-        few = _summed_moments(sample, weights, frame, a[:, missed], c[:, missed], width)
+        few = _summed_moments(sample, weights, made.frame, a[:, missed], c[:, missed], width)
         sums[:, missed] = few
     return sums
 

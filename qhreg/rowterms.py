@@ -98,7 +98,7 @@ class RowTerms(NamedTuple):
     extra: FloatArray
     bends: RowBends
 
-    def some(self, rows: slice) -> RowTerms:
+    def some(self, rows: slice | npt.NDArray[np.intp]) -> RowTerms:
         """Return the terms of some of the rows."""
         near, mixed, corner = self.bends
         bends = RowBends(near[rows], mixed[:, rows], corner[..., rows])

@@ -31,7 +31,7 @@ __all__ = ["FEW_ROWS", "Judged", "Sandwich", "Slices", "sandwich_of", "slices_of
 
 FloatArray = npt.NDArray[np.float64]
 
-FEW_ROWS = 2000
+FEW_ROWS = 3000
 """Rows up to which what bread and meat are made of is kept, for the calibration."""
 
 FEW_NUMBERS = 16_000
