@@ -55,8 +55,9 @@ def test_expected_blocks_stand_in_for_indefinite_ones():
     info[0, 2] = info[2, 0] = 2.0  # definite, but not with the smaller curvature
     info[0, 0] = 0.6
     inverse, helped = bread_inverse(bread, info, 2)
-    assert helped == "the expected information as the observed is indefinite"
-    assert_allclose(inverse, np.linalg.inv(info))
+    assert helped == "expected blocks as the observed are indefinite"
+    info[:2, :2] = bread[:2, :2]
+    assert_allclose(inverse, np.linalg.inv(info), atol=1e-9)
 
 
 def rare(seed, n=600, members=4):
