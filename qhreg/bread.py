@@ -10,7 +10,7 @@ from scipy.linalg.lapack import dpotrf
 
 from qhreg.orthonormal import inverse_of
 
-__all__ = ["Lost", "bread_inverse", "has_lost_scores", "is_flat", "lost_scores"]
+__all__ = ["Lost", "bread_inverse", "has_lost_scores", "is_flat", "lost_scores", "without_flat"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -49,16 +49,14 @@ def bread_inverse(bread: FloatArray, info: FloatArray, r: int) -> tuple[FloatArr
     inverse = inverse_of(bread)
     if inverse is not None and not is_flat(bread, inverse, r):
         return inverse, ""
-    lifted, count = _lifted(bread[:r, :r], float(info[0, 0]))
+    lifted, count = without_flat(bread, float(info[0, 0]), r)
     if count:
-        mended = bread.copy()
-        mended[:r, :r] = lifted
-        inverse = inverse_of(mended)
+        inverse = inverse_of(lifted)
         if inverse is not None:
             along = _combinations(count)
             return inverse, f"the mean curvature along {along} that no row in the zone tells of"
     mended = info.copy()
-    mended[:r, :r] = lifted
+    mended[:r, :r] = lifted[:r, :r]
     inverse = inverse_of(mended)
     if inverse is None:
         inverse = np.asarray(np.linalg.pinv(mended, hermitian=True))
@@ -141,13 +139,18 @@ def _is_low(values: FloatArray) -> npt.NDArray[np.bool_]:
     return np.asarray(~(values > FLAT * max(values[-1], 0.0)))
 
 
-def _lifted(curvature: FloatArray, expected: float) -> tuple[FloatArray, int]:
-    """Return a curvature without flat directions, and how many there were."""
-    if not curvature.size:
-        return curvature, 0
-    values, vectors = np.linalg.eigh(curvature)
+def without_flat(bread: FloatArray, expected: float, r: int) -> tuple[FloatArray, int]:
+    """Return a bread whose r orthonormal coordinates all have curvature, and how many lacked it.
+
+    They get the mean of the others, or the expected curvature where there are no others.
+    """
+    if r == 0:
+        return bread, 0
+    values, vectors = np.linalg.eigh(bread[:r, :r])
     flat = _is_low(values)
     if not flat.any():
-        return curvature, 0
+        return bread, 0
     values[flat] = expected if flat.all() else values[~flat].mean()
-    return (vectors * values) @ vectors.T, int(flat.sum())
+    lifted = bread.copy()
+    lifted[:r, :r] = (vectors * values) @ vectors.T
+    return lifted, int(flat.sum())

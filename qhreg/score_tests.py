@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qhreg.bread import without_flat
 from qhreg.curvature import row_weights, smoothed_bread
 from qhreg.exceptions import DataError
 from qhreg.hypothesis_tests import HypothesisTest, chi2_sf
@@ -103,14 +104,11 @@ def score_test(
     scores = score_obs(both, endog, point, **options)
     tested = np.zeros(scores.shape[1], dtype=bool)
     tested[basis.shape[1] : both.shape[1]] = True
-    if robust:
-        bread = smoothed_bread(both, endog, point, nobs=w.nobs, **options)
-    else:
-        bread = expected_information(
-            both, fit.sigma, fit.tau, fit.kappa, weights=w.total, free=names
-        )
+    info = expected_information(both, fit.sigma, fit.tau, fit.kappa, weights=w.total, free=names)
+    bread = smoothed_bread(both, endog, point, nobs=w.nobs, **options) if robust else info
     cross = bread[np.ix_(~tested, tested)]
-    carry = np.linalg.pinv(bread[np.ix_(~tested, ~tested)], hermitian=True) @ cross
+    known, _ = without_flat(bread[np.ix_(~tested, ~tested)], float(info[0, 0]), basis.shape[1])
+    carry = np.linalg.solve(known, cross)
     effective = scores[:, tested] - scores[:, ~tested] @ carry
     total = effective.sum(axis=0)
     if robust:

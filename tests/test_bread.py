@@ -210,3 +210,14 @@ def test_what_compares_fits_warns_too():
     process = QuantileHuberMLE(endog, exog, tau=0.5).fit_process([0.3, 0.7])
     with pytest.warns(CurvatureWarning, match=FITTED_EXACTLY):
         process.test_equal_slopes()
+
+
+@pytest.mark.parametrize("kappa", [0.0, 1.0])
+@pytest.mark.parametrize("seed", [0, 1, 3, 4])
+def test_a_score_test_beside_a_category_outside_the_zone(seed, kappa):
+    exog, endog = rare(seed)
+    rest = exog[:, 2] == 0.0
+    added = np.where(rest, np.random.default_rng(99).standard_normal(600), 0.0)
+    found = QuantileHuberMLE(endog, exog, kappa=kappa, tau=0.5).fit().score_test(added)
+    plain = QuantileHuberMLE(endog[rest], exog[rest, :2], kappa=kappa, tau=0.5).fit()
+    assert_allclose(found.statistic, plain.score_test(added[rest]).statistic, atol=0.4)
