@@ -220,4 +220,5 @@ def test_a_score_test_beside_a_category_outside_the_zone(seed, kappa):
     added = np.where(rest, np.random.default_rng(99).standard_normal(600), 0.0)
     found = QuantileHuberMLE(endog, exog, kappa=kappa, tau=0.5).fit().score_test(added)
     plain = QuantileHuberMLE(endog[rest], exog[rest, :2], kappa=kappa, tau=0.5).fit()
-    assert_allclose(found.statistic, plain.score_test(added[rest]).statistic, atol=0.4)
+    wanted = plain.score_test(added[rest]).statistic  # of a fit that the four rows do not move
+    assert_allclose(found.statistic, wanted, rtol=0.1, atol=0.3)
