@@ -34,7 +34,7 @@ FloatArray = npt.NDArray[np.float64]
 FEW_ROWS = 3000
 """Rows up to which what bread and meat are made of is kept, for the calibration."""
 
-FEW_NUMBERS = 16_000
+FEW_NUMBERS = 25_000
 """Entries of their design up to which this is faster than to sum some of them at a time."""
 
 WELL_CONDITIONED = 0.03
