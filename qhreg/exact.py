@@ -224,14 +224,12 @@ def _fit_undecided(
         linear=undecided.linear,
         tol=tol,
     )
-    best = inner.z if width > 0.0 else _with_mean_loss(problem, undecided, inner.z, tau)
-    fit = _proved(
-        problem, undecided, inner.z if best is None else best, inner.v, tau, inner.iterations
-    )
+    z = inner.z if width > 0.0 else _with_mean_loss(problem, undecided, inner.z, tau)
+    fit = _proved(problem, undecided, inner.z if z is None else z, inner.v, tau, inner.iterations)
     if width > 0.0 or not inner.converged:
         return fit
-    z, v = _vertex(undecided, inner.z, inner.v, tau)
-    corner = _with_mean_loss(problem, undecided, z, tau)
+    vertex, v = _vertex(undecided, inner.z, inner.v, tau)
+    corner = _with_mean_loss(problem, undecided, vertex, tau)
     if corner is None:
         return fit
     exact = _proved(problem, undecided, corner, v, tau, inner.iterations)

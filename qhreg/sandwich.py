@@ -126,9 +126,9 @@ def slices_of(sample: Sample, weights: RowWeights, free: tuple[str, ...], width:
         sizes = [(name in plain.held, p if name == "beta" else 1) for name in free]
         kept = np.flatnonzero([not held for held, size in sizes for _ in range(size)])
         bread, meat = (each.take(kept, 0).take(kept, 1) for each in (bread, meat))
-    inverse = inverse_of(bread, WELL_CONDITIONED)
     if has_lost_scores(bread, meat, p):
         return _careful(sample, weights, free, width)
+    inverse = inverse_of(bread, WELL_CONDITIONED)
     if inverse is not None:
         return Slices(plain, inverse, meat, "", terms=terms)
     factor = gram_factor(sums.meat[:p, :p])
