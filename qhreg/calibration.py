@@ -35,8 +35,8 @@ LARGE_DF = 1000.0
 """Degrees of freedom from which on a t law is as good as normal."""
 
 
-FEW_INFLUENCES = 15_000
-"""Influences up to which it is quicker to look at all rows, where their terms are at hand."""
+FEW_PARAMETERS = 16
+"""Parameters up to which a product with all of their scores is quicker than one with some and a sum."""
 
 LAW_ROWS = 250
 """Least rows that are taken of those in the zone, and of the others."""
@@ -195,13 +195,12 @@ def calibration_of(
     error = np.sqrt(np.abs(judged.cov.diagonal()))
     error += error == 0.0  # a parameter held fixed has no variance
     a, c = made.frame.to_raw(judged.by_score / error), made.frame.to_raw(judged.shared / error)
-    n, m = sample.endog.size, a.shape[1]
-    if made.terms is not None and n * m <= FEW_INFLUENCES:
+    if made.terms is not None:
         sums = _moments(made.terms, weights.freq, weights.prob, a, c)
-    elif n <= 3 * LAW_ROWS:
+    elif sample.endog.size <= 3 * LAW_ROWS:
         sums = _summed_moments(sample, weights, made.frame, a, c, width)
     else:
-        sums = _sampled_moments(sample, weights, made, a, c, width)
+        sums = _sampled_moments(sample, weights, made.frame, a, c, width)
     return _law(sums, weights.nobs)
 
 
@@ -250,7 +249,7 @@ def _law(sums: FloatArray, nobs: float) -> Calibration:
 def _sampled_moments(
     sample: Sample,
     weights: RowWeights,
-    made: Slices,
+    frame: Frame,
     a: FloatArray,
     c: FloatArray,
     width: float,
@@ -261,18 +260,15 @@ def _sampled_moments(
     or that has few degrees of freedom: few rows decide it, as those of a rare category do.
     """
     rows, times = _taken(sample, width)
-    w = weights.taken(rows, times)
-    if made.terms is None:
-        sums = _summed_moments(sample.taken(rows), w, made.frame, a, c, width)
-    else:
-        sums = _moments(made.terms.some(rows), w.freq, w.prob, a, c)
+    taken = sample.taken(rows), weights.taken(rows, times)
+    sums = _summed_moments(*taken, frame, a, c, width)
     usual = np.sort(sums[4])[a.shape[1] // 2]  # few rows that decide do not show it themselves
     missed = np.abs(sums[0] - 1.0) > UNLIKE
     missed |= np.abs(sums[3] - 1.0) > FAR * math.sqrt(times[0] * usual)
     missed |= sums[2] + sums[4] > 2.0 / FEW_DF
     missed &= a.any(axis=0)  # a parameter held fixed has no variance
     if missed.any():
-        few = _summed_moments(sample, weights, made.frame, a[:, missed], c[:, missed], width)
+        few = _summed_moments(sample, weights, frame, a[:, missed], c[:, missed], width)
         sums[:, missed] = few
     return sums
 
@@ -302,10 +298,12 @@ def _summed_moments(
 ) -> FloatArray:
     """Return the moments of all rows of a sample."""
     sums = np.zeros((5, a.shape[1]))
+    step = max(LEAST_ROWS, MOMENT_BYTES // (8 * a.shape[1]))
     for block in evaluated_blocks(sample):
-        terms = row_terms(block, sample.point, width, frame.kept, frame.unit)
-        freq, prob = (None if v is None else v[block.rows] for v in (weights.freq, weights.prob))
-        sums += _moments(terms, freq, prob, a, c)
+        for some in block.split(step):
+            terms = row_terms(some, sample.point, width, frame.kept, frame.unit)
+            freq, prob = (None if v is None else v[some.rows] for v in (weights.freq, weights.prob))
+            sums += _moments(terms, freq, prob, a, c)
     return sums
 
 
@@ -318,34 +316,34 @@ def _moments(
 ) -> FloatArray:
     """Return the sums of u^2, u^3, u^4, e and e^2 of the weighted rows, one column a parameter.
 
-    Made of some rows at a time, whose arrays stay in cache. Products by `dot`, which has less overhead.
+    Products by `dot`, which has less overhead.
     """
-    (k, n), q = terms.design.shape, a.shape[1]
+    x, psi, near, scores, pulls, corner = terms
+    (k, n), q = x.shape, a.shape[1]
+    first = len(scores) - (len(a) - k)
+    weight = np.ones(n) if freq is None else freq
     by_corner = (a[k:, None] * c[k:]).reshape(-1, q).T
-    step, sums = max(LEAST_ROWS, MOMENT_BYTES // (8 * q)), np.zeros((5, q))
-    for start in range(0, n, step):
-        rows = slice(start, start + step)
-        x, psi, extra, (near, mixed, corner) = terms.some(rows) if n > step else terms
-        weight = np.ones(psi.size) if freq is None else freq[rows]
-        e, shared = a[:k].T.dot(x), c[:k].T.dot(x)
-        u = e * psi
-        u += a[k:].T.dot(extra)
-        pull = shared * near
-        pull += c[k:].T.dot(mixed)
-        e *= pull
-        shared *= a[k:].T.dot(mixed)
-        e += shared
-        e += by_corner.dot(corner.reshape(-1, psi.size))
-        if prob is not None:
-            u *= prob[rows]
-            e *= prob[rows]
-        square = u * u
-        u *= square
-        sums[0] += square.dot(weight)
-        sums[1] += u.dot(weight)
-        square *= square
-        sums[2] += square.dot(weight)
-        sums[3] += e.dot(weight)
-        e *= e
-        sums[4] += e.dot(weight)
+    e, shared = a[:k].T.dot(x), c[:k].T.dot(x)
+    if len(scores) == len(a) <= FEW_PARAMETERS:
+        u, pull = a.T.dot(scores), c.T.dot(pulls)
+    else:  # made of the products with x, which takes more calls
+        u, pull = e * psi, shared * near
+        u += a[k:].T.dot(scores[first:])
+        pull += c[k:].T.dot(pulls[first:])
+    e *= pull
+    shared *= a[k:].T.dot(pulls[first:])
+    e += shared
+    e += by_corner.dot(corner.reshape(-1, n))
+    if prob is not None:
+        u *= prob
+        e *= prob
+    sums, square = np.empty((5, q)), u * u
+    u *= square
+    sums[0] = square.dot(weight)
+    sums[1] = u.dot(weight)
+    square *= square
+    sums[2] = square.dot(weight)
+    sums[3] = e.dot(weight)
+    e *= e
+    sums[4] = e.dot(weight)
     return sums

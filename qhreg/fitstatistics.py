@@ -33,11 +33,11 @@ FloatArray = npt.NDArray[np.float64]
 
 _BLOCK = 32768
 
-_MANY = 2500
-"""Values from which on some of them tell where to start."""
+_START = 200
+"""Least values whose quantile is the start."""
 
-_THINNED = 20
-"""One in how many: two looks at all values follow then."""
+_APART = 100
+"""One in how many values is looked at for it, at the least."""
 
 _NARROW = 1e-6
 """Width of a zone that may miss all values: the minimum is a quantile then."""
@@ -164,12 +164,12 @@ def _least_loss(
     last step, which stays in the zone, gains is known without another look at the values.
     """
     narrow = kappa < _NARROW
-    if values.size > _MANY and not narrow:
-        thin = None if weights is None else weights[::_THINNED]
-        b = _least_loss(values[::_THINNED], sigma, tau, kappa, thin)[0]
-    else:
-        level = location_level(tau, kappa)
-        b = weighted_quantiles(values, [level], weights if narrow else None)[0] / sigma
+    level = location_level(tau, kappa)
+    if narrow:
+        b = weighted_quantiles(values, [level], weights)[0] / sigma
+    else:  # that of some values is as good a start
+        every = min(max(1, values.size // _START), _APART)
+        b = weighted_quantiles(values[::every], [level], None)[0] / sigma
     low, high = -math.inf, math.inf
     total = float(values.size if weights is None else weights.sum())
     loss = math.nan

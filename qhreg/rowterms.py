@@ -51,10 +51,11 @@ def row_bends(
     width: float,
     others: tuple[str, ...],
     unit: UnitInformation,
+    mixed: FloatArray | None = None,
 ) -> RowBends:
-    """Return what :func:`row_sums` adds up in the bread, row by row."""
+    """Return what :func:`row_sums` adds up in the bread, row by row; `mixed` is written over."""
     u, psi, n, c = block.u, block.psi, block.u.size, len(others)
-    mixed, corner = np.empty((c, n)), np.empty((c, c, n))
+    mixed, corner = np.empty((c, n)) if mixed is None else mixed, np.empty((c, c, n))
     beta_multipliers(block, None, point, width, others, out=mixed)
     for i, first in enumerate(others):
         for j in range(i, c):
@@ -85,50 +86,54 @@ class RowTerms(NamedTuple):
     ----------
     design : ndarray, shape (k, n)
         The rows x.
-    psi : ndarray, shape (n,)
-        What multiplies x in the scores of beta.
-    extra : ndarray, shape (c, n)
-        Scores of the other parameters at sigma = 1.
-    bends : RowBends
-        Minus the second derivatives.
+    psi, near : ndarray, shape (n,)
+        What multiplies x in the scores of beta, and x x' in minus the second derivatives by beta.
+    scores : ndarray, shape (q, n) or (q - k, n)
+        Scores at sigma = 1: of all parameters, or of those besides beta.
+    pulls : ndarray, shape (q, n) or (q - k, n)
+        What multiplies x in minus the second derivatives by beta and all parameters, or the others.
+    corner : ndarray, shape (q - k, q - k, n)
+        Minus the second derivatives by the other parameters.
     """
 
     design: FloatArray
     psi: FloatArray
-    extra: FloatArray
-    bends: RowBends
-
-    def some(self, rows: slice | npt.NDArray[np.intp]) -> RowTerms:
-        """Return the terms of some of the rows."""
-        near, mixed, corner = self.bends
-        bends = RowBends(near[rows], mixed[:, rows], corner[..., rows])
-        return RowTerms(self.design[:, rows], self.psi[rows], self.extra[:, rows], bends)
+    near: FloatArray
+    scores: FloatArray
+    pulls: FloatArray
+    corner: FloatArray
 
 
 def row_terms(
-    block: RowBlock, point: Point, width: float, free: tuple[str, ...], unit: UnitInformation
+    block: RowBlock,
+    point: Point,
+    width: float,
+    free: tuple[str, ...],
+    unit: UnitInformation,
+    *,
+    whole: bool = False,
 ) -> RowTerms:
-    """Return scores and second derivatives of each row, without weights."""
+    """Return scores and second derivatives of each row, without weights; whole if those by beta too."""
     others = tuple(name for name in free if name != "beta")
     x = block.design.T if "beta" in free else block.design.T[:0]
-    scores = extra_scores(block, others, point, unit)
-    extra = np.array(scores).reshape(len(others), block.u.size)
-    return RowTerms(x, block.psi, extra, row_bends(block, point, width, others, unit))
+    k, size = len(x) if whole else 0, (len(x) + len(others) if whole else len(others), x.shape[1])
+    scores, pulls = np.empty(size), np.empty(size)
+    for j, score in enumerate(extra_scores(block, others, point, unit), k):
+        scores[j] = score
+    near, _, corner = row_bends(block, point, width, others, unit, mixed=pulls[k:])
+    if k:
+        np.multiply(x, block.psi, out=scores[:k])
+        np.multiply(x, near, out=pulls[:k])
+    return RowTerms(x, block.psi, near, scores, pulls, corner)
 
 
 def summed_terms(terms: RowTerms, weights: RowWeights) -> RowSums:
-    """Return the sums of :func:`row_sums`: for few rows that are needed again."""
-    x, psi, extra, (near, mixed, corner) = terms
-    (k, n), q = x.shape, x.shape[0] + extra.shape[0]
+    """Return the sums of :func:`row_sums`, of whole terms: for few rows that are needed again."""
+    x, _, _, scores, pulls, corner = terms
+    (k, n), q = x.shape, len(scores)
     total, squared = weights.total, weights.squared
-    scores, pulls = np.empty((q, n)), np.empty((q, n))
-    np.multiply(x, psi, out=scores[:k])
-    scores[k:] = extra
-    np.multiply(x, near, out=pulls[:k])
-    pulls[k:] = mixed
     if total is not None:
-        pulls *= total
-        corner = corner * total
+        pulls, corner = pulls * total, corner * total
     bread = np.empty((q, q))
     bread[:, :k] = pulls.dot(x.T)
     bread[:k, k:] = bread[k:, :k].T

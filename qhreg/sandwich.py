@@ -154,7 +154,7 @@ def _sums(
     if n > FEW_ROWS or n * p > FEW_NUMBERS:
         return row_sums(sample, weights, unit, width, free), None
     (block,) = evaluated_blocks(sample)
-    terms = row_terms(block, sample.point, width, free, unit)
+    terms = row_terms(block, sample.point, width, free, unit, whole=True)
     return summed_terms(terms, weights), terms
 
 

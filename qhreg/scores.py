@@ -143,6 +143,14 @@ class RowBlock(NamedTuple):
     u: FloatArray
     psi: FloatArray
 
+    def split(self, step: int) -> Iterator[RowBlock]:
+        """Iterate over blocks of at most as many rows as a step."""
+        n = self.u.size
+        for start in range(0, n, step):
+            part, first = slice(start, min(start + step, n)), self.rows.start
+            rows = slice(first + part.start, first + part.stop)
+            yield RowBlock(rows, self.design[part], self.u[part], self.psi[part])
+
 
 def slopes(u: FloatArray, tau: float, kappa: float) -> FloatArray:
     """Return psi (QH-1); outside the zone it is exactly -tau or 1 - tau."""
