@@ -17,6 +17,7 @@ from qhreg.basis import Basis, basis_of_gram
 from qhreg.rows import ArrayRows
 
 __all__ = [
+    "CLOSE",
     "Centred",
     "Moments",
     "centred",
@@ -33,6 +34,10 @@ SPACED_ROWS = 1000
 
 SUSPECT_SPREAD = 100.0
 """Largest over median residual below which no outlier can have spoiled least squares."""
+
+
+CLOSE = 1e-7
+"""Residuals below this share of the response are to be formed once: each time they round differently."""
 
 
 class Moments(NamedTuple):
@@ -115,7 +120,7 @@ class Centred(NamedTuple):
 def least_squares(rows: ArrayRows) -> Centred | None:
     """Return coordinates and moments of all rows, or None where that would lose digits.
 
-    None when columns are nearly collinear or far apart in size, and when there are no residuals.
+    None when columns are nearly collinear or far apart in size, and when residuals are close to none.
     """
     n, p = rows.exog.shape
     if p == 0 or n <= p:
@@ -135,7 +140,7 @@ def centred(
 ) -> Centred | None:
     """Return the coordinates with the residuals of beta, in units of their mean or median size.
 
-    None when there are none, or they are not finite.
+    None when they are too close to rounding errors of the response, or not finite.
     """
     n, p = rows.exog.shape
     size = below = second = fourth = largest = response = 0.0
@@ -151,7 +156,7 @@ def centred(
         spaced.append(absolute[:: max(1, n // SPACED_ROWS)].copy())
         response = max(response, float(np.abs(block.endog).max()))
         columns += np.ones(residual.size) @ block.exog
-    if not (math.isfinite(fourth) and largest > 1e-12 * response):
+    if not (math.isfinite(fourth) and size > CLOSE * n * response):
         return None
     matrix = basis.matrix.copy()
     matrix[:-1, -1], matrix[-1, -1] = -beta, 1.0

@@ -18,6 +18,7 @@ from qhreg.exact import ALL_ROWS
 from qhreg.exceptions import DataError
 from qhreg.inputs import endog_scale, require_finite
 from qhreg.leastsquares import (
+    CLOSE,
     SUSPECT_SPREAD,
     Centred,
     centred,
@@ -62,12 +63,12 @@ MEDIAN = Task(kappa=0.0, tau=0.5, sigma=None, tau_bounds=(0.25, 0.75))
 """Median regression."""
 
 
-def _has_residual(basis: Basis, endog: FloatArray) -> bool:
-    """Return whether least squares leaves more than rounding of the response."""
+def _has_residual(basis: Basis, endog: FloatArray, share: float = 1e-12) -> bool:
+    """Return whether least squares leaves more than rounding, or some share, of the response."""
     if basis.design.shape[0] <= basis.columns.size:
         return False
     largest = basis.spread / basis.matrix[-1, -1]  # the mean is the unit of the design
-    return bool(largest > 1e-12 * np.abs(endog).max(initial=0.0))
+    return bool(largest > share * np.abs(endog).max(initial=0.0))
 
 
 def _reject_perfect_fit(rows: GivenRows, basis: Basis, task: Task) -> None:
@@ -201,10 +202,10 @@ def _set_up_large(rows: GivenRows, task: Task, scale: float) -> Setup:
     if degenerate:
         basis = _triangular_basis(rows)
         _require_residual(rows, basis, task)
-    collinear = basis.weakest <= CHOLESKY_SAFE
-    mapped = rows.transformed(basis.matrix) if collinear else rows
+    awkward = basis.weakest <= CHOLESKY_SAFE or not _has_residual(basis, sample.endog, CLOSE)
+    mapped = rows.transformed(basis.matrix) if awkward else rows
     theta = None if task.sigma is None else 1.0 / (task.sigma * basis.matrix[-1, -1])
-    problem = Problem(mapped, n, task.kappa, None if collinear else basis.matrix, theta)
+    problem = Problem(mapped, n, task.kappa, None if awkward else basis.matrix, theta)
     start, kurtosis = _fitted_sample(sample, basis.matrix, theta, task)
     if isinstance(mapped, ArrayRows) and rows.n_rows >= MANY_CHUNKS * CHUNK_ROWS:
         start = _refined_on_chunks(problem, mapped, start, task)

@@ -308,3 +308,18 @@ def test_a_face_of_optimal_points_at_kappa_zero(seed):
     loss = 0.5 * np.abs(endog - exog @ fit.beta)
     np.testing.assert_allclose(loss.sum(), highs_quantile(exog, endog, 0.5)[1], rtol=1e-9)
     np.testing.assert_allclose(fit.sigma, loss.mean(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kappa", [0.3, 3.0])
+@pytest.mark.parametrize("n", [1500, 4000, 60_000])
+@pytest.mark.parametrize("level", [1e-7, 1e-9, 1e-10])
+def test_noise_close_to_the_rounding_of_the_response(level, n, kappa):
+    rng = np.random.default_rng(n)
+    exog = np.column_stack([np.ones(n), rng.standard_normal((n, 3)) * [1.0, 1e4, 1e-3]])
+    noise = rng.gumbel(size=n)
+    whole = solve(exog, exog @ [1.0, 1.0, 1e-4, 1e3] + level * noise, kappa=kappa)
+    alone = solve(exog, noise, kappa=kappa)
+    assert whole.converged
+    rounding = 1e-15 / level
+    assert whole.sigma == pytest.approx(level * alone.sigma, rel=100.0 * rounding + 1e-8)
+    assert whole.tau == pytest.approx(alone.tau, rel=100.0 * rounding + 1e-8)
