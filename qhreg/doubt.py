@@ -21,7 +21,7 @@ from qhreg.rows import ArrayRows, GivenRows, residuals
 from qhreg.taufit import TINY_KAPPA, TauFit
 from qhreg.tauscan import TauScan, scan_tau
 
-__all__ = ["is_jagged", "is_like_the_model", "other_starts"]
+__all__ = ["is_far_from_the_model", "is_jagged", "is_like_the_model", "other_starts"]
 
 FloatArray = npt.NDArray[np.float64]
 Start = tuple[FloatArray, float]
@@ -37,6 +37,15 @@ SURE_IN_ZONE = 100
 
 FLAT_KURTOSIS = 3.5
 """Kurtosis of least-squares residuals below which there may be two peaks."""
+
+LIGHT_KURTOSIS = 2.5
+"""Kurtosis below which a look along tau with slopes held often shows nothing: the slopes change too."""
+
+WIDE = 5.0
+"""Width from which on the rows outside the zone are few, and tau and 1 - tau may do about as well."""
+
+STRANGE_SHARE = 0.3
+"""Share by which the sum of psi^2 differs only in fits that have little to do with the model."""
 
 SLOPE_SHARE = 0.06
 """Share by which the sum of psi^2 may differ from what the model expects of it."""
@@ -92,25 +101,43 @@ def is_jagged(local: LocalFit, few: int = FEW_IN_ZONE) -> bool:
     )
 
 
+def is_far_from_the_model(local: LocalFit, problem: Problem, kurtosis: float) -> bool:
+    """Return whether the noise is so unlike the model that only a search tells of other optima."""
+    if not kurtosis >= LIGHT_KURTOSIS:
+        return True
+    ratio = local.fit.dual.square / (problem.n * _mean_square(local, problem))
+    return not abs(ratio - 1.0) <= STRANGE_SHARE
+
+
+def _mean_square(local: LocalFit, problem: Problem) -> float:
+    """Return what the model expects of psi^2."""
+    return 2.0 * float(log_normalizer_derivatives(local.fit.tau, problem.kappa).d_kappa)
+
+
 def is_like_the_model(local: LocalFit, problem: Problem, kurtosis: float, rows: GivenRows) -> bool:
     """Return whether nothing speaks for noise unlike the model, from numbers that are at hand.
 
     In the model kappa E[psi^2] is the probability of the zone: a fit with another sum of psi^2, or
     another number of rows in the zone, is one of other noise. So is one with light tails or with
-    equal responses. Near the ends of tau, and with few rows in a zone that is to have some, it is not
-    known.
+    equal responses. Near the ends of tau, with few rows in a zone that is to have some, and where few
+    are outside, it is not known.
     """
     fit = local.fit
     sure = fit.rows_in_zone >= SURE_IN_ZONE or problem.kappa <= TINY_KAPPA
-    if not sure or min(fit.tau, 1.0 - fit.tau) < END_OF_TAU or not kurtosis >= FLAT_KURTOSIS:
+    inside = END_OF_TAU <= fit.tau <= 1.0 - END_OF_TAU
+    if not (sure and inside and problem.kappa <= WIDE and kurtosis >= FLAT_KURTOSIS):
         return False
-    square = 2.0 * float(log_normalizer_derivatives(fit.tau, problem.kappa).d_kappa)
+    square = _mean_square(local, problem)
     if not abs(fit.dual.square / (problem.n * square) - 1.0) <= SLOPE_SHARE:
         return False
-    expected = problem.rows.n_rows * problem.kappa * square
-    allowed = max(ZONE_SHARE * expected, ZONE_SPREAD * math.sqrt(expected))
+    n = problem.rows.n_rows
+    expected = n * problem.kappa * square
+    outside = n - expected
+    allowed = ZONE_SPREAD * math.sqrt(expected * outside / n)
+    allowed = max(allowed, ZONE_SHARE * min(expected, outside))
     beyond = fit.rows_in_zone - expected
-    return -allowed <= beyond <= allowed + fit.z.size and not _has_ties(rows)
+    drawn = fit.z.size * outside / n  # the fit draws rows into the zone
+    return -allowed <= beyond <= allowed + drawn and not _has_ties(rows)
 
 
 def _has_ties(rows: GivenRows) -> bool:

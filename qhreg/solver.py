@@ -19,7 +19,7 @@ import numpy.typing as npt
 from qhreg.basis import Basis, minimum_norm
 from qhreg.convex import TINY_KAPPA
 from qhreg.domain import check_kappa, check_sigma, check_tau
-from qhreg.doubt import is_jagged, is_like_the_model, other_starts
+from qhreg.doubt import is_far_from_the_model, is_jagged, is_like_the_model, other_starts
 from qhreg.exact import ALL_ROWS
 from qhreg.exceptions import (
     BoundaryWarning,
@@ -176,8 +176,9 @@ def solve(
         optimum is looked for up to 500 rows and at small kappa only.
     search : bool or None
         Whether to search the whole range of tau; None does so up to 500 rows, up to 5000 with fewer
-        than 60 rows in the zone (always at kappa = 0) or where tau ends within 0.05 of 0 or 1, and
-        up to 20,000 where the noise is unlike the model and a look along tau shows another optimum.
+        than 60 rows in the zone (always at kappa = 0), where tau ends within 0.05 of 0 or 1 or the
+        noise is far from the model, and up to 20,000 where it is unlike the model and a look along
+        tau shows another optimum.
         Larger data are then fitted from several starts, and the solution is marked as doubtful.
     names : sequence of str or None
         Names of the columns for messages.
@@ -275,14 +276,20 @@ def _fit_rows(
     if task.tau is not None:
         return setup, Found(local)
     follows = start is not None and start.converged
-    jagged = is_jagged(local, 0) if follows else is_jagged(local)
-    if whole or (search is None and rows.n_rows <= JAGGED_ROWS and jagged):
+    if whole or (search is None and rows.n_rows <= JAGGED_ROWS and _hides(setup, local, follows)):
         return setup, _searched(setup, local)
     if search is False or follows:
         return setup, Found(local)
     if is_like_the_model(local, setup.problem, setup.kurtosis, rows):
         return setup, Found(local)
     return setup, _looked_further(setup, local)
+
+
+def _hides(setup: Setup, local: LocalFit, follows: bool) -> bool:
+    """Return whether other optima may lie where only a search finds them."""
+    if follows:
+        return is_jagged(local, 0)
+    return is_jagged(local) or is_far_from_the_model(local, setup.problem, setup.kurtosis)
 
 
 def _searched(setup: Setup, local: LocalFit) -> Found:

@@ -257,3 +257,40 @@ def test_the_default_fit_is_the_certified_optimum_of_medium_samples(block):
         assert fit.converged, seed
         certificate = certify_global(X, y, fit, tol=1e-6 * y.size)
         assert certificate.holds, (seed, str(certificate))
+
+
+def certified(exog, endog, kappa):
+    """Return whether the default fit is the best over all tau."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BoundaryWarning)
+        return certify_global(exog, endog, solve(exog, endog, kappa=kappa), tol=1e-4).holds
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_with_a_wide_zone_tau_is_told_from_its_mirror_image(seed):
+    # few rows are outside: where both tails are heavy, either of them could be the long one
+    rng = np.random.default_rng(seed)
+    n = 550 + 250 * (seed % 3)
+    exog = np.column_stack([np.ones(n), rng.standard_normal((n, 19))])
+    heavy = rng.standard_normal(n) + 20.0 * (rng.random(n) < 0.1) * rng.standard_normal(n)
+    noise = (heavy, rng.standard_t(1.5, n), rng.logistic(size=n))[seed // 3 % 3]
+    assert certified(exog, exog.sum(axis=1) + noise, (100.0, 30.0)[seed % 2])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_light_tails_are_searched(seed):
+    # another tau goes with other slopes, so that a look along tau at those of the fit shows nothing
+    rng = np.random.default_rng(seed)
+    n = (800, 1500, 3000)[seed % 3]
+    trend = np.linspace(0.0, 1.0, n)[:, None] ** np.arange(4)
+    normal = np.column_stack([np.ones(n), rng.standard_normal((n, 19))])
+    exog = (trend, normal)[seed % 2]
+    noise = (np.cumsum(rng.standard_normal(n)), rng.uniform(-1.0, 1.0, n))[seed % 2]
+    assert certified(exog, noise, (0.1, 0.3)[seed // 2 % 2])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_cauchy_noise_beside_a_wide_zone_and_many_categories(seed):
+    rng = np.random.default_rng(seed)
+    exog = (rng.integers(0, 40, 550)[:, None] == np.arange(40)) * 1.0
+    assert certified(exog, rng.standard_cauchy(550), 100.0)
