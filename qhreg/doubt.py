@@ -21,7 +21,13 @@ from qhreg.rows import ArrayRows, GivenRows, residuals
 from qhreg.taufit import TINY_KAPPA, TauFit
 from qhreg.tauscan import TauScan, scan_tau
 
-__all__ = ["is_far_from_the_model", "is_jagged", "is_like_the_model", "other_starts"]
+__all__ = [
+    "has_ties",
+    "is_far_from_the_model",
+    "is_jagged",
+    "is_like_the_model",
+    "other_starts",
+]
 
 FloatArray = npt.NDArray[np.float64]
 Start = tuple[FloatArray, float]
@@ -137,10 +143,10 @@ def is_like_the_model(local: LocalFit, problem: Problem, kurtosis: float, rows: 
     allowed = max(allowed, ZONE_SHARE * min(expected, outside))
     beyond = fit.rows_in_zone - expected
     drawn = fit.z.size * outside / n  # the fit draws rows into the zone
-    return -allowed <= beyond <= allowed + drawn and not _has_ties(rows)
+    return -allowed <= beyond <= allowed + drawn and not has_ties(rows)
 
 
-def _has_ties(rows: GivenRows) -> bool:
+def has_ties(rows: GivenRows) -> bool:
     """Return whether equal values are found among some of the responses."""
     every = max(1, rows.n_rows // SPACED_RESPONSES)
     if isinstance(rows, ArrayRows) and rows.endog is not None and rows.offset is None:

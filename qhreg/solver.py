@@ -19,7 +19,13 @@ import numpy.typing as npt
 from qhreg.basis import Basis, minimum_norm
 from qhreg.convex import TINY_KAPPA
 from qhreg.domain import check_kappa, check_sigma, check_tau
-from qhreg.doubt import is_far_from_the_model, is_jagged, is_like_the_model, other_starts
+from qhreg.doubt import (
+    has_ties,
+    is_far_from_the_model,
+    is_jagged,
+    is_like_the_model,
+    other_starts,
+)
 from qhreg.exact import ALL_ROWS
 from qhreg.exceptions import (
     BoundaryWarning,
@@ -66,7 +72,7 @@ JAGGED_ROWS = 5000
 """Rows up to which it is searched where the profile over tau is jagged, or tau near 0 or 1."""
 
 DOUBTFUL_ROWS = 20_000
-"""Rows up to which it is searched where a look along tau shows another optimum."""
+"""Rows up to which it is searched far from the model, or where a look along tau asks for it."""
 
 
 @dataclass(frozen=True)
@@ -176,10 +182,10 @@ def solve(
         optimum is looked for up to 500 rows and at small kappa only.
     search : bool or None
         Whether to search the whole range of tau; None does so up to 500 rows, up to 5000 with fewer
-        than 60 rows in the zone (always at kappa = 0), where tau ends within 0.05 of 0 or 1 or the
-        noise is far from the model, and up to 20,000 where it is unlike the model and a look along
-        tau shows another optimum.
-        Larger data are then fitted from several starts, and the solution is marked as doubtful.
+        than 60 rows in the zone (always at kappa = 0), where tau ends within 0.05 of 0 or 1 and where
+        responses are equal, and up to 20,000 where the noise is far from the model, or is unlike it
+        and a look along tau shows another optimum. Larger data are then fitted from several starts,
+        and the solution is marked as doubtful.
     names : sequence of str or None
         Names of the columns for messages.
 
@@ -276,20 +282,16 @@ def _fit_rows(
     if task.tau is not None:
         return setup, Found(local)
     follows = start is not None and start.converged
-    if whole or (search is None and rows.n_rows <= JAGGED_ROWS and _hides(setup, local, follows)):
+    jagged = is_jagged(local, 0) if follows else is_jagged(local)
+    if whole or (search is None and rows.n_rows <= JAGGED_ROWS and jagged):
         return setup, _searched(setup, local)
     if search is False or follows:
         return setup, Found(local)
     if is_like_the_model(local, setup.problem, setup.kurtosis, rows):
         return setup, Found(local)
+    if search is None and rows.n_rows <= JAGGED_ROWS and has_ties(rows):
+        return setup, _searched(setup, local)
     return setup, _looked_further(setup, local)
-
-
-def _hides(setup: Setup, local: LocalFit, follows: bool) -> bool:
-    """Return whether other optima may lie where only a search finds them."""
-    if follows:
-        return is_jagged(local, 0)
-    return is_jagged(local) or is_far_from_the_model(local, setup.problem, setup.kurtosis)
 
 
 def _searched(setup: Setup, local: LocalFit) -> Found:
@@ -316,16 +318,20 @@ def _looked_further(setup: Setup, local: LocalFit) -> Found:
     """Return the fit after a look along tau, the slopes held at the fit and at zero.
 
     Where that shows another optimum the whole range of tau is searched, and large data are fitted
-    from the most promising other starts.
+    from the most promising other starts. Far from the model the look tells little.
     """
     problem, task = setup.problem, setup.task
+    few = problem.rows.n_rows <= DOUBTFUL_ROWS
+    far = is_far_from_the_model(local, problem, setup.kurtosis)
+    if far and few:
+        return _searched(setup, local)
     flat = setup.basis.matrix @ local.fit.z
     flat[:-1] = 0.0
     flat = in_coordinates(setup.basis, flat)
     starts = other_starts(problem, local.fit, task, flat, constant_direction(problem))
     if not starts:
-        return Found(local)
-    if problem.rows.n_rows <= DOUBTFUL_ROWS:
+        return Found(local, doubtful=far)
+    if few:
         return _searched(setup, local)
     found = [local, *(local_fit(problem, *start, task) for start in starts)]
     best = min(found, key=lambda item: profile_value(item.fit, problem))

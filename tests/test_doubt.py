@@ -294,3 +294,11 @@ def test_cauchy_noise_beside_a_wide_zone_and_many_categories(seed):
     rng = np.random.default_rng(seed)
     exog = (rng.integers(0, 40, 550)[:, None] == np.arange(40)) * 1.0
     assert certified(exog, rng.standard_cauchy(550), 100.0)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_counts_are_searched(seed):
+    rng = np.random.default_rng(seed)
+    n = (800, 1500, 3000)[seed % 3]
+    exog = np.linspace(0.0, 1.0, n)[:, None] ** np.arange(4)
+    assert certified(exog, rng.poisson(3.0, n).astype(float), (1.0, 3.0)[seed % 2])
