@@ -28,7 +28,7 @@ from qhreg.results_covariance import CovarianceResults
 from qhreg.results_plots import PlotResults
 from qhreg.results_rows import RowResults
 from qhreg.results_wald import WaldResults
-from qhreg.scores import INTERPOLATED
+from qhreg.scores import checked_sample
 from qhreg.solver import Solution
 from qhreg.summary import summary2_tables, summary_tables
 
@@ -177,8 +177,10 @@ class QuantileHuberResults(
 
         Rows that a fit with kappa = 0 interpolates lie on the line, not below it.
         """
-        slack = INTERPOLATED * self.sigma if self.kappa == 0.0 else 0.0
-        return share_below(self._residuals, self._observations.case_weights, slack)
+        obs, resid = self._observations, self._residuals
+        if self.kappa == 0.0:
+            resid = checked_sample(obs.exog, obs.endog, self.solution, obs.offset, resid).u
+        return share_below(resid, obs.case_weights)
 
     @cached_property
     def certificate(self) -> BiconvexityCertificate:

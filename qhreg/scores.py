@@ -25,6 +25,7 @@ __all__ = [
     "Sample",
     "checked_sample",
     "evaluated_blocks",
+    "interpolated_rows",
     "score_obs",
     "score_sum",
 ]
@@ -33,6 +34,12 @@ FloatArray = npt.NDArray[np.float64]
 
 INTERPOLATED = 1e-10
 """A standardised residual this small is one that the fit at kappa = 0 made zero."""
+
+ROUNDING = 2e-12
+"""So is one that is so small beside the terms it is the difference of: in raw units they may cancel."""
+
+NEAR = 1e-3
+"""No standardised residual above this is taken for rounding error, however large these terms are."""
 
 
 class Fitted(Protocol):
@@ -74,12 +81,31 @@ class Point(NamedTuple):
     tau_at_bound: bool = False
 
 
-def _standardized(resid: FloatArray, point: Point) -> FloatArray:
-    """Return residuals in units of sigma; those that an exact fit interpolates are zero."""
-    u = resid / point.sigma
-    if point.kappa == 0.0:
-        u[np.abs(u) < INTERPOLATED] = 0.0
-    return u
+def interpolated_rows(
+    u: FloatArray,
+    sigma: FloatArray | float,
+    exog: npt.NDArray[np.floating],
+    endog: npt.NDArray[np.floating],
+    beta: FloatArray,
+    offset: FloatArray | None = None,
+) -> npt.NDArray[np.intp]:
+    """Return the rows whose residual is rounding error: those that an exact fit interpolates.
+
+    Parameters
+    ----------
+    u : ndarray, shape (n,)
+        Standardised residuals.
+    sigma : float or ndarray, shape (n,)
+        What they were divided by.
+    exog, endog, beta, offset
+        What the residuals were made of.
+    """
+    near = np.flatnonzero(np.abs(u) < NEAR)
+    terms = np.abs(endog[near]) + np.abs(exog[near]) @ np.abs(beta)
+    if offset is not None:
+        terms = terms + np.abs(offset[near])
+    scale = sigma[near] if isinstance(sigma, np.ndarray) else sigma
+    return near[np.abs(u[near]) < np.maximum(INTERPOLATED, ROUNDING * terms / scale)]
 
 
 @dataclass(frozen=True)
@@ -114,7 +140,22 @@ class Sample:
             u[rows] -= np.asarray(self.exog[rows], dtype=np.float64) @ self.point.beta
         if self.offset is not None:
             u -= self.offset
-        return _standardized(u, self.point)
+        return self._standardized(u)
+
+    def _standardized(self, resid: FloatArray) -> FloatArray:
+        """Return residuals in units of sigma; those that an exact fit interpolates are zero."""
+        point = self.point
+        u = resid / point.sigma
+        if point.kappa == 0.0:
+            data = self.exog, self.endog, point.beta, self.offset
+            u[interpolated_rows(u, point.sigma, *data)] = 0.0
+        return u
+
+    def with_residuals(self, resid: FloatArray) -> Sample:
+        """Return the same sample, whose residuals are known."""
+        other = Sample(self.exog, self.endog, self.offset, self.point, self.transform)
+        other.__dict__["u"] = self._standardized(resid)
+        return other
 
     @property
     def n_columns(self) -> int:
@@ -212,7 +253,7 @@ def checked_sample(
     if resid is not None:
         if resid.shape != y.shape:
             raise DataError(f"resid must have shape {y.shape}, got {resid.shape}")
-        sample.__dict__["u"] = _standardized(resid, point)
+        return sample.with_residuals(resid)
     return sample
 
 

@@ -285,6 +285,21 @@ def test_collinear_raw_columns_lose_no_digits():
         assert_allclose(np.sqrt(actual.diagonal()), se, rtol=1e-6)
 
 
+def test_rows_that_the_exact_fit_interpolates_are_known_in_raw_units_too():
+    rng = np.random.default_rng(12)
+    x = rng.normal(size=60)
+    endog = 0.5 * x + rng.laplace(size=60)
+    found = {}
+    for origin in (0.0, 1e6):
+        exog = np.column_stack([np.ones(60), x + origin])
+        fit = solve(exog, endog, kappa=0.0, tau=0.05)
+        score = score_obs(exog, endog, fit, free=("beta",))
+        assert np.count_nonzero(score[:, 0] == 0.0) == 2
+        cov = covariance("HC1", exog, endog, fit, free=("beta", "sigma")).cov
+        found[origin] = np.sqrt(cov.diagonal())[1:]
+    assert_allclose(found[1e6], found[0.0], rtol=1e-7)
+
+
 def test_covariance_with_dependent_columns_is_that_of_the_shortest_coefficients():
     exog, endog = draw(300, p=3)
     fit = solve(exog, endog, kappa=1.0, search=False)

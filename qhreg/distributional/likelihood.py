@@ -22,7 +22,7 @@ from scipy import special
 
 from qhreg.loss import zone_part
 from qhreg.normalizer import LogNormalizer, log_normalizer_derivatives
-from qhreg.scores import INTERPOLATED
+from qhreg.scores import interpolated_rows
 
 __all__ = [
     "BLOCKS",
@@ -169,7 +169,9 @@ def evaluate(data: Regression, params: FloatArray) -> RowState:
         u = (data.endog - location) / sigma
         tau, other = special.expit(logit_tau), special.expit(-logit_tau)
         if kappa == 0.0:
-            u[np.abs(u) < INTERPOLATED] = 0.0
+            beta = data.split(params).beta
+            rows = interpolated_rows(u, sigma, data.location, data.endog, beta, data.offset)
+            u[rows] = 0.0
             psi = np.where(u > 0.0, other, np.where(u < 0.0, -tau, 0.0))
         else:
             psi = np.clip(u / kappa, -tau, other)
