@@ -91,7 +91,7 @@ class BootstrapResult:
         if method == "bca":
             levels = self._bca_levels(levels)
         columns = zip(self.params.T, levels, strict=True)
-        return np.array([np.quantile(column, level) for column, level in columns])
+        return np.array([_quantiles(column, level) for column, level in columns])
 
     def _bca_levels(self, levels: FloatArray) -> FloatArray:
         below = (self.params < self.estimate).mean(axis=0)
@@ -107,3 +107,14 @@ class BootstrapResult:
         failed = f", {self.n_failed} failed" if self.n_failed else ""
         bound = f", {self.n_at_bound} with tau on a bound" if self.n_at_bound else ""
         return f"<BootstrapResult: {len(self.params)} replicates, {self.kind}{failed}{bound}>"
+
+
+def _quantiles(values: FloatArray, levels: FloatArray) -> FloatArray:
+    """Return quantiles by linear interpolation; towards an infinite value they are infinite."""
+    finite = np.isfinite(values)
+    if finite.all():
+        return np.asarray(np.quantile(values, levels))
+    above = np.quantile(values, levels, method="higher")
+    largest = values[finite].max(initial=0.0)
+    inner = np.quantile(np.minimum(values, largest), levels)
+    return np.asarray(np.where(np.isfinite(above), inner, above))

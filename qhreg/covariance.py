@@ -291,6 +291,12 @@ class _Sandwich(NamedTuple):
     calibration: Calibration | None = None
 
 
+def require_more_rows(cov_type: str, n: float, q: int) -> None:
+    """Raise a DataError when there are not more observations than parameters."""
+    if n <= q:
+        raise DataError(f"{cov_type} needs more observations than parameters, got {n:g} and {q}")
+
+
 def warn_helped(cov_type: str, helped: str, advice: str = "") -> None:
     """Warn that something stands in for parts of the bread."""
     warn_caller(
@@ -322,8 +328,7 @@ def _robust(
     width = chosen_width(sample, weights.total, n, options["width"])
     made = slices_of(sample, weights, free, width)
     frame, inverse, q = made.frame, made.inverse, made.meat.shape[0]
-    if n <= q:
-        raise DataError(f"{cov_type} needs more observations than parameters, got {n:g} and {q}")
+    require_more_rows(cov_type, n, q)
     jacobian = jacobian_of(frame, point.sigma)
     if cov_type in ("HC0", "HC1"):
         judged = made.judged(jacobian)

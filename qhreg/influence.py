@@ -159,8 +159,8 @@ class QuantileHuberInfluence(_Base):  # type: ignore[misc]
     @cached_property
     def dfbetas(self) -> FloatArray:
         """`d_params` in standard errors; NaN where there is none."""
-        with np.errstate(invalid="ignore"):
-            scaled: FloatArray = self.d_params / np.asarray(self.results.bse)
+        bse = np.asarray(self.results.bse)
+        scaled: FloatArray = self.d_params / np.where(bse > 0.0, bse, np.nan)
         return scaled
 
     @cached_property

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from statsmodels.stats import sandwich_covariance as sandwich
 
 from qhreg.bandwidth import chosen_width
-from qhreg.covariance import warn_helped, warn_lost
+from qhreg.covariance import require_more_rows, warn_helped, warn_lost
 from qhreg.curvature import row_weights
 from qhreg.dependence import group_codes, lag_weights, lags
 from qhreg.exceptions import DomainError
@@ -236,6 +236,7 @@ def joint_covariance(
     if cov_type not in JOINT_TYPES:
         raise DomainError(f"cov_type must be one of {JOINT_TYPES}, got {cov_type!r}")
     n, q = parts[0].nobs, parts[0].n_estimated
+    require_more_rows(cov_type, n, q)
     if cov_type in ("HC0", "HC1"):
         factor = n / (n - q) if cov_type == "HC1" else 1.0
         return factor * _products(parts, columns, freq_weights)

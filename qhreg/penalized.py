@@ -48,6 +48,11 @@ class Penalty:
     l1: FloatArray
     l2: FloatArray
 
+    @property
+    def is_absent(self) -> npt.NDArray[np.bool_]:
+        """Which coordinates are not penalised, shape (k,)."""
+        return np.asarray((self.l1 == 0.0) & (self.l2 == 0.0))
+
     def value(self, z: FloatArray) -> float:
         """Return the penalty at z."""
         return float(self.l1 @ np.abs(z) + 0.5 * (self.l2 @ z**2))

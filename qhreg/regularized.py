@@ -36,6 +36,7 @@ from qhreg.problem import Problem, Task
 from qhreg.regularized_solution import (
     RegularizedSolution,
     penalty_of,
+    require_residual,
     size_and_factors,
     warn_about,
 )
@@ -78,7 +79,7 @@ def _set_up(rows: ArrayRows, task: Task, penalty: Penalty) -> _Setting:
     assert rows.endog is not None
     p, n = rows.exog.shape[1], rows.weight_sum
     constant = find_constant(np.asarray(rows.exog))[1]
-    free = constant is not None and penalty.l1[constant] == 0.0 and penalty.l2[constant] == 0.0
+    free = constant is not None and bool(penalty.is_absent[constant])
     mean, square = np.zeros(p + 1), np.zeros(p + 1)
     for block in rows.blocks():
         weights = np.ones(block.exog.shape[0]) if block.weights is None else block.weights
@@ -114,7 +115,7 @@ def _gap(setting: _Setting, penalty: Penalty, point: PenalizedPoint, tau: float)
     u = exog @ raw[:-1] + raw[-1] * endog
     v = zone_part(u, tau, kappa) / kappa
     n, theta = problem.n, None if setting.task.sigma is None else 1.0 / setting.task.sigma
-    bare = (penalty.l1 == 0.0) & (penalty.l2 == 0.0)
+    bare = penalty.is_absent
     design = np.column_stack([exog[:, bare], endog])
     dual = dual_from_rows(design, v, tau, kappa, n, theta=theta, weights=weights)
     if dual.v is None or not np.isfinite(dual.value):
@@ -163,7 +164,7 @@ def _best_tau(
         slopes[i] = slope(float(grid[i]))
     candidates = [float(low)] if slopes[0] >= 0.0 else []
     candidates += [float(high)] if slopes[-1] <= 0.0 else []
-    for i in np.flatnonzero((slopes[:-1] < 0.0) & (slopes[1:] > 0.0)):
+    for i in np.flatnonzero((slopes[:-1] < 0.0) & (slopes[1:] >= 0.0)):
         root = optimize.brentq(slope, float(grid[i]), float(grid[i + 1]), xtol=1e-13, rtol=1e-14)
         slope(root)
         candidates.append(float(root))
@@ -280,6 +281,8 @@ def regularized_path(
                 weights=rows.weights,
             )
             penalty = Penalty(penalty.l1 * size, penalty.l2 * size**2)
+            if task.sigma is None and (setting is None or penalty.is_absent.all()):
+                require_residual(rows, penalty)
             if setting is None:
                 setting = _set_up(rows, task, penalty)
             made_before = made[-1] if made else None

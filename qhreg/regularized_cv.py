@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from qhreg.exceptions import DomainError
+from qhreg.exceptions import DataError, DomainError
 from qhreg.fitstatistics import loglike_obs
 from qhreg.observations import Observations
 from qhreg.parameters import Parameters
@@ -88,7 +88,7 @@ def cross_validate(
     alphas : array_like
         Sizes of the penalty.
     n_folds : int
-        Parts into which the rows are divided at random, each left out once.
+        Parts into which the rows with weight are divided at random, each left out once.
     seed : int, Generator or None
         Of the random numbers.
     progress : bool
@@ -108,6 +108,9 @@ def cross_validate(
     >>> made.best_alpha, made.losses.shape
     (0.02, (5, 2))
     """
+    weight = observations.case_weights
+    if weight is not None:  # a fold needs rows that count
+        observations = _rows(observations, weight > 0.0)
     n = observations.endog.size
     if isinstance(n_folds, bool) or int(n_folds) != n_folds or not 2 <= n_folds <= n:
         raise DomainError(f"n_folds must be a whole number from 2 to {n}, got {n_folds!r}")
@@ -116,14 +119,17 @@ def cross_validate(
     losses = np.empty((int(n_folds), sizes.size))
     for number in with_progress(range(int(n_folds)), progress, "cross-validation"):
         inside, outside = (_rows(observations, part) for part in (fold != number, fold == number))
-        made = regularized_path(
-            inside.exog,
-            inside.endog,
-            sizes,
-            weights=inside.case_weights,
-            offset=inside.offset,
-            **options,
-        )
+        try:
+            made = regularized_path(
+                inside.exog,
+                inside.endog,
+                sizes,
+                weights=inside.case_weights,
+                offset=inside.offset,
+                **options,
+            )
+        except DataError as error:
+            raise DataError(f"with fold {number + 1} of {n_folds} left out: {error}") from error
         weight = outside.case_weights
         total = float(outside.endog.size if weight is None else weight.sum())
         for place, fit in enumerate(made):

@@ -16,8 +16,15 @@ from qhreg.exceptions import (
     warn_caller,
 )
 from qhreg.penalized import Penalty
+from qhreg.rows import ArrayRows
 
-__all__ = ["RegularizedSolution", "penalty_of", "size_and_factors", "warn_about"]
+__all__ = [
+    "RegularizedSolution",
+    "penalty_of",
+    "require_residual",
+    "size_and_factors",
+    "warn_about",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -166,3 +173,24 @@ def warn_about(made: RegularizedSolution) -> None:
         )
     elif made.tau_at_bound:
         warn_caller(f"tau ended on its bound {made.tau:g}", BoundaryWarning)
+
+
+def require_residual(rows: ArrayRows, penalty: Penalty) -> None:
+    """Raise a DataError when the columns without a penalty fit the response exactly."""
+    assert rows.endog is not None
+    bare = penalty.is_absent
+    few = 4 * int(bare.sum()) + 8
+    for chosen in (slice(few), slice(None)):  # what few rows rule out need not be looked for in all
+        endog = np.asarray(rows.endog[chosen], dtype=np.float64)
+        if rows.offset is not None:
+            endog = endog - rows.offset[chosen]
+        exog = np.asarray(rows.exog[chosen][:, bare], dtype=np.float64)
+        size = np.abs(exog).max(axis=0)
+        exog = exog / np.where(size > 0.0, size, 1.0)
+        residual = endog - exog @ np.linalg.lstsq(exog, endog, rcond=None)[0]
+        if np.abs(residual).max() > 1e-12 * np.abs(endog).max():
+            return
+    raise DataError(
+        "the columns without a penalty fit endog exactly (a constant endog, or more columns than rows): "
+        "sigma would go to 0 and the likelihood to infinity; fix sigma to fit, or penalise them"
+    )

@@ -297,6 +297,16 @@ def test_estimate_on_a_bound_gives_a_finite_bca_interval():
     assert np.isfinite(high)
 
 
+def test_a_quantile_beside_replicates_at_infinity_is_infinite():
+    params = np.r_[np.arange(95.0), np.full(5, np.inf)]
+    for method in ("percentile", "bca"):
+        low, high = made_up(params, 50.0, 0.0).conf_int(method=method)[0]
+        assert np.isfinite(low)
+        assert high == np.inf
+    inner = made_up(params, 50.0, 0.0).conf_int(0.2)[0]
+    assert_allclose(inner, np.quantile(np.arange(100.0), [0.1, 0.9]))
+
+
 def test_progress_bar_is_optional(data, monkeypatch, capsys):
     exog, endog, fit = data
     bootstrap(exog, endog, fit, n_boot=3, seed=0)

@@ -154,6 +154,14 @@ def test_dependent_columns_give_the_shortest_coefficients(frame):
     assert made.test_equal_slopes().df == 1
 
 
+def test_as_many_parameters_as_rows_have_no_joint_covariance(frame):
+    few = QuantileHuberMLE.from_formula("y ~ x + z + x:z", frame.head(5), kappa=0.3)
+    made = few.fit_process([0.3, 0.6])
+    for cov in (lambda: made.bse, made.test_equal_slopes):
+        with pytest.raises(DataError, match="needs more observations than parameters, got 5 and 5"):
+            cov()
+
+
 def test_bad_levels_and_types_are_named(frame):
     model = QuantileHuberMLE.from_formula("y ~ x", frame)
     for taus, words in [

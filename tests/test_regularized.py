@@ -342,6 +342,29 @@ def test_bad_options_are_named(options, words):
         solve_regularized(*regression(), **options)
 
 
+@pytest.mark.parametrize("fixed", [{}, {"tau": 0.3}])
+def test_a_response_that_free_columns_fit_exactly_is_named(fixed):
+    X = np.column_stack([np.ones(12), np.random.default_rng(0).normal(size=(12, 3))])
+    line = X @ [1.0, 2.0, 0.0, 0.0]
+    cases = [
+        (X, np.full(12, 3.0), {"alpha": 0.1}),
+        (X, line, {"alpha": 0.1, "penalty_weights": [0.0, 0.0, 1.0, 1.0]}),
+        (X[:4], X[:4, 1] ** 2, {"alpha": 0.0}),
+    ]
+    for exog, endog, options in cases:
+        with pytest.raises(DataError, match="without a penalty fit endog exactly"):
+            solve_regularized(exog, endog, **options, **fixed)
+        assert solve_regularized(exog, endog, sigma=1.0, **options, **fixed).sigma == 1.0
+
+
+def test_a_tau_of_one_half_where_the_slope_is_zero_at_once_is_found():
+    X = np.column_stack([np.ones(12), np.random.default_rng(0).normal(size=(12, 3))])
+    fit = solve_regularized(X, X @ [1.0, 2.0, 0.0, 0.0], alpha=0.1)
+    assert fit.tau == pytest.approx(0.5)
+    others = [solve_regularized(X, X @ [1.0, 2.0, 0.0, 0.0], alpha=0.1, tau=t) for t in (0.001, 0.3)]
+    assert all(fit.value < other.value for other in others)
+
+
 def test_penalty_weights_of_the_wrong_length_are_named():
     X, _ = regression()
     with pytest.raises(DataError, match=r"penalty_weights must have shape \(9,\), got \(2,\)"):
@@ -470,6 +493,18 @@ def test_cross_validation_scores_the_rows_left_out():
     assert list(made.to_frame().columns) == ["mean", "standard_error"]
     with pytest.raises(DomainError, match="n_folds must be a whole number from 2 to 120"):
         model.cross_validate_penalty(n_folds=1)
+
+
+def test_rows_without_weight_make_no_fold_and_a_fold_that_cannot_be_fitted_is_named():
+    rng = np.random.default_rng(0)
+    X, y = np.column_stack([np.ones(30), rng.normal(size=30)]), rng.laplace(size=30)
+    weights = np.r_[np.ones(12), np.zeros(18)]
+    some = QuantileHuberMLE(y, X, weights=weights).cross_validate_penalty([0.1, 0.01], seed=1)
+    kept = QuantileHuberMLE(y[:12], X[:12]).cross_validate_penalty([0.1, 0.01], seed=1)
+    assert_allclose(some.losses, kept.losses)
+    one = np.r_[np.zeros(29), 1.0]
+    with pytest.raises(DataError, match=r"with fold \d of 5 left out: .* fit endog exactly"):
+        QuantileHuberMLE(one, X).cross_validate_penalty([0.1], seed=1)
 
 
 def test_cross_validation_finds_that_noise_columns_do_not_help():

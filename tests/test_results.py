@@ -6,6 +6,7 @@ import importlib
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.api as sm
 from model_data import skewed_frame
@@ -597,6 +598,17 @@ def test_influence_moves_no_parameter_that_is_treated_as_known(make):
     )
     assert influence.summary_frame().shape[0] == 300
     assert np.isnan(influence.dfbetas[:, held]).all()
+
+
+def test_an_empty_category_has_no_influence_in_standard_errors():
+    frame = skewed_frame(80)
+    frame["g"] = pd.Categorical(frame.g, categories=[*sorted(frame.g.unique()), "empty", "none"])
+    frame["y"] = np.round(2.0 * frame.y)
+    with pytest.warns(UserWarning, match="rank"):
+        fit = QuantileHuberMLE.from_formula("y ~ g", frame, kappa=4.0).fit()
+    dfbetas = fit.get_influence().dfbetas
+    assert np.isnan(dfbetas[:, 3:5]).all()
+    assert np.isfinite(np.delete(dfbetas, [3, 4], axis=1)).all()
 
 
 def test_at_the_normal_limit_there_is_nothing_to_say_about_tau():
