@@ -65,7 +65,8 @@ class PredictionIntervals:
         value = self.predicted
         signs = (-1.0, 1.0)
         if self.which in POSITIVE:
-            return np.column_stack([value * np.exp(sign * half / value) for sign in signs])
+            with np.errstate(over="ignore"):
+                return np.column_stack([value * np.exp(sign * half / value) for sign in signs])
         if self.which in UNIT:
             with np.errstate(divide="ignore", invalid="ignore"):
                 centre = special.logit(value)

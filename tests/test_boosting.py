@@ -202,6 +202,18 @@ def test_leaf_locations_minimise_each_leafs_loss(kappa):
         assert loss(found[leaf]) <= grid + 1e-9
 
 
+@pytest.mark.parametrize("kappa", [0.0, 0.05, 2.0])
+@pytest.mark.parametrize("tau", [0.5, 0.25])
+def test_among_equally_good_locations_of_a_leaf_the_middle_is_taken(kappa, tau):
+    residuals = np.repeat([0.0, 4.0, 10.0, 20.0], [1, 2, 3, 6])
+    leaves = np.zeros(12, dtype=int)
+    up = leaf_locations(residuals, leaves, 1, None, Noise(1.0, tau), kappa)[0]
+    down = leaf_locations(-residuals, leaves, 1, None, Noise(1.0, 1.0 - tau), kappa)[0]
+    assert up == pytest.approx(-down, abs=1e-5)
+    if tau == 0.5:
+        assert up == pytest.approx(15.0, abs=1e-5)
+
+
 # Against other boosting
 
 
@@ -469,6 +481,26 @@ def test_leaf_refinement_gives_each_leaf_its_own_location():
         low, high = model.predict([[0.0], [1.0]])
         assert low == pytest.approx(1.5, abs=1e-4)
         assert 11.0 - 1e-4 <= high <= 19.0 + 1e-4
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_refined_leaves_of_equal_output_are_those_that_the_residuals_saw(whole):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(200, 2))
+    y = X.sum(axis=1) + rng.exponential(size=200)
+    y = np.round(y) if whole else y
+    trees = HistogramTrees(TreeOptions(max_depth=6, min_samples_leaf=3), X, None, None)
+    residuals = y - y.mean()
+    for _ in range(30):
+        trees.fit(np.clip(residuals, -0.5, 0.5))
+        leaves = trees.leaves()
+        assert np.bincount(leaves.index, minlength=leaves.count).min() > 0
+        values = 0.1 * leaf_locations(
+            residuals, leaves.index, leaves.count, None, Noise(1.0, 0.4), 0.05
+        )
+        trees.keep_leaves(values)
+        residuals = residuals - values[leaves.index]
+    np.testing.assert_allclose(y - trees.model(y.mean(), 30).predict(X), residuals, atol=1e-12)
 
 
 def test_leaf_refinement_without_leaves_is_refused():

@@ -175,3 +175,22 @@ def test_what_cannot_be_fitted_is_named():
     holes[[5, 2500]] = np.nan
     with pytest.raises(DataError, match="endog contains 2 NaN"):
         fit(on_dask(X, sizes), on_dask(holes, sizes))
+
+
+def test_columns_that_are_no_numbers_are_named_and_missing_ones_counted():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"one": 1.0, "x": rng.normal(size=90), "g": rng.choice(list("ab"), 90)})
+    frame["kind"] = frame.g.astype("category")
+    frame["gap"] = pd.array(rng.normal(size=90), dtype="Float64")
+    frame.loc[3, "gap"] = pd.NA
+    frame["y"] = frame.x + rng.laplace(size=90)
+    spread = dd.from_pandas(frame, npartitions=3)
+    for column in ("g", "kind"):
+        with pytest.raises(DataError, match=f"not numeric: {column}; .*get_dummies"):
+            fit(spread[["one", "x", column]], spread.y)
+    with pytest.raises(DataError, match="exog contains 1 NaN"):
+        fit(spread[["one", "gap"]], spread.y)
+    with pytest.raises(DataError, match="endog must be numeric"):
+        fit(spread[["one", "x"]], spread.g)
+    with pytest.raises(DataError, match="freq_weights must be numeric"):
+        fit(spread[["one", "x"]], spread.y, freq_weights=spread.g)

@@ -9,6 +9,7 @@ from statsmodels.tools.numdiff import approx_fprime
 import qhreg.formula.api as qhf
 from qhreg import QuantileHuberDistributional, QuantileHuberMLE, quantile_huber
 from qhreg.exceptions import DataError, DomainError
+from qhreg.prediction import Prediction
 
 FRAME = skewed_frame()
 NEW = FRAME.iloc[[4, 9, 33]]
@@ -126,6 +127,13 @@ def test_limits_of_probabilities_and_variances_stay_in_their_range():
     assert np.nanmin(limits) >= 0.0
     assert np.nanmax(limits) <= 1.0
     assert fit.get_prediction(wide, which="var").conf_int(0.001).min() > 0.0
+
+
+def test_a_limit_beyond_the_range_of_numbers_is_infinite():
+    wild = Prediction("var", np.array([1.0, 1.0]), np.array([0.1, 1e4]), np.zeros(2), None)
+    limits = wild.conf_int()
+    assert np.isfinite(limits[0]).all()
+    assert limits[1].tolist() == [0.0, np.inf]
 
 
 def test_t_intervals_are_wider(fit):

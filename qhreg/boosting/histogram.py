@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,9 @@ ROUNDING_GAIN = 1e-12
 
 WEIGHT_ROUNDING = 1e-5
 """Share by which the weight of a leaf, a sum of single-precision numbers, may miss what it should be."""
+
+OUTPUT_ROUNDING = 1e-9
+"""Share of the largest output of a tree's leaves by which two outputs differ when they are equal."""
 
 LEAST_SHARE = 1e-3
 """Share of the spread of y below which splits need no gain: none is smaller than this one squared."""
@@ -197,6 +200,22 @@ def _leaf_outputs(model: str) -> list[FloatArray]:
     return [np.array(values.split(), dtype=np.float64) for values in found]
 
 
+class _Apart(NamedTuple):
+    """Leaves told apart by their outputs: borders between the groups, and the group of each leaf."""
+
+    borders: FloatArray
+    group: npt.NDArray[np.intp]
+
+
+def _apart(outputs: FloatArray) -> _Apart:
+    """Return which leaves have the same output, up to the rounding of sums over stages."""
+    values = np.unique(outputs)
+    larger = np.diff(values) > OUTPUT_ROUNDING * np.abs(values).max()
+    middle = 0.5 * (values[1:] + values[:-1])
+    group = np.append(0, np.cumsum(larger))
+    return _Apart(middle[larger], group[np.searchsorted(values, outputs)])
+
+
 class HistogramTrees:
     """LightGBM trees, one per stage.
 
@@ -331,12 +350,11 @@ class HistogramTrees:
 
     def leaves(self) -> Leaves:
         """Return the leaves of the last tree; leaves of equal output count as one."""
-        values = self._unit * np.unique(self._last_outputs())
-        borders = 0.5 * (values[1:] + values[:-1])
+        borders = self._unit * _apart(self._last_outputs()).borders
         validation = None
         if self._validation is not None:
             validation = np.searchsorted(borders, self.validation_outputs())
-        return Leaves(np.searchsorted(borders, self._outputs), validation, values.size)
+        return Leaves(np.searchsorted(borders, self._outputs), validation, borders.size + 1)
 
     def _n_earlier(self) -> int:
         return 0 if self._before is None else self._before.n_stages
@@ -353,8 +371,7 @@ class HistogramTrees:
 
     def keep_leaves(self, values: FloatArray) -> None:
         """Add the last tree with new values in its leaves, in the order of their outputs."""
-        outputs = self._last_outputs()
-        self._leaf_values.append(values[np.searchsorted(np.unique(outputs), outputs)])
+        self._leaf_values.append(values[_apart(self._last_outputs()).group])
 
     def model(self, constant: float, n_stages: int) -> HistogramSum:
         """Return the first stages as one booster, leaves scaled, the constant in the first tree."""

@@ -70,6 +70,9 @@ responses in single precision."""
 TIED_ROWS = 200
 """Rows up to which equal responses often make an interval of steps equally good."""
 
+NO_SLOPE = 1e-12
+"""Share of a leaf's weight, and of the slopes of its rows, that is rounding error."""
+
 LEAF_TOLERANCE = 1e-6
 """Change of a leaf's location, in units of sigma, at which its refinement stops."""
 
@@ -393,17 +396,38 @@ def leaf_locations(
 
 
 def _location(u: FloatArray, weights: FloatArray | None, tau: float, kappa: float) -> float:
-    """Return the root of the summed slope in a location: it falls from 1 - tau to -tau."""
+    """Return the root of the summed slope in a location: it falls from 1 - tau to -tau.
+
+    Where it is zero on an interval, as with equal responses, the middle is taken.
+    """
     order = np.argsort(u)
     u = u[order]
     w = np.ones(u.size) if weights is None else weights[order]
     share = np.cumsum(w) / w.sum()
-    quantile = float(u[min(int(np.searchsorted(share, 1.0 - tau)), u.size - 1)])
+    ends = np.searchsorted(share, [1.0 - tau - NO_SLOPE, 1.0 - tau + NO_SLOPE])
+    first, last = u[np.minimum(ends, u.size - 1)].tolist()
     if kappa <= TINY_KAPPA:
-        return quantile
-    low, high = quantile - kappa, quantile + kappa
+        return float(0.5 * (first + last))
+    none = NO_SLOPE * kappa * float(w.sum())
+    bracket = first - kappa, last + kappa
+    left = _last_above(u, w, tau, kappa, none, bracket)
+    if _slope(u - left - LEAF_TOLERANCE, w, tau, kappa) < -none:
+        return left
+    return 0.5 * (left + _last_above(u, w, tau, kappa, -none, bracket))
+
+
+def _slope(u: FloatArray, w: FloatArray, tau: float, kappa: float) -> float:
+    """Return the summed slope of the loss, times kappa."""
+    return float(zone_part(u, tau, kappa) @ w)
+
+
+def _last_above(
+    u: FloatArray, w: FloatArray, tau: float, kappa: float, level: float, bracket: tuple[float, float]
+) -> float:
+    """Return by bisection the location up to which the summed slope is above a level."""
+    low, high = bracket
     while high - low > LEAF_TOLERANCE:
         middle = 0.5 * (low + high)
-        slope = float(zone_part(u - middle, tau, kappa) @ w)
-        low, high = (middle, high) if slope > 0.0 else (low, middle)
+        above = _slope(u - middle, w, tau, kappa) > level
+        low, high = (middle, high) if above else (low, middle)
     return 0.5 * (low + high)

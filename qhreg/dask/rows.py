@@ -8,10 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
+from qhreg.alignment import numeric_vector
 from qhreg.exceptions import DataError
 from qhreg.inputs import rows_of
 from qhreg.likelihood import Totals, reduce_rows
+from qhreg.model_input import as_table
 from qhreg.rows import ArrayRows, Block, Taken
 from qhreg.threads import one_blas_thread
 from qhreg.zone import Zone
@@ -42,8 +45,10 @@ class _Facts(NamedTuple):
 
 def _partition(exog: Any, endog: Any, weights: Any, offset: Any) -> ArrayRows:
     """Return one partition as rows; those without weight are left out."""
-    if weights is not None and not np.any(np.asarray(weights) != 0.0):
-        return ArrayRows(np.empty((0, np.asarray(exog).shape[1])), np.empty(0), np.empty(0))
+    exog, endog = np.asarray(as_table("exog", exog)), np.asarray(as_table("endog", endog))
+    weights = None if weights is None else numeric_vector("freq_weights", weights)
+    if weights is not None and not np.any(weights != 0.0):
+        return ArrayRows(np.empty((0, exog.shape[1])), np.empty(0), np.empty(0))
     return rows_of(exog, endog, weights, offset, check=False)
 
 
@@ -208,6 +213,13 @@ def _pieces(name: str, values: Any, count: int | None = None) -> list[Any]:
     """Return the partitions of a Dask array, DataFrame or Series, or raise a DataError."""
     if not dask.is_dask_collection(values) or not hasattr(values, "to_delayed"):
         raise DataError(f"{name} must be a Dask array, DataFrame or Series, got {type(values)}")
+    kinds = values.dtypes.items() if hasattr(values, "dtypes") and values.ndim == 2 else ()
+    text = [str(column) for column, kind in kinds if not pd.api.types.is_numeric_dtype(kind)]
+    if text:
+        raise DataError(
+            f"{name} has columns that are not numeric: {', '.join(text)}; code them first, for example "
+            "with dask.dataframe.get_dummies"
+        )
     if isinstance(values, da.Array) and values.ndim == 2:
         values = values.rechunk({1: -1})
     found = list(np.ravel(values.to_delayed()))
@@ -225,7 +237,7 @@ def dask_rows(exog: Any, endog: Any, weights: Any, offset: Any, persist: bool) -
     x = _pieces("exog", exog)
     extras = [
         [None] * len(x) if given is None else _pieces(name, given, len(x))
-        for name, given in (("endog", endog), ("weights", weights), ("offset", offset))
+        for name, given in (("endog", endog), ("freq_weights", weights), ("offset", offset))
     ]
     make = dask.delayed(_partition, pure=False)
     parts = [make(*piece) for piece in zip(x, *extras, strict=True)]
