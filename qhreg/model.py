@@ -38,6 +38,7 @@ from qhreg.model_input import (
     match_extras,
     number,
     reject_unknown,
+    require_rows,
 )
 from qhreg.model_likelihood import LikelihoodMethods
 from qhreg.model_prediction import PredictionMethods
@@ -211,8 +212,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
                 raise DataError(f"{name} contains {gaps(array)}, the first in row {bad[0]}{REMEDY}")
             if name != "endog" and name != "offset" and float(array.min(initial=0.0)) < 0.0:
                 raise DataError(f"{name} must not be negative, got {float(array.min())!r}")
-        if n == 0:
-            raise DataError("there are no rows left to fit")
+        require_rows(n, self.nobs_given)
         self.k_exog = k
 
     def _name_parameters(self) -> None:

@@ -143,6 +143,18 @@ def formula_extras(
     return chosen, extras
 
 
+def require_rows(n: int, n_given: int) -> None:
+    """Raise a DataError when no row is left, and say what may have left out all that were given."""
+    if n == 0 and n_given:
+        raise DataError(
+            f"there are no rows left to fit: each of the {n_given} given rows has a missing value. If "
+            "the data have few, a function in the formula (bs, cr, center, standardize) may be missing "
+            "everywhere as soon as one value is: drop the rows with missing values first"
+        )
+    if n == 0:
+        raise DataError("there are no rows left to fit")
+
+
 def check_design(exog: FloatArray, names: Sequence[Any] | None = None) -> None:
     """Raise a DataError when there are no columns, or one that names those with NaN or infinity."""
     if exog.shape[1] == 0:

@@ -19,6 +19,7 @@ from scipy import special
 
 from qhreg.bandwidth import chosen_width
 from qhreg.calibration import hall
+from qhreg.covariance import require_more_rows
 from qhreg.curvature import RowWeights, row_sums, row_weights
 from qhreg.dependence import clustered, group_codes, lags, serial
 from qhreg.information import unit_information
@@ -73,7 +74,10 @@ class ScoreVariance:
         if self.cov_type in ("HC0", "HC1"):
             squares = effective**2
             total = float(squares.sum() if w.squared is None else squares @ w.squared)
-            return total * (n / (n - self.n_params) if self.cov_type == "HC1" else 1.0)
+            if self.cov_type == "HC0":
+                return total
+            require_more_rows(self.cov_type, n, self.n_params)
+            return total * (n / (n - self.n_params))
         scores = (effective if w.total is None else effective * w.total)[:, None]
         one = np.ones((1, 1))
         if self.cov_type == "cluster":

@@ -215,3 +215,12 @@ def test_clones_of_formula_models_have_no_formula_keywords():
     assert set(kwds) == {"kappa", "tau", "sigma", "tau_bounds", "weights"}
     clone = type(model)(model.endog, model.exog, **kwds)
     np.testing.assert_array_equal(clone.fit().params, model.fit().params)
+
+
+def test_a_function_that_is_missing_everywhere_is_told_of(engine):
+    frame = FRAME.head(40).copy()
+    frame.loc[frame.index[3], "x"] = np.nan
+    with pytest.raises(DataError, match="each of the 40 given rows .* standardize"):
+        qhf.quantile_huber("y ~ standardize(x)", frame)
+    with pytest.raises(DataError, match="no rows left to fit$"):
+        qhf.quantile_huber("y ~ z", frame, subset=frame.z > 1e9)

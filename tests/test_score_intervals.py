@@ -12,7 +12,7 @@ from qhreg import QuantileHuberMLE
 from qhreg.covariance import Point, covariance, score_obs, smoothed_bread
 from qhreg.curvature import row_weights
 from qhreg.distribution import quantile_huber
-from qhreg.exceptions import BoundaryWarning, CurvatureWarning, DomainError
+from qhreg.exceptions import BoundaryWarning, CurvatureWarning, DataError, DomainError
 from qhreg.observations import Observations
 from qhreg.profile_data import profile_data
 from qhreg.robust_score import ScoreVariance, robust_score_root
@@ -235,6 +235,13 @@ def test_bad_options_are_named(data, options, message):
     exog, endog, fit = data
     with pytest.raises(DomainError, match=message):
         score_intervals(profile_data(exog, endog), fit, **options)
+
+
+def test_as_many_parameters_as_rows_have_no_score_interval():
+    exog, endog = draw(3)
+    fit = QuantileHuberMLE(endog, exog, kappa=0.3, tau=0.4).fit()
+    with pytest.raises(DataError, match="HC1 needs more observations than parameters, got 3 and 3"):
+        fit.conf_int(method="score")
 
 
 def test_an_interval_leaves_a_fit_on_the_bound_of_tau():

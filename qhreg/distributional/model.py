@@ -31,6 +31,7 @@ from qhreg.model_input import (
     default_names,
     formula_extras,
     number,
+    require_rows,
 )
 from qhreg.observations import find_constant
 from qhreg.solver import DEFAULT_TAU_BOUNDS
@@ -174,8 +175,7 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
         self._namespace: Any = {}
         self._specs: dict[str, Any] = {}
         self.endog = numeric_vector("endog", self.data.endog)
-        if not self.endog.size:
-            raise DataError("there are no rows left to fit")
+        require_rows(self.endog.size, self.nobs_given)
         self._name_parameters(tables.scale_names, tables.tau_names)
 
     # ------------------------------------------------------------------ construction
