@@ -19,6 +19,7 @@ from typing import Any
 
 import pandas as pd
 
+from qhreg.alignment import to_pandas
 from qhreg.exceptions import DataError
 
 try:
@@ -31,6 +32,7 @@ __all__ = [
     "design_matrix",
     "dump_spec",
     "eval_env_argument",
+    "formula_frame",
     "formula_namespace",
     "linear_constraints",
     "load_spec",
@@ -77,6 +79,39 @@ def eval_env_argument(namespace: Any) -> Any:
     return namespace
 
 
+def formula_frame(data: Any) -> pd.DataFrame:
+    """Return the data of a formula as a DataFrame that the engine in use can read."""
+    data = to_pandas(data)
+    frame = data if isinstance(data, pd.DataFrame) else pd.DataFrame(data)
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise DataError(
+            f"the data have several columns called {twice!r}: rename or drop all but one"
+        )
+    engine = "patsy" if FormulaManager is None else FormulaManager().engine
+    return _plain_columns(frame) if engine == "patsy" else frame
+
+
+def _plain_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return nullable columns as numpy's, which is all that patsy knows, with NaN or None for NA."""
+    made = frame.copy(deep=False)
+    for place, dtype in enumerate(frame.dtypes):
+        if isinstance(dtype, pd.api.extensions.ExtensionDtype) and dtype.na_value is pd.NA:
+            made.isetitem(place, _plain(frame.iloc[:, place]).array)
+    return made
+
+
+def _plain(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a nullable column as one of numpy's."""
+    missing = column.isna()
+    number = pd.api.types.is_numeric_dtype(column.dtype)
+    if number and not missing.any():
+        return column.astype(column.to_numpy().dtype)
+    if number and not pd.api.types.is_bool_dtype(column.dtype):
+        return column.astype("float64")
+    return column.astype(object).where(~missing, None)
+
+
 def _engine_of(spec: Any) -> str:
     return "patsy" if type(spec).__module__.startswith("patsy") else "formulaic"
 
@@ -95,6 +130,9 @@ def design_matrix(spec: Any, data: Any, namespace: Any) -> pd.DataFrame:
         Other names in the formula.
     """
     numbered = data.reset_index(drop=True)
+    if _engine_of(spec) == "patsy":
+        numbered = _plain_columns(numbered)
+        _require_numbers(spec, numbered)
     if FormulaManager is None:
         from patsy import dmatrix
 
@@ -112,6 +150,21 @@ def design_matrix(spec: Any, data: Any, namespace: Any) -> pd.DataFrame:
                 prediction=True,
             )
     return pd.DataFrame(made).reindex(numbered.index).set_axis(data.index, axis=0)
+
+
+def _require_numbers(spec: Any, data: pd.DataFrame) -> None:
+    """Raise a DataError when a column that was numeric in the fit is not; patsy would not name it."""
+    for factor, info in spec.factor_infos.items():
+        name = factor.name()
+        if info.type != "numerical" or name not in data.columns:
+            continue
+        column = data[name]
+        if isinstance(column, pd.DataFrame):
+            raise DataError(f"the new data have several columns called {name!r}")
+        if column.dtype.kind not in "iuf":
+            raise DataError(
+                f"the new data have {column.dtype} in column {name!r}, which was numeric in the fit"
+            )
 
 
 @contextmanager

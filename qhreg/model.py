@@ -11,13 +11,14 @@ import numpy.typing as npt
 import pandas as pd
 from statsmodels.base.model import GenericLikelihoodModel, LikelihoodModel
 
-from qhreg.alignment import RowSource, numeric_vector, to_pandas
+from qhreg.alignment import RowSource, numeric_vector
 from qhreg.domain import check_kappa, check_sigma, check_tau
 from qhreg.exceptions import ConvergenceWarning, DataError, DomainError
 from qhreg.formulas import (
     SPEC_NAME,
     dump_spec,
     eval_env_argument,
+    formula_frame,
     formula_namespace,
     load_spec,
 )
@@ -269,9 +270,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
             raise TypeError(f"from_formula takes keywords after drop_cols, got {args!r}")
         reject_unknown({k: v for k, v in kwargs.items() if k not in (*KEYWORDS, "eval_env")})
         namespace = formula_namespace(formula, kwargs.pop("eval_env", None), depth=2)
-        data = to_pandas(data)
-        if not isinstance(data, pd.DataFrame):
-            data = pd.DataFrame(data)
+        data = formula_frame(data)
         named = {key: kwargs.pop(key) for key in ROW_EXTRAS if key in kwargs}
         data, extras = formula_extras(data, subset, named)
         model: QuantileHuberMLE = super().from_formula(

@@ -132,8 +132,8 @@ def formula_extras(
     n_given = len(data)
     kept, chosen = None, data
     if subset is not None:
-        positions = pd.Series(np.arange(n_given), index=data.index).loc[subset]
-        kept, chosen = positions.to_numpy(), data.iloc[positions.to_numpy()]
+        kept = _chosen(data.index, subset)
+        chosen = data.iloc[kept]
     source = RowSource(n_given, kept, chosen.index, data)
     extras = {
         name: numeric_vector(name, source.take(name, values))
@@ -141,6 +141,21 @@ def formula_extras(
         if values is not None
     }
     return chosen, extras
+
+
+def _chosen(index: pd.Index, subset: Any) -> npt.NDArray[np.intp]:
+    """Return the positions of the rows that a subset names, or raise a DataError."""
+    places = pd.Series(np.arange(len(index)), index=index)
+    try:
+        found = places.loc[subset]
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise DataError(
+            f"subset must be booleans, one for each of {len(index)} rows, or a list of labels of the "
+            f"index: {error}"
+        ) from error
+    if np.ndim(found) == 0:
+        raise DataError(f"subset must be a list of labels or booleans, got {subset!r}")
+    return np.asarray(found, dtype=np.intp)
 
 
 def require_rows(n: int, n_given: int) -> None:

@@ -105,7 +105,8 @@ def interpolated_rows(
     if offset is not None:
         terms = terms + np.abs(offset[near])
     scale = sigma[near] if isinstance(sigma, np.ndarray) else sigma
-    return near[np.abs(u[near]) < np.maximum(INTERPOLATED, ROUNDING * terms / scale)]
+    zero = np.abs(u[near]) < np.maximum(INTERPOLATED, ROUNDING * terms / scale)
+    return np.asarray(near[zero])
 
 
 @dataclass(frozen=True)

@@ -220,7 +220,40 @@ def test_clones_of_formula_models_have_no_formula_keywords():
 def test_a_function_that_is_missing_everywhere_is_told_of(engine):
     frame = FRAME.head(40).copy()
     frame.loc[frame.index[3], "x"] = np.nan
-    with pytest.raises(DataError, match="each of the 40 given rows .* standardize"):
+    with pytest.raises(DataError, match=r"each of the 40 given rows .* standardize"):
         qhf.quantile_huber("y ~ standardize(x)", frame)
-    with pytest.raises(DataError, match="no rows left to fit$"):
+    with pytest.raises(DataError, match=r"no rows left to fit$"):
         qhf.quantile_huber("y ~ z", frame, subset=frame.z > 1e9)
+
+
+@pytest.mark.parametrize(
+    "formula", ["y ~ x", "y ~ C(k) + x", "y ~ b + g", "y ~ x + I(z > 2)", "x ~ y"]
+)
+def test_nullable_columns_are_those_of_numpy(formula, engine):
+    plain = FRAME.assign(k=np.arange(len(FRAME)) % 3 + 0.0, b=FRAME.z > 2.0).reset_index(drop=True)
+    plain["b"] = plain.b.astype(object)
+    for row, (column, gap) in enumerate({"x": np.nan, "k": np.nan, "b": None, "g": None}.items()):
+        plain.loc[row, column] = gap
+    nullable = plain.convert_dtypes()
+    assert {str(nullable[c].dtype) for c in "xkb"} == {"Float64", "Int64", "boolean"}
+    fit, other = (qhf.quantile_huber(formula, frame).fit() for frame in (plain, nullable))
+    assert other.nobs == fit.nobs < len(plain)
+    assert other.llf == pytest.approx(fit.llf, rel=1e-10)
+    np.testing.assert_allclose(other.predict(nullable), fit.predict(plain), rtol=1e-7)
+
+
+def test_columns_that_are_given_twice_or_changed_kind_are_named():
+    twice = pd.concat([FRAME, FRAME[["x"]]], axis=1)
+    with pytest.raises(DataError, match="several columns called 'x'"):
+        qhf.quantile_huber("y ~ x", twice)
+    fit = qhf.quantile_huber("y ~ x", FRAME).fit()
+    with pytest.raises(DataError, match="several columns called 'x'"):
+        fit.predict(twice)
+    with pytest.raises(DataError, match="in column 'x', which was numeric"):
+        fit.predict(FRAME.head(2).assign(x="a"))
+
+
+@pytest.mark.parametrize("subset", ["x > 0", [True] * 5, [-7], -7, 1])
+def test_a_subset_that_names_no_rows_is_told_of(subset):
+    with pytest.raises(DataError, match="subset must be"):
+        qhf.quantile_huber("y ~ x", FRAME.reset_index(drop=True), subset=subset)

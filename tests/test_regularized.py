@@ -361,7 +361,9 @@ def test_a_tau_of_one_half_where_the_slope_is_zero_at_once_is_found():
     X = np.column_stack([np.ones(12), np.random.default_rng(0).normal(size=(12, 3))])
     fit = solve_regularized(X, X @ [1.0, 2.0, 0.0, 0.0], alpha=0.1)
     assert fit.tau == pytest.approx(0.5)
-    others = [solve_regularized(X, X @ [1.0, 2.0, 0.0, 0.0], alpha=0.1, tau=t) for t in (0.001, 0.3)]
+    others = [
+        solve_regularized(X, X @ [1.0, 2.0, 0.0, 0.0], alpha=0.1, tau=t) for t in (0.001, 0.3)
+    ]
     assert all(fit.value < other.value for other in others)
 
 

@@ -422,7 +422,12 @@ def _slope(u: FloatArray, w: FloatArray, tau: float, kappa: float) -> float:
 
 
 def _last_above(
-    u: FloatArray, w: FloatArray, tau: float, kappa: float, level: float, bracket: tuple[float, float]
+    u: FloatArray,
+    w: FloatArray,
+    tau: float,
+    kappa: float,
+    level: float,
+    bracket: tuple[float, float],
 ) -> float:
     """Return by bisection the location up to which the summed slope is above a level."""
     low, high = bracket

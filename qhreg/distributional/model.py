@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from statsmodels.base.model import GenericLikelihoodModel, LikelihoodModel
 
-from qhreg.alignment import numeric_vector, to_pandas
+from qhreg.alignment import numeric_vector
 from qhreg.distributional.data import DistributionalData
 from qhreg.distributional.fit import solve_distributional
 from qhreg.distributional.inputs import KEYWORDS, formula_rows, gather, reject_unknown
@@ -23,7 +23,7 @@ from qhreg.distributional.results import (
 )
 from qhreg.domain import check_kappa, check_sigma, check_tau
 from qhreg.exceptions import ConvergenceWarning, DataError, DomainError
-from qhreg.formulas import SPEC_NAME, eval_env_argument, formula_namespace
+from qhreg.formulas import SPEC_NAME, eval_env_argument, formula_frame, formula_namespace
 from qhreg.model_input import (
     ROW_EXTRAS,
     bounds,
@@ -274,8 +274,7 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
             kwargs["tau"] = tau
         text = " ".join([str(formula), *others.values()])
         namespace = formula_namespace(text, kwargs.pop("eval_env", None), depth=2)
-        data = to_pandas(data)
-        data = data if isinstance(data, pd.DataFrame) else pd.DataFrame(data)
+        data = formula_frame(data)
         named = {key: kwargs.pop(key) for key in ROW_EXTRAS if key in kwargs}
         data, extras = formula_extras(data, subset, named)
         missing = kwargs.setdefault("missing", "drop")
