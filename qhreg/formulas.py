@@ -94,10 +94,16 @@ def formula_frame(data: Any) -> pd.DataFrame:
 
 def _plain_columns(frame: pd.DataFrame) -> pd.DataFrame:
     """Return nullable columns as numpy's, which is all that patsy knows, with NaN or None for NA."""
+    nullable = [
+        place
+        for place, dtype in enumerate(frame.dtypes)
+        if isinstance(dtype, pd.api.extensions.ExtensionDtype) and dtype.na_value is pd.NA
+    ]
+    if not nullable:
+        return frame
     made = frame.copy(deep=False)
-    for place, dtype in enumerate(frame.dtypes):
-        if isinstance(dtype, pd.api.extensions.ExtensionDtype) and dtype.na_value is pd.NA:
-            made.isetitem(place, _plain(frame.iloc[:, place]).array)
+    for place in nullable:
+        made.isetitem(place, _plain(frame.iloc[:, place]).array)
     return made
 
 
