@@ -41,6 +41,9 @@ FloatArray = npt.NDArray[np.float64]
 GRID = (0.0, 0.05, 0.15, 0.4, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0)
 """Widths at which the profile is evaluated first; more follow while it still rises."""
 
+SEARCHED = (0.05, 1.0)
+"""Widths of the grid at which all tau are searched: noise on one side may be best at a narrow one."""
+
 GROWTH = 4.0
 """Factor between the widths beyond the grid."""
 
@@ -111,9 +114,9 @@ class _Profile:
                 self.add(self._fit(kappa=kappa, start=start, search=False))
         return self.fits[kappa].loglike
 
-    def follow(self, kappa: float, start: Solution) -> Solution:
-        """Return the fit at a width in the basin of another fit."""
-        return self._fit(kappa=kappa, start=start, search=False)
+    def follow(self, kappa: float, start: Solution, search: bool | None = False) -> Solution:
+        """Return the fit at a width in the basin of another fit, or in the best one."""
+        return self._fit(kappa=kappa, start=start, search=search)
 
     def add(self, fit: Solution) -> None:
         """Keep a fit where it is the best so far at its width."""
@@ -182,11 +185,14 @@ def gaussian_loglike(exog: Any, endog: Any, *, weights: Any = None, offset: Any 
     return -0.5 * n * (1.0 + math.log(2.0 * math.pi * square / n) + 2.0 * math.log(unit))
 
 
-def _scan(profile: _Profile) -> None:
+def _scan(profile: _Profile, search: bool | None) -> None:
     """Evaluate the grid, from its middle outwards, and beyond it while the profile rises."""
     middle = GRID.index(1.0)
     for kappa in (*GRID[middle:0:-1], *GRID[middle + 1 :]):
         profile(kappa)
+    if search is not False:
+        for kappa in SEARCHED:
+            _search(profile, kappa, search)
     if (
         profile(GRID[1]) >= profile.best.loglike - PEAK_MARGIN
     ):  # an exact fit costs more than Newton's
@@ -197,6 +203,22 @@ def _scan(profile: _Profile) -> None:
             return
         kappa *= GROWTH
         profile(kappa)
+
+
+def _search(profile: _Profile, kappa: float, search: bool | None) -> None:
+    """Search all tau at a width, and carry a better basin along the other widths."""
+    known = profile.fits[kappa]
+    found = profile.follow(kappa, known, search=search)
+    profile.add(found)
+    if found.loglike <= known.loglike + TOLERANCE:
+        return
+    widths = sorted(profile.fits)
+    place = widths.index(kappa)
+    for others in (widths[:place][::-1], widths[place + 1 :]):
+        here = found
+        for other in others:
+            here = profile.follow(other, here)
+            profile.add(here)
 
 
 def _peaks(kappas: FloatArray, loglikes: FloatArray) -> list[tuple[float, float]]:
@@ -261,8 +283,8 @@ def solve_kappa(
     exog, endog, tau, sigma, tau_bounds, weights, offset, method, start, names
         As in :func:`qhreg.solver.solve`.
     search : bool or None
-        Whether the last fit searches the whole range of tau; None does so up to 500 rows. A better
-        basin found there is followed.
+        Whether fits at two widths of the grid, and the last one, search the whole range of tau; None
+        does so up to 500 rows. A better basin found there is followed.
 
     Returns
     -------
@@ -296,7 +318,7 @@ def solve_kappa(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         profile = _Profile(fit, start)
-        _scan(profile)
+        _scan(profile, False if tau is not None else search)
         for low, high in _peaks(*profile.sorted()):
             _refine(profile, low, high)
         if tau is None:

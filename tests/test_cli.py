@@ -431,7 +431,7 @@ def test_text_where_the_model_had_numbers_is_reported(capsys, saved, tmp_path):
     path = tmp_path / "d.csv"
     path.write_text("x,z\na,1\nb,2\n", encoding="utf-8")
     line = failure(capsys, "predict", saved, "--data", str(path))
-    assert "columns with text: x" in line
+    assert "in column 'x', which was numeric in the fit" in line
 
 
 def test_a_folder_is_no_data_file(capsys, tmp_path):

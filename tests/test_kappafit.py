@@ -143,6 +143,19 @@ def test_climbing_ends_where_the_slope_is_zero_or_at_an_end(interior):
     assert_allclose(stopped.kappa, 0.8)
 
 
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
+@pytest.mark.parametrize("seed", [5, 19, 65, 97])
+def test_counts_have_one_best_width_however_they_are_given(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([25, 60]))
+    endog = rng.poisson(2.0, n).astype(float)
+    weights = rng.integers(0, 4, n).astype(float)
+    rows, ones = np.repeat(np.arange(n), weights.astype(int)), np.ones((n, 1))
+    counted = solve_kappa(ones, endog, weights=weights).loglike
+    assert solve_kappa(ones[rows], endog[rows]).loglike == pytest.approx(counted, abs=1e-7)
+    assert solve_kappa(ones, -endog, weights=weights).loglike == pytest.approx(counted, abs=1e-7)
+
+
 def test_tau_and_sigma_can_be_fixed(interior):
     exog, endog, free = interior
     fit = solve_kappa(exog, endog, tau=0.4, sigma=3.0)
