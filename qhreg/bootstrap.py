@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.bootstrap_result import BootstrapResult
+from qhreg.curvature import RowWeights
 from qhreg.dependence import group_codes
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, DomainError, QhregError
@@ -213,15 +214,15 @@ def _task(kind: str, groups: Any, exog: Any, endog: Any, **parts: Any) -> _Task:
     if not wanted:
         need = "needs groups" if kind == "cluster" else "does not use groups"
         raise DomainError(f"kind={kind!r} {need}")
-    codes = None
-    if groups is not None:
-        found = group_codes(groups, n)
-        if len(found) > 1:
-            raise DataError("groups must be one column of labels for the cluster bootstrap")
-        codes = found[0]
     for name in ("cases", "weights", "offset"):
         shown = "freq_weights" if name == "cases" else name
         parts[name] = _array(shown, parts[name], n)
+    codes = None
+    if groups is not None:
+        found = group_codes(groups, n, RowWeights(parts["cases"], parts["weights"], n).total)
+        if len(found) > 1:
+            raise DataError("groups must be one column of labels for the cluster bootstrap")
+        codes = found[0]
     one_by_one = kind == "pairs" or (kind == "multiplier" and codes is None)
     if one_by_one and parts["cases"] is not None:
         whole = parts["cases"] == np.round(parts["cases"])

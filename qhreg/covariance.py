@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from qhreg.bandwidth import bread_width, chosen_width
-from qhreg.bread import Lost
 from qhreg.calibration import Calibration, calibration_of
+from qhreg.covariance_warnings import warn_confined, warn_helped, warn_lost, warn_negative
 from qhreg.curvature import RowWeights, observed_hessian, row_weights, smoothed_bread
-from qhreg.dependence import clustered, group_codes, lags, serial
-from qhreg.exceptions import CurvatureWarning, DataError, DomainError, warn_caller
+from qhreg.dependence import group_codes
+from qhreg.dependent import Estimated, clusters, series
+from qhreg.exceptions import DataError, DomainError
 from qhreg.information import (
     DesignMoments,
     check_free,
@@ -40,8 +41,6 @@ from qhreg.scores import (
     Point,
     Sample,
     checked_sample,
-    evaluated_blocks,
-    score_block,
     score_obs,
 )
 
@@ -73,9 +72,6 @@ NEEDS_CASES = (
     "choose 'HC1' or another sandwich, or give the weights as freq_weights"
 )
 """Why weights that are no counts have no covariance of that type."""
-
-NEEDS_PERIODS = "cov_type='HAC' needs one row per period: freq_weights make no sense"
-"""Why rows that stand for several have none for time series."""
 
 
 @dataclass(frozen=True)
@@ -116,17 +112,6 @@ class CovarianceEstimate:
     calibration: Calibration | None = None
 
 
-def _scores(sample: Sample, frame: Frame, weights: RowWeights) -> FloatArray:
-    """Return the weighted scores of all rows, in the coordinates of the frame."""
-    columns = {"beta": frame.coordinates.transform.shape[1]}
-    scores = np.empty((sample.endog.size, sum(columns.get(name, 1) for name in frame.kept)))
-    total = weights.total
-    for block in evaluated_blocks(sample.in_coordinates(frame.coordinates.transform)):
-        part = score_block(block, frame.kept, sample.point, frame.unit)
-        scores[block.rows] = part if total is None else part * total[block.rows, None]
-    return scores
-
-
 _ALLOWED = {
     "nonrobust": set[str](),
     "HC0": {"width"},
@@ -165,6 +150,7 @@ def covariance(
     width: float | None = None,
     moments: DesignMoments | None = None,
     resid: FloatArray | None = None,
+    names: Sequence[str] | None = None,
 ) -> CovarianceEstimate:
     r"""Return the covariance matrix of the estimates.
 
@@ -203,6 +189,8 @@ def covariance(
         Moments of `exog` with the product of the weights, if known already; for "nonrobust".
     resid : ndarray, shape (n,), or None
         Response minus location, if known already; for the sandwiches.
+    names : sequence of str, length p, or None
+        Names of the columns, for warnings.
 
     Returns
     -------
@@ -212,7 +200,8 @@ def covariance(
     Warns
     -----
     CurvatureWarning
-        Where the bread is indefinite, as it often is with strongly skewed noise.
+        Where the bread is indefinite, as it often is with strongly skewed noise; where rows are fitted
+        exactly; and where one cluster alone decides a coefficient (:mod:`qhreg.confined`).
 
     Notes
     -----
@@ -242,15 +231,15 @@ def covariance(
     }
     _check_options(cov_type, options)
     sample = checked_sample(exog, endog, fit, offset, resid)
-    names = check_free(free)
+    estimated = check_free(free)
     w = row_weights(freq_weights, weights, sample.endog.size)
     if cov_type == "nonrobust" and w.prob is not None:
         raise DomainError(NEEDS_CASES)
     if cov_type != "nonrobust":
-        return _robust(cov_type, sample, w, names, options)
+        return _robust(cov_type, sample, w, estimated, options, names)
     if moments is None:
         moments = design_moments(sample.exog, w.total)
-    return nonrobust_covariance(moments, sample.point, names)
+    return nonrobust_covariance(moments, sample.point, estimated)
 
 
 def _note(frame: Frame, point: Point) -> str:
@@ -281,39 +270,10 @@ def nonrobust_covariance(
     )
 
 
-class _Sandwich(NamedTuple):
-    """A covariance of the free parameters, and what to say about it."""
-
-    cov: FloatArray
-    text: str
-    used: dict[str, Any]
-    df: int | None = None
-    calibration: Calibration | None = None
-
-
 def require_more_rows(cov_type: str, n: float, q: int) -> None:
     """Raise a DataError when there are not more observations than parameters."""
     if n <= q:
         raise DataError(f"{cov_type} needs more observations than parameters, got {n:g} and {q}")
-
-
-def warn_helped(cov_type: str, helped: str, advice: str = "") -> None:
-    """Warn that something stands in for parts of the bread."""
-    warn_caller(
-        "the curvature of the likelihood, estimated without trust in the density, is not that of a "
-        f"maximum: the bread has {helped}, and {cov_type} standard errors may be far off{advice}",
-        CurvatureWarning,
-    )
-
-
-def warn_lost(cov_type: str, lost: Lost) -> None:
-    """Warn that the scores of some combinations of coefficients vanish."""
-    warn_caller(
-        f"the rows that decide {lost.text} are fitted exactly, as the only row of a category is: their "
-        f"noise is not seen, means of others stand in for it, and {cov_type} standard errors may be far "
-        "off",
-        CurvatureWarning,
-    )
 
 
 def _robust(
@@ -322,6 +282,7 @@ def _robust(
     weights: RowWeights,
     free: tuple[str, ...],
     options: dict[str, Any],
+    names: Sequence[str] | None,
 ) -> CovarianceEstimate:
     """Return a sandwich covariance."""
     point, n = sample.point, weights.nobs
@@ -335,9 +296,9 @@ def _robust(
         law = calibration_of(sample, weights, made, width, judged)
         cov = judged.cov * (n / (n - q)) if cov_type == "HC1" else judged.cov
         text = f"heteroskedasticity-robust sandwich ({cov_type})"
-        found = _Sandwich(cov, text, {}, calibration=law)
+        found = Estimated(cov, text, {}, calibration=law)
     else:
-        dependent = _clusters if cov_type == "cluster" else _series
+        dependent = clusters if cov_type == "cluster" else series
         found = dependent(sample, frame, weights, inverse, jacobian, options)
         if made.lost is not None:
             change = jacobian @ inverse
@@ -349,6 +310,11 @@ def _robust(
     if made.lost is not None:
         bread += f", means for {made.lost.text} whose rows are fitted exactly"
         warn_lost(cov_type, made.lost)
+    if found.confined:
+        bread += f", rows for {len(found.confined)} coefficients that one cluster decides"
+        warn_confined(found.confined, names)
+    if found.negative:
+        warn_negative(found.negative, names)
     return CovarianceEstimate(
         found.cov,
         cov_type,
@@ -362,46 +328,6 @@ def _robust(
         {"width": width, **found.used},
         found.calibration,
     )
-
-
-def _clusters(
-    sample: Sample,
-    frame: Frame,
-    weights: RowWeights,
-    inverse: FloatArray,
-    jacobian: FloatArray,
-    options: dict[str, Any],
-) -> _Sandwich:
-    """Return the sandwich of rows that are dependent within clusters."""
-    codes = group_codes(options["groups"], sample.endog.size)
-    correct = options["use_correction"] is not False
-    scores = _scores(sample, frame, weights)
-    inner, repaired = clustered(scores, inverse, codes, weights.nobs, correct)
-    sizes = tuple(int(code.max()) + 1 for code in codes)
-    text = f"clustered sandwich, {' x '.join(map(str, sizes))} clusters"
-    text += ", negative eigenvalues set to zero" if repaired else ""
-    cov = jacobian @ inner @ jacobian.T
-    return _Sandwich(cov, text, {"n_groups": sizes, "use_correction": correct}, min(sizes) - 1)
-
-
-def _series(
-    sample: Sample,
-    frame: Frame,
-    weights: RowWeights,
-    inverse: FloatArray,
-    jacobian: FloatArray,
-    options: dict[str, Any],
-) -> _Sandwich:
-    """Return the sandwich of a time series."""
-    if weights.freq is not None:
-        raise DomainError(NEEDS_PERIODS)
-    count = lags(options["maxlags"], sample.endog.size)
-    kernel = options["kernel"] or "bartlett"
-    correct = bool(options["use_correction"])
-    inner = serial(_scores(sample, frame, weights), inverse, count, kernel, correct)
-    text = f"heteroskedasticity- and autocorrelation-robust sandwich, {count} lags"
-    used = {"maxlags": count, "kernel": kernel, "use_correction": correct}
-    return _Sandwich(jacobian @ inner @ jacobian.T, text, used)
 
 
 def information_ratio(

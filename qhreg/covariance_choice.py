@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,13 +12,8 @@ import numpy.typing as npt
 
 from qhreg.alignment import RowSource, group_codes
 from qhreg.constraints import Constraint
-from qhreg.covariance import (
-    COV_TYPES,
-    NEEDS_CASES,
-    NEEDS_PERIODS,
-    CovarianceEstimate,
-    covariance,
-)
+from qhreg.covariance import COV_TYPES, NEEDS_CASES, CovarianceEstimate, covariance
+from qhreg.dependent import NEEDS_PERIODS
 from qhreg.exceptions import DomainError
 from qhreg.observations import Observations
 from qhreg.parameters import ParameterSpace
@@ -138,6 +134,7 @@ def estimate_covariance(
     constraint: Constraint | None = None,
     known: tuple[str, ...] = (),
     resid: FloatArray | None = None,
+    names: Sequence[str] | None = None,
 ) -> CovarianceEstimate:
     """Return the chosen covariance of the estimates; of constrained ones, through their gamma.
 
@@ -157,13 +154,15 @@ def estimate_covariance(
         Estimated parameters to treat as known: their rows and columns are zero.
     resid : ndarray, shape (n,), or None
         Residuals of the fit, if known already.
+    names : sequence of str or None
+        Names of the columns, for warnings.
     """
     if constraint is not None:
         return _constrained(choice, observations, solution, space, constraint, known, resid)
     if known:
         values = {name: getattr(solution, name) for name in known}
         narrow = replace(space, **values)
-        made = estimate_covariance(choice, observations, solution, narrow, resid=resid)
+        made = estimate_covariance(choice, observations, solution, narrow, resid=resid, names=names)
         kept = [*range(space.k), *(space.position(name) for name in narrow.extra_names)]
         cov = np.zeros((space.size, space.size))
         cov[np.ix_(kept, kept)] = made.cov
@@ -186,6 +185,7 @@ def estimate_covariance(
         weights=obs.weights,
         offset=obs.offset,
         resid=resid,
+        names=names,
         **choice.options,
     )
 

@@ -89,6 +89,11 @@ class RowWeights(NamedTuple):
             return self.prob if self.freq is None else self.freq
         return self.freq * self.prob
 
+    def of(self, rows: npt.NDArray[np.intp]) -> RowWeights:
+        """Return the weights of some rows as a sample of their own."""
+        freq, prob = (None if each is None else each[rows] for each in (self.freq, self.prob))
+        return row_weights(freq, prob, rows.size)
+
     def taken(self, rows: npt.NDArray[np.intp], times: FloatArray) -> RowWeights:
         """Return the weights of some rows, each given several times; nobs stays."""
         freq = times if self.freq is None else times * self.freq[rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +12,17 @@ from statsmodels.stats import sandwich_covariance as sandwich
 
 from qhreg.exceptions import DataError, DomainError
 
-__all__ = ["clustered", "group_codes", "lag_weights", "lags", "serial"]
+__all__ = ["TwoWay", "clustered", "combined", "group_codes", "lag_weights", "lags", "serial"]
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
 
 
-def group_codes(groups: Any, n: int) -> list[npt.NDArray[np.intp]]:
-    """Return one or two arrays of cluster numbers, or raise a DataError that says what is wrong."""
+def group_codes(groups: Any, n: int, weights: FloatArray | None = None) -> list[IntArray]:
+    """Return one or two arrays of cluster numbers, or raise a DataError that says what is wrong.
+
+    Rows of weight zero make no cluster: they are counted to the first.
+    """
     if groups is None:
         raise DomainError("cov_type='cluster' needs groups: one label per row, or two columns")
     if isinstance(groups, (list, tuple)) and len(groups) == 2 and np.ndim(groups[0]) == 1:
@@ -36,45 +40,117 @@ def group_codes(groups: Any, n: int) -> list[npt.NDArray[np.intp]]:
         missing = int(np.count_nonzero(pd.isna(column)))
         if missing:
             raise DataError(f"{name} contains {missing} missing labels; remove those rows first")
-        code, labels = pd.factorize(column)
+        code, labels = _factorized(column, weights)
         if len(labels) < 2:
-            raise DataError(f"{name} has only one cluster: its covariance is not estimable")
-        codes.append(np.asarray(code, dtype=np.intp))
+            with_weight = "" if weights is None else " with weight"
+            raise DataError(
+                f"{name} has only one cluster{with_weight}: its covariance is not estimable"
+            )
+        codes.append(code)
     return codes
 
 
-def _cluster_meat_cov(
-    scores: FloatArray,
-    inverse: FloatArray,
-    codes: npt.NDArray[np.intp],
-    nobs: float,
-    use_correction: bool,
-) -> FloatArray:
-    cov: FloatArray = sandwich.cov_cluster((scores, inverse), codes, use_correction=False)
-    if use_correction:
-        count = float(codes.max() + 1)
-        cov *= count / (count - 1.0) * (nobs - 1.0) / (nobs - scores.shape[1])
-    return cov
+def _factorized(column: Any, weights: FloatArray | None) -> tuple[IntArray, Any]:
+    """Return the cluster of each row and the labels of the clusters with weight."""
+    if weights is None or weights.all():
+        code, labels = pd.factorize(column)
+        return np.asarray(code, dtype=np.intp), labels
+    codes = np.zeros(len(column), dtype=np.intp)
+    codes[weights > 0.0], labels = pd.factorize(column[weights > 0.0])
+    return codes, labels
+
+
+class TwoWay(NamedTuple):
+    """A covariance for rows that depend on each other within clusters.
+
+    Attributes
+    ----------
+    cov : ndarray, shape (q, q)
+        The covariance.
+    difference : ndarray, shape (q, q)
+        The same before its negative part was taken away; the very same where it has none.
+    ways : tuple of ndarray
+        The covariances for clusters in one way only.
+    """
+
+    cov: FloatArray
+    difference: FloatArray
+    ways: tuple[FloatArray, ...]
+
+    @property
+    def repaired(self) -> bool:
+        """Whether a negative part was taken away."""
+        return self.cov is not self.difference
 
 
 def clustered(
     scores: FloatArray,
     inverse: FloatArray,
-    codes: list[npt.NDArray[np.intp]],
+    codes: list[IntArray],
     nobs: float,
     use_correction: bool,
-) -> tuple[FloatArray, bool]:
-    """Return the one- or two-way clustered covariance, and whether it had to be made nonnegative."""
-    parts = [_cluster_meat_cov(scores, inverse, code, nobs, use_correction) for code in codes]
+    unseen: Callable[[IntArray], FloatArray | None] | None = None,
+) -> TwoWay:
+    """Return the one- or two-way clustered covariance.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n, q)
+        Weighted scores of the rows.
+    inverse : ndarray, shape (q, q)
+        Inverse of the bread.
+    codes : list of ndarray of int
+        Clusters of the rows, from :func:`group_codes`.
+    nobs : float
+        Number of observations.
+    use_correction : bool
+        Whether to multiply by G / (G - 1) (n - 1) / (n - q).
+    unseen : callable, optional
+        The covariance that sums over given clusters do not show.
+    """
+
+    def one_way(code: IntArray) -> FloatArray:
+        cov: FloatArray = sandwich.cov_cluster((scores, inverse), code, use_correction=False)
+        more = None if unseen is None else unseen(code)
+        if more is not None:
+            cov = cov + more
+        if use_correction:
+            count = float(code.max() + 1)
+            cov = cov * (count / (count - 1.0) * (nobs - 1.0) / (nobs - scores.shape[1]))
+        return cov
+
+    return combined(one_way, codes)
+
+
+def combined(one_way: Callable[[IntArray], FloatArray], codes: list[IntArray]) -> TwoWay:
+    """Return the covariance of one or two ways from those of one."""
     if len(codes) == 1:
-        return parts[0], False
+        cov = one_way(codes[0])
+        return TwoWay(cov, cov, (cov,))
     pairs = np.unique(codes[0] * (codes[1].max() + 1) + codes[1], return_inverse=True)[1]
-    cov = parts[0] + parts[1]
-    cov = cov - _cluster_meat_cov(scores, inverse, pairs.ravel(), nobs, use_correction)
-    values, vectors = np.linalg.eigh(cov)
-    if values.min() >= -1e-12 * values.max():
-        return cov, False
-    return (vectors * np.maximum(values, 0.0)) @ vectors.T, True
+    first, second, both = one_way(codes[0]), one_way(codes[1]), one_way(pairs.ravel())
+    difference = first + second - both
+    return TwoWay(_nonnegative(difference, first + second + both), difference, (first, second))
+
+
+def _nonnegative(matrix: FloatArray, bound: FloatArray) -> FloatArray:
+    """Return a matrix without its negative part, the same if it has none.
+
+    It is taken away in the coordinates in which the bound, which is no smaller than the matrix or its
+    negative, is the identity: what remains is the same in all units of the parameters.
+    """
+    size = np.sqrt(bound.diagonal())
+    size[~(size > 0.0)] = 1.0
+    values, vectors = np.linalg.eigh(bound / np.outer(size, size))
+    kept = values > 1e-12 * values[-1]
+    root = np.sqrt(values[kept])
+    inward = (vectors[:, kept] / root).T / size
+    parts, axes = np.linalg.eigh(inward @ matrix @ inward.T)
+    if parts.size == 0 or parts[0] >= -1e-9:
+        return matrix
+    outward = (size[:, None] * vectors[:, kept] * root) @ axes
+    repaired: FloatArray = (outward * np.maximum(parts, 0.0)) @ outward.T
+    return repaired
 
 
 def lag_weights(kernel: Any) -> Callable[[int], FloatArray]:

@@ -21,9 +21,10 @@ import numpy.typing as npt
 from statsmodels.stats import sandwich_covariance as sandwich
 
 from qhreg.bandwidth import chosen_width
-from qhreg.covariance import require_more_rows, warn_helped, warn_lost
-from qhreg.curvature import row_weights
-from qhreg.dependence import group_codes, lag_weights, lags
+from qhreg.covariance import require_more_rows
+from qhreg.covariance_warnings import warn_helped, warn_lost
+from qhreg.curvature import RowWeights, row_weights
+from qhreg.dependence import combined, group_codes, lag_weights, lags
 from qhreg.exceptions import DomainError
 from qhreg.information import check_free
 from qhreg.orthonormal import Frame, jacobian_of
@@ -158,15 +159,6 @@ def _group_products(
     return sums.T @ sums
 
 
-def _nonnegative(matrix: FloatArray) -> FloatArray:
-    """Return the matrix with negative eigenvalues set to zero."""
-    values, vectors = np.linalg.eigh(matrix)
-    if values.min() >= -1e-12 * values.max():
-        return matrix
-    repaired: FloatArray = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    return repaired
-
-
 def _clustered(
     parts: Sequence[Influence],
     columns: Sequence[int],
@@ -182,11 +174,7 @@ def _clustered(
         factor = count / (count - 1.0) * (n - 1.0) / (n - q) if corrected else 1.0
         return factor * _group_products(parts, columns, freq, code)
 
-    total = sum((one_way(code) for code in codes), np.zeros(()))
-    if len(codes) == 1:
-        return np.asarray(total)
-    pairs = np.unique(codes[0] * (codes[1].max() + 1) + codes[1], return_inverse=True)[1]
-    return _nonnegative(total - one_way(pairs.ravel()))
+    return combined(one_way, codes).cov
 
 
 def joint_covariance(
@@ -242,7 +230,8 @@ def joint_covariance(
         return factor * _products(parts, columns, freq_weights)
     rows = parts[0].sample.endog.size
     if cov_type == "cluster":
-        codes = group_codes(groups, rows)
+        total = RowWeights(freq_weights, parts[0].weights, n).total
+        codes = group_codes(groups, rows, total)
         return _clustered(parts, columns, freq_weights, codes, use_correction is not False)
     stacked = np.vstack([block for _, block in _stacked(parts, columns)])
     made: FloatArray = sandwich.S_hac_simple(

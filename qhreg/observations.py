@@ -49,10 +49,14 @@ class Observations:
 
     @property
     def nobs(self) -> float:
-        """Number of observations: the sum of the frequency weights, or the number of rows."""
-        if self.freq_weights is None:
-            return float(self.endog.shape[0])
-        return float(self.freq_weights.sum())
+        """Number of observations: rows, or the sum of their frequency weights.
+
+        Rows without sampling weight do not count.
+        """
+        freq, prob = self.freq_weights, self.weights
+        if freq is None:
+            return float(self.endog.shape[0] if prob is None else np.count_nonzero(prob))
+        return float(freq.sum() if prob is None else freq[prob > 0.0].sum())
 
     def blocks(self) -> Iterator[Observations]:
         """Iterate over blocks of rows that fit in cache; views, nothing is copied."""

@@ -67,6 +67,7 @@ class CovarianceResults(UncertaintyResults):
                     self.constraint,
                     known=self._known,
                     resid=None if self.cov_type == "nonrobust" else self._residuals,
+                    names=self.model.data.param_names,
                 )
         except ColumnRangeError as error:
             if self.constraint is not None:

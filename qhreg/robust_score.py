@@ -69,7 +69,16 @@ class ScoreVariance:
     use_correction: bool | None = None
 
     def __call__(self, effective: FloatArray) -> float:
-        """Return the variance of the weighted sum of the scores."""
+        """Return the variance of the weighted sum of the scores.
+
+        For clusters in two ways that is the largest of the two-way variance, which may be negative, and
+        those of each way [1]_.
+
+        References
+        ----------
+        .. [1] J. G. MacKinnon, M. O. Nielsen and M. D. Webb (2024), Jackknife inference with two-way
+           clustering.
+        """
         w, n = self.weights, self.weights.nobs
         if self.cov_type in ("HC0", "HC1"):
             squares = effective**2
@@ -81,9 +90,10 @@ class ScoreVariance:
         scores = (effective if w.total is None else effective * w.total)[:, None]
         one = np.ones((1, 1))
         if self.cov_type == "cluster":
-            codes = group_codes(self.groups, effective.size)
+            codes = group_codes(self.groups, effective.size, w.total)
             correct = self.use_correction is not False
-            return float(clustered(scores, one, codes, n, correct)[0][0, 0])
+            made = clustered(scores, one, codes, n, correct)
+            return float(max(each[0, 0] for each in (made.difference, *made.ways)))
         count = lags(self.maxlags, effective.size)
         kernel = self.kernel or "bartlett"
         return float(serial(scores, one, count, kernel, bool(self.use_correction))[0, 0])
@@ -98,7 +108,7 @@ class ScoreVariance:
         if self.cov_type in ("HC0", "HC1"):
             return _calibrated(root, effective if w.prob is None else effective * w.prob, w.freq)
         if self.cov_type == "cluster":
-            codes = group_codes(self.groups, effective.size)
+            codes = group_codes(self.groups, effective.size, w.total)
             if len(codes) == 1:
                 scores = effective if w.total is None else effective * w.total
                 sums = np.asarray(np.bincount(codes[0], scores), dtype=np.float64)

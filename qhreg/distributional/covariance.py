@@ -16,15 +16,11 @@ import numpy.typing as npt
 
 from qhreg.bandwidth import chosen_width
 from qhreg.bread import bread_inverse, lost_scores
-from qhreg.covariance import (
-    NEEDS_CASES,
-    NEEDS_PERIODS,
-    CovarianceEstimate,
-    warn_helped,
-    warn_lost,
-)
+from qhreg.covariance import NEEDS_CASES, CovarianceEstimate
 from qhreg.covariance_choice import CovarianceChoice
+from qhreg.covariance_warnings import warn_helped, warn_lost
 from qhreg.dependence import clustered, group_codes, lags, serial
+from qhreg.dependent import NEEDS_PERIODS
 from qhreg.distributional.coordinates import Coordinates, block_basis, coordinates
 from qhreg.distributional.likelihood import (
     BLOCKS,
@@ -167,9 +163,9 @@ def _sandwich(
         inner = inner * (nobs / (nobs - size)) if choice.cov_type == "HC1" else inner
         text = f"heteroskedasticity-robust sandwich ({choice.cov_type})"
     elif choice.cov_type == "cluster":
-        codes = group_codes(options["groups"], n)
+        codes = group_codes(options["groups"], n, data.weights)
         correct = options.get("use_correction") is not False
-        inner, _ = clustered(weighted, inverse, codes, nobs, correct)
+        inner = clustered(weighted, inverse, codes, nobs, correct).cov
         df = int(min(code.max() for code in codes))
         used["n_groups"] = tuple(int(code.max()) + 1 for code in codes)
         text = f"clustered sandwich, {' x '.join(map(str, used['n_groups']))} clusters"

@@ -1,0 +1,55 @@
+"""What a sandwich covariance warns about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from qhreg.bread import Lost
+from qhreg.exceptions import CurvatureWarning, warn_caller
+
+__all__ = ["warn_confined", "warn_helped", "warn_lost", "warn_negative"]
+
+
+def warn_helped(cov_type: str, helped: str, advice: str = "") -> None:
+    """Warn that something stands in for parts of the bread."""
+    warn_caller(
+        "the curvature of the likelihood, estimated without trust in the density, is not that of a "
+        f"maximum: the bread has {helped}, and {cov_type} standard errors may be far off{advice}",
+        CurvatureWarning,
+    )
+
+
+def warn_lost(cov_type: str, lost: Lost) -> None:
+    """Warn that the scores of some combinations of coefficients vanish."""
+    warn_caller(
+        f"the rows that decide {lost.text} are fitted exactly, as the only row of a category is: their "
+        f"noise is not seen, means of others stand in for it, and {cov_type} standard errors may be far "
+        "off",
+        CurvatureWarning,
+    )
+
+
+def _named(places: tuple[int, ...], names: Sequence[str] | None) -> str:
+    """Return the names of some parameters, of the first of many."""
+    some = [f"parameter {j}" if names is None else str(names[j]) for j in places[:3]]
+    return ", ".join(some) + (f" and {len(places) - 3} more" if len(places) > 3 else "")
+
+
+def warn_negative(places: tuple[int, ...], names: Sequence[str] | None) -> None:
+    """Warn that the variances of some parameters are negative."""
+    warn_caller(
+        f"the two-way variance of {_named(places, names)} is negative, as is possible with few "
+        "clusters: the negative part of the covariance is left out, and these standard errors may be "
+        "far too small",
+        CurvatureWarning,
+    )
+
+
+def warn_confined(columns: tuple[int, ...], names: Sequence[str] | None) -> None:
+    """Warn that one cluster alone decides some coefficients."""
+    warn_caller(
+        f"one cluster alone decides {_named(columns, names)}, as with a category that occurs in one "
+        "cluster: clusters do not show the variance of that. What the rows of the cluster and pairs of "
+        "rows in other clusters show stands in for it, and these standard errors may be far off",
+        CurvatureWarning,
+    )

@@ -1,0 +1,119 @@
+"""Sandwich covariances of rows that depend on each other: within clusters, or in time."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.calibration import Calibration
+from qhreg.confined import confined
+from qhreg.curvature import RowWeights
+from qhreg.dependence import clustered, group_codes, lags, serial
+from qhreg.exceptions import DomainError
+from qhreg.orthonormal import Frame
+from qhreg.scores import Sample, evaluated_blocks, score_block
+
+__all__ = ["NEEDS_PERIODS", "Estimated", "clusters", "series"]
+
+FloatArray = npt.NDArray[np.float64]
+
+NEEDS_PERIODS = "cov_type='HAC' needs one row per period: freq_weights make no sense"
+"""Why rows that stand for several have none for time series."""
+
+
+class Estimated(NamedTuple):
+    """A covariance of the free parameters, and what to say about it."""
+
+    cov: FloatArray
+    text: str
+    used: dict[str, Any]
+    df: int | None = None
+    calibration: Calibration | None = None
+    confined: tuple[int, ...] = ()
+    negative: tuple[int, ...] = ()
+
+
+def _scores(sample: Sample, frame: Frame, weights: RowWeights) -> FloatArray:
+    """Return the weighted scores of all rows, in the coordinates of the frame."""
+    columns = {"beta": frame.coordinates.transform.shape[1]}
+    scores = np.empty((sample.endog.size, sum(columns.get(name, 1) for name in frame.kept)))
+    total = weights.total
+    for block in evaluated_blocks(sample.in_coordinates(frame.coordinates.transform)):
+        part = score_block(block, frame.kept, sample.point, frame.unit)
+        scores[block.rows] = part if total is None else part * total[block.rows, None]
+    return scores
+
+
+def clusters(
+    sample: Sample,
+    frame: Frame,
+    weights: RowWeights,
+    inverse: FloatArray,
+    jacobian: FloatArray,
+    options: dict[str, Any],
+) -> Estimated:
+    """Return the sandwich of rows that are dependent within clusters."""
+    codes = group_codes(options["groups"], sample.endog.size, weights.total)
+    correct = options["use_correction"] is not False
+    scores = _scores(sample, frame, weights)
+    touched: set[int] = set()
+
+    def unseen(code: npt.NDArray[np.intp]) -> FloatArray | None:
+        alone = confined(*_rows(sample, frame), weights, code, inverse)
+        if alone is None:
+            return None
+        touched.update(_moved(frame.coordinates.back @ alone.directions))
+        r = len(alone.cov)
+        cov = np.zeros_like(inverse)
+        cov[:r, :r] = alone.cov
+        return cov
+
+    has_beta = "beta" in frame.kept and frame.coordinates.transform.shape[1] > 0
+    made = clustered(scores, inverse, codes, weights.nobs, correct, unseen if has_beta else None)
+    sizes = tuple(int(code.max()) + 1 for code in codes)
+    text = f"clustered sandwich, {' x '.join(map(str, sizes))} clusters"
+    text += ", negative eigenvalues set to zero" if made.repaired else ""
+    cov = jacobian @ made.cov @ jacobian.T
+    used = {"n_groups": sizes, "use_correction": correct}
+    variances = (jacobian @ made.difference * jacobian).sum(axis=1)
+    negative = tuple(np.flatnonzero(variances < 0.0).tolist()) if made.repaired else ()
+    return Estimated(
+        cov, text, used, min(sizes) - 1, confined=tuple(sorted(touched)), negative=negative
+    )
+
+
+def _rows(sample: Sample, frame: Frame) -> tuple[FloatArray, FloatArray]:
+    """Return the columns in the coordinates of the frame, and the slopes."""
+    transform = frame.coordinates.transform
+    blocks = list(evaluated_blocks(sample.in_coordinates(transform)))
+    return np.vstack([b.design for b in blocks]), np.concatenate([b.psi for b in blocks])
+
+
+def _moved(directions: FloatArray) -> list[int]:
+    """Return the coefficients that have a part in some of the combinations, one column each."""
+    size = np.abs(directions)
+    least = 1e-9 * size.max(axis=0)
+    moved: list[int] = np.flatnonzero((size > least).any(axis=1)).tolist()
+    return moved
+
+
+def series(
+    sample: Sample,
+    frame: Frame,
+    weights: RowWeights,
+    inverse: FloatArray,
+    jacobian: FloatArray,
+    options: dict[str, Any],
+) -> Estimated:
+    """Return the sandwich of a time series."""
+    if weights.freq is not None:
+        raise DomainError(NEEDS_PERIODS)
+    count = lags(options["maxlags"], sample.endog.size)
+    kernel = options["kernel"] or "bartlett"
+    correct = bool(options["use_correction"])
+    inner = serial(_scores(sample, frame, weights), inverse, count, kernel, correct)
+    text = f"heteroskedasticity- and autocorrelation-robust sandwich, {count} lags"
+    used = {"maxlags": count, "kernel": kernel, "use_correction": correct}
+    return Estimated(jacobian @ inner @ jacobian.T, text, used)

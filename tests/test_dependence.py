@@ -1,0 +1,147 @@
+"""Dependent rows through the model: clusters that show too little, empty ones, two ways at once."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+import qhreg.formula.api as qhf
+from qhreg import QuantileHuberMLE, quantile_huber
+from qhreg.exceptions import CurvatureWarning, DataError
+
+
+def panel(seed=0, n_firms=12, n_years=10, effect=0.0):
+    """Return a panel whose rows share an effect of their firm; d marks the rows of one of them."""
+    rng = np.random.default_rng(seed)
+    n = n_firms * n_years
+    frame = pd.DataFrame(
+        {
+            "firm": np.repeat(np.arange(n_firms), n_years),
+            "year": np.tile(np.arange(n_years), n_firms),
+            "x": rng.standard_normal(n),
+        }
+    )
+    frame["d"] = (frame.firm == 3) * 1.0
+    frame["y"] = frame.x + effect * rng.standard_normal(n_firms)[frame.firm.to_numpy()]
+    frame["y"] += quantile_huber.rvs(0.4, 1.0, size=n, random_state=rng)
+    return frame
+
+
+def by_firm(formula, data, groups="firm", **options):
+    """Return the fit with clustered standard errors, and what they warn about."""
+    fit = qhf.quantile_huber(formula, data, **options).fit(
+        cov_type="cluster", cov_kwds={"groups": groups}
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        _ = fit.bse
+    assert all(issubclass(each.category, CurvatureWarning) for each in caught)
+    return fit, [str(each.message) for each in caught]
+
+
+@pytest.mark.parametrize("groups", ["firm", ["firm", "year"]])
+def test_a_coefficient_that_one_cluster_decides_is_named_and_has_a_standard_error(groups):
+    fit, said = by_firm("y ~ x + d", panel(), groups)
+    assert len(said) == 1
+    assert said[0].startswith("one cluster alone decides d, as with")
+    rows = fit.get_robustcov_results("HC1")
+    assert 0.7 < fit.bse["d"] / rows.bse["d"] < 1.5
+    assert "rows for 1 coefficients that one cluster decides" in " ".join(
+        str(fit.summary()).split()
+    )
+
+
+def test_fixed_effects_of_the_clusters_leave_other_standard_errors_as_they_are(monkeypatch):
+    fit, said = by_firm("y ~ x + C(firm)", panel())
+    assert "decides Intercept, C(firm)[T.1], C(firm)[T.2] and 9 more" in said[0]
+    effects = [name for name in fit.params.index if name not in ("x", "sigma", "tau")]
+    rows = fit.get_robustcov_results("HC1")
+    assert (fit.bse[effects] / rows.bse[effects]).between(0.7, 1.5).all()
+    monkeypatch.setattr("qhreg.dependent.confined", lambda *args: None)
+    plain, said = by_firm("y ~ x + C(firm)", panel())
+    assert not said
+    assert (plain.bse[effects] < 0.6 * rows.bse[effects]).all()
+    others = ["x", "sigma", "tau"]
+    assert_allclose(fit.bse[others], plain.bse[others], rtol=1e-6)
+
+
+def test_clusters_that_share_an_effect_lend_it_to_one_that_decides_alone():
+    frame = panel(n_firms=30, effect=3.0)
+    fit, _ = by_firm("y ~ x + d", frame)
+    assert fit.bse["d"] > 1.7 * fit.get_robustcov_results("HC1").bse["d"]
+
+
+def test_clusters_of_one_row_are_no_clusters_even_beside_a_category_of_one_row():
+    frame = panel()
+    frame["row"] = np.arange(len(frame))
+    frame["one"] = (frame.row == 7) * 1.0
+    kwds = {"groups": "row", "use_correction": False}
+    fit = qhf.quantile_huber("y ~ x + one", frame)
+    with pytest.warns(CurvatureWarning, match="fitted exactly") as caught:
+        clustered = fit.fit(cov_type="cluster", cov_kwds=kwds).bse
+    assert len(caught) == 1
+    with pytest.warns(CurvatureWarning, match="fitted exactly"):
+        assert_allclose(clustered, fit.fit(cov_type="HC0").bse, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["weights", "freq_weights"])
+@pytest.mark.parametrize("groups", ["firm", ["firm", "year"]])
+def test_a_cluster_without_weight_is_not_counted(kind, groups):
+    frame = panel()
+    frame["w"] = np.where(frame.firm < 4, 0.0, 1.0 + frame.year % 3)
+    whole, _ = by_firm("y ~ x", frame, groups, **{kind: "w"})
+    part, _ = by_firm("y ~ x", frame[frame.w > 0.0], groups, **{kind: "w"})
+    assert_allclose(whole.bse, part.bse, rtol=1e-6)
+    limits = [fit.conf_int(method="score") for fit in (whole, part)]
+    assert_allclose(*limits, rtol=1e-2)
+    frame["w"] = (frame.firm == 2) * 1.0
+    with pytest.raises(DataError, match="only one cluster with weight"):
+        _ = by_firm("y ~ x", frame, "firm", **{kind: "w"})[0].bse
+
+
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
+def test_the_cluster_bootstrap_draws_no_cluster_without_weight():
+    frame = panel(n_firms=6)
+    frame["w"] = np.where(frame.firm < 2, 0.0, 1.0)
+    made = [
+        qhf.quantile_huber("y ~ x", data, weights="w")
+        .fit()
+        .bootstrap(groups="firm", n_boot=20, seed=1)
+        for data in (frame, frame[frame.w > 0.0])
+    ]
+    assert_allclose(made[0].params, made[1].params, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
+@pytest.mark.filterwarnings("ignore:the two-way variance:qhreg.exceptions.CurvatureWarning")
+@pytest.mark.parametrize("seed", range(8))
+def test_two_ways_give_the_same_in_all_units(seed):
+    rng = np.random.default_rng(seed)
+    n = 60
+    exog = np.column_stack([np.ones(n), rng.standard_normal((n, 2))])
+    endog = exog.sum(axis=1) + 3.0 * quantile_huber.rvs(0.3, 1.0, size=n, random_state=rng)
+    groups = np.column_stack([rng.integers(0, 3, n), rng.integers(0, 4, n)])
+    kwds = {"cov_type": "cluster", "cov_kwds": {"groups": groups}}
+    plain = QuantileHuberMLE(endog, exog).fit(**kwds)
+    units = np.array([1.0, 1e6, 1e-3])
+    other = QuantileHuberMLE(endog, exog * units).fit(**kwds)
+    assert_allclose(other.bse[:3] * units, plain.bse[:3], rtol=1e-6)
+    assert_allclose(other.bse[3:], plain.bse[3:], rtol=1e-6)
+
+
+def test_a_negative_variance_of_two_ways_is_named_and_has_a_score_interval():
+    rng = np.random.default_rng(3)
+    row, column = np.divmod(np.arange(36), 6)
+    exog = np.column_stack([np.ones(36), rng.standard_normal(36)])
+    # noise that alternates in both directions: sums over rows and columns vary less than its parts
+    endog = exog.sum(axis=1) + (-1.0) ** (row + column) * (1.0 + 0.1 * rng.random(36))
+    kwds = {"groups": np.column_stack([row, column])}
+    fit = QuantileHuberMLE(endog, exog, kappa=3.0, tau=0.5).fit(cov_type="cluster", cov_kwds=kwds)
+    with pytest.warns(CurvatureWarning, match="two-way variance of const") as caught:
+        errors = fit.bse
+    assert len(caught) == 1
+    assert np.isfinite(errors).all()
+    low, high = fit.conf_int(method="score").T
+    assert ((low < fit.params) & (fit.params < high)).all()
