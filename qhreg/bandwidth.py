@@ -102,7 +102,20 @@ def chosen_width(
         spread = math.sqrt(square - mean * mean)
     else:  # digits cancel
         spread = math.sqrt(float(np.average((u - mean) ** 2, weights=weights)))
-    low, high = weighted_quantiles(u, (0.25, 0.75), weights)
-    if high > low:
-        spread = min(spread, (high - low) / 1.349)
+    middle = _quartile_range(u, weights)
+    if middle > 0.0:
+        spread = min(spread, middle / 1.349)
     return math.hypot(point.kappa, spread * window)
+
+
+def _quartile_range(u: FloatArray, weights: FloatArray | None) -> float:
+    """Return the interquartile range, the mean of those of u and of -u.
+
+    They differ where a quarter of the weight ends between two values, and the width must not depend on
+    the sign of the response.
+    """
+    low, high = weighted_quantiles(u, (0.25, 0.75), weights)
+    if weights is None and u.size % 4:
+        return high - low
+    below, above = weighted_quantiles(-u, (0.25, 0.75), weights)
+    return 0.5 * (high - low + above - below)

@@ -223,12 +223,34 @@ def _task(kind: str, groups: Any, exog: Any, endog: Any, **parts: Any) -> _Task:
         if len(found) > 1:
             raise DataError("groups must be one column of labels for the cluster bootstrap")
         codes = found[0]
-    one_by_one = kind == "pairs" or (kind == "multiplier" and codes is None)
+    one_by_one = kind in ("pairs", "parametric") or (kind == "multiplier" and codes is None)
     if one_by_one and parts["cases"] is not None:
         whole = parts["cases"] == np.round(parts["cases"])
         if not whole.all():
             raise DataError("freq_weights must be whole numbers to resample cases")
-    return _Task(exog=x, endog=y, codes=codes, kind=kind, **parts)
+    return _with_weight(_Task(exog=x, endog=y, codes=codes, kind=kind, **parts))
+
+
+def _with_weight(task: _Task) -> _Task:
+    """Return the task without rows of weight zero, and with one row for each case that draws noise."""
+    total = _product(task, None)
+    if total is None:
+        return task
+    rows = np.flatnonzero(total > 0.0)
+    drawn = task.kind == "parametric" and task.cases is not None
+    if drawn:
+        assert task.cases is not None
+        rows = np.repeat(rows, task.cases[rows].astype(np.intp))
+    elif rows.size == total.size:
+        return task
+    return task._replace(
+        exog=task.exog[rows],
+        endog=task.endog[rows],
+        cases=None if drawn or task.cases is None else task.cases[rows],
+        weights=None if task.weights is None else task.weights[rows],
+        offset=None if task.offset is None else task.offset[rows],
+        codes=None if task.codes is None else task.codes[rows],
+    )
 
 
 def bootstrap(
@@ -273,7 +295,7 @@ def bootstrap(
     tau_bounds : (float, float)
         Range of an estimated tau.
     freq_weights : array_like of whole numbers, shape (n,), or None
-        Cases; resampled one by one.
+        Cases; resampled one by one, each with noise of its own.
     weights, offset : array_like, shape (n,), or None
         Sampling weights and known part of the location; they follow their rows.
     method : {"newton", "lbfgs"}

@@ -231,9 +231,11 @@ def null_loss(observations: Observations, parameters: Parameters) -> float:
     return float(loss.sum() if weights is None else loss @ weights)
 
 
-def share_below(residuals: FloatArray, weights: FloatArray | None = None) -> float:
-    """Return the share of the weight that lies below the location."""
-    negative = residuals < 0.0
+def share_below(
+    residuals: FloatArray, weights: FloatArray | None = None, slack: float = 0.0
+) -> float:
+    """Return the share of the weight that lies below the location, by more than the slack."""
+    negative = residuals < -slack
     if weights is None:
         return float(np.count_nonzero(negative)) / negative.size
     return float(negative @ weights) / float(weights.sum())

@@ -282,18 +282,19 @@ def _constrained_curve(
     )
 
 
-def _least_sigma(data: ProfileData) -> float:
-    """Return where a profile over sigma ends.
+def _least_sigma(data: ProfileData, estimate: float) -> float:
+    """Return where a profile over sigma ends, below its estimate.
 
     With an estimated width the normal law, and the law that is normal on one side, are reached at any
-    smaller sigma by a larger kappa: below a hundredth of the standard deviation the profile is level.
+    smaller sigma by a larger kappa: below a hundredth of the standard deviation the profile is level. A
+    tau on its bound has a smaller sigma.
     """
     if data.space.kappa is not None:
         return 0.0
     obs = data.observations
     llf = gaussian_loglike(obs.exog, obs.endog, weights=obs.case_weights, offset=obs.offset)
     n = obs.endog.size if obs.case_weights is None else float(obs.case_weights.sum())
-    return 0.01 * math.exp(-llf / n - 0.5) / math.sqrt(2.0 * math.pi)
+    return 0.01 * min(math.exp(-llf / n - 0.5) / math.sqrt(2.0 * math.pi), estimate)
 
 
 def curve_of(
@@ -326,6 +327,8 @@ def curve_of(
     if param == "tau":
         return _RefitCurve(data, "tau", *data.tau_bounds, search, known)
     if param == "sigma":
-        return _RefitCurve(data, "sigma", _least_sigma(data), math.inf, search, known)
+        return _RefitCurve(
+            data, "sigma", _least_sigma(data, solution.sigma), math.inf, search, known
+        )
     end = max(KAPPA_END, 10.0 * solution.kappa)
     return _RefitCurve(data, "kappa", 0.0, end, search, known)

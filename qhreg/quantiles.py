@@ -18,6 +18,9 @@ MANY = 20_000
 SAMPLED = 4000
 """Values in that sample."""
 
+ROUNDING = 1e-13
+"""Share of the weight by which sums of weights may miss a level that they reach."""
+
 NEAR = 0.03
 """Share of the weight on either side that counts as near."""
 
@@ -62,7 +65,8 @@ def _reached(
         return [float(ordered[place]) for place in places]
     order = values.argsort()
     running = before + np.cumsum(weights[order])
-    return [float(values[order[min(int(running.searchsorted(r)), last)]]) for r in reaches]
+    slack = ROUNDING * running[-1]
+    return [float(values[order[min(int(running.searchsorted(r - slack)), last)]]) for r in reaches]
 
 
 def _among_near(values: FloatArray, level: float, weights: FloatArray | None) -> float:

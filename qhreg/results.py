@@ -28,7 +28,7 @@ from qhreg.results_covariance import CovarianceResults
 from qhreg.results_plots import PlotResults
 from qhreg.results_rows import RowResults
 from qhreg.results_wald import WaldResults
-from qhreg.scores import checked_sample
+from qhreg.scores import INTERPOLATED, checked_sample
 from qhreg.solver import Solution
 from qhreg.summary import summary2_tables, summary_tables
 
@@ -175,12 +175,13 @@ class QuantileHuberResults(
     def share_below(self) -> float:
         """Share of the observations below the fitted line, weights included.
 
-        Rows that a fit with kappa = 0 interpolates lie on the line, not below it.
+        Rows that a fit interpolates, as one with kappa = 0 and the only row of a category, lie on the
+        line, not below it.
         """
         obs, resid = self._observations, self._residuals
         if self.kappa == 0.0:
             resid = checked_sample(obs.exog, obs.endog, self.solution, obs.offset, resid).u
-        return share_below(resid, obs.case_weights)
+        return share_below(resid, obs.case_weights, slack=INTERPOLATED * self.sigma)
 
     @cached_property
     def certificate(self) -> BiconvexityCertificate:

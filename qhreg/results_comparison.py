@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from qhreg.constraints import Constraint
 from qhreg.covariance import information_ratio
+from qhreg.dependence import lags
 from qhreg.exceptions import BoundaryWarning, DataError, DomainError
 from qhreg.fitstatistics import information_criterion, null_fit, null_loss, total_loss
 from qhreg.hypothesis_tests import HypothesisTest, lr_test
@@ -54,6 +55,8 @@ class ComparisonResults:
     _observations: Any
     _fit_data: Any
     _fit_solution: Any
+    _choice: Any
+    _known: Any
 
     @property
     def aic(self) -> float:
@@ -299,7 +302,8 @@ class ComparisonResults:
             Columns to add; a Series or DataFrame is matched to the rows by label.
         robust : bool, optional
             Whether the variance of the score comes from the scores themselves; by default when the
-            covariance of these results is not "nonrobust".
+            covariance of these results is not "nonrobust". It allows for the clusters or lags that the
+            covariance allows for.
         """
         obs = self._observations
         if self.constraint is not None:
@@ -312,9 +316,27 @@ class ComparisonResults:
             obs.endog,
             self.solution,
             np.asarray(self.model.row_source.take("exog_extra", exog_extra), dtype=np.float64),
-            free=self.space.free,
+            free=tuple(name for name in self.space.free if name not in self._not_stationary),
             freq_weights=obs.freq_weights,
             weights=obs.weights,
             offset=obs.offset,
             robust=robust,
+            **(self._dependence if robust else {}),
         )
+
+    @property
+    def _not_stationary(self) -> tuple[str, ...]:
+        """Estimated parameters on an end of their range: their scores do not sum to zero."""
+        at_bound = ("tau",) if self.solution.tau_at_bound else ()
+        return (*self._known, *at_bound)
+
+    @property
+    def _dependence(self) -> dict[str, Any]:
+        """How the covariance lets rows depend on each other."""
+        options = {k: v for k, v in self._choice.options.items() if k != "width"}
+        if self.cov_type == "HAC":
+            return {
+                **options,
+                "maxlags": lags(options.get("maxlags"), self._observations.endog.size),
+            }
+        return options if self.cov_type == "cluster" else {}

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.bread import without_flat
-from qhreg.curvature import row_weights, smoothed_bread
+from qhreg.curvature import RowWeights, row_weights, smoothed_bread
+from qhreg.dependence import clustered, group_codes, serial
 from qhreg.exceptions import DataError
 from qhreg.hypothesis_tests import HypothesisTest, chi2_sf
 from qhreg.information import check_free, expected_information
@@ -41,6 +42,10 @@ def score_test(
     weights: Any = None,
     offset: Any = None,
     robust: bool = False,
+    groups: Any = None,
+    maxlags: int | None = None,
+    kernel: Any = None,
+    use_correction: bool | None = None,
 ) -> HypothesisTest:
     r"""Return the score test of adding columns to the model, without fitting the larger one.
 
@@ -63,6 +68,12 @@ def score_test(
     robust : bool
         Whether the variance of the score comes from the scores themselves (White), with the smoothed
         bread, instead of the expected information.
+    groups : array_like, shape (n,) or (n, 2), or None
+        Clusters within which the scores of rows depend on each other; needs `robust`.
+    maxlags : int or None
+        Highest lag at which they do, in a time series; needs `robust`.
+    kernel, use_correction
+        As in :func:`qhreg.covariance.covariance`.
 
     Notes
     -----
@@ -108,22 +119,72 @@ def score_test(
     bread = smoothed_bread(both, endog, point, nobs=w.nobs, **options) if robust else info
     cross = bread[np.ix_(~tested, tested)]
     known, _ = without_flat(bread[np.ix_(~tested, ~tested)], float(info[0, 0]), basis.shape[1])
-    carry = np.linalg.solve(known, cross)
+    carry = _solved(known, cross)
     effective = scores[:, tested] - scores[:, ~tested] @ carry
     total = effective.sum(axis=0)
     if robust:
         cases = effective if w.freq is None else effective / _root(w.freq)
         variance = cases.T @ cases
+        dependent = _dependent(effective, w, groups, maxlags, kernel, use_correction)
     else:
+        dependent = None
         variance = np.asarray(bread[np.ix_(tested, tested)] - cross.T @ carry)
     size = np.sqrt((scores[:, tested] ** 2).sum(axis=0))
     shares = np.linalg.eigvalsh(variance / np.outer(size, size))
     if not shares.min() > 1e-9:
         raise DataError("exog_extra has columns that depend linearly on each other or on exog")
+    if dependent is not None:
+        variance = dependent
+        size = np.sqrt(variance.diagonal())
+        if (
+            not (size > 0.0).all()
+            or not np.linalg.eigvalsh(variance / np.outer(size, size))[0] > 1e-9
+        ):
+            raise DataError(
+                f"{total.size} added columns have no variance within so few clusters or so many lags: "
+                "test fewer at once"
+            )
     statistic = float(total @ np.linalg.solve(variance, total))
     name = "robust score test" if robust else "score test"
     null = f"{total.size} added column{'s' if total.size > 1 else ''}"
     return HypothesisTest(name, null, statistic, total.size, chi2_sf(statistic, total.size))
+
+
+def _solved(known: FloatArray, cross: FloatArray) -> FloatArray:
+    """Return known^-1 cross, or of what is determined, as tau is not where every row is in the zone."""
+    size = np.sqrt(np.maximum(np.abs(known.diagonal()), 1e-300))
+    scaled, target = known / np.outer(size, size), cross / size[:, None]
+    try:
+        found = np.linalg.solve(scaled, target)
+    except np.linalg.LinAlgError:
+        found = np.linalg.pinv(scaled, hermitian=True) @ target
+    made: FloatArray = found / size[:, None]
+    return made
+
+
+def _dependent(
+    effective: FloatArray,
+    weights: RowWeights,
+    groups: Any,
+    maxlags: int | None,
+    kernel: Any,
+    use_correction: bool | None,
+) -> FloatArray | None:
+    """Return the variance of the sum of dependent scores, None where they are independent.
+
+    The variance of one sum over two-way clusters is the largest of the two-way one and those of each
+    way, as in :class:`qhreg.robust_score.ScoreVariance`.
+    """
+    n, r = effective.shape
+    if groups is not None:
+        codes = group_codes(groups, n, weights.total)
+        made = clustered(effective, np.eye(r), codes, weights.nobs, use_correction is not False)
+        if r > 1:
+            return made.cov
+        return np.array([[max(each[0, 0] for each in (made.difference, *made.ways))]])
+    if maxlags is not None:
+        return serial(effective, np.eye(r), maxlags, kernel or "bartlett", bool(use_correction))
+    return None
 
 
 def _root(freq: FloatArray) -> FloatArray:

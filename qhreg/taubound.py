@@ -180,8 +180,8 @@ def branch_and_bound(
     Parameters
     ----------
     fit_at : callable
-        ``fit_at(tau, start, accuracy)`` makes the convex fit to the given gap per unit of weight and
-        keeps its dual variables; at kappa = 0 they are not needed.
+        ``fit_at(tau, start, accuracy)`` makes the convex fit to the given gap per unit of weight, or the
+        least that can be had, and keeps its dual variables; at kappa = 0 they are not needed.
     start : TauFit
         The candidate optimum, its dual variables kept too.
     n, kappa, theta, weights : float, float, float or None, ndarray or None
@@ -243,8 +243,12 @@ def branch_and_bound(
         far = max(open_ones, key=lambda i: max(abs(duals[j].tau - best.tau) for j in (i, i + 1)))
         left, right = duals[far], duals[far + 1]
         tau = _inside(lowest[far][1], left.tau, right.tau, tau_bounds)  # type: ignore[index]
-        fit = insert(fit_at(tau, _predict(fits, tau), ACCURACY * (tau - best.tau) ** 2))
+        rough = fit_at(tau, _predict(fits, tau), ACCURACY * (tau - best.tau) ** 2)
         n_fits += 1
+        if upper <= phi(rough) < target + 2.0 * rough.gap:  # the gap hides whether it is worse
+            rough = fit_at(tau, rough.z, 0.0)
+            n_fits += 1
+        fit = insert(rough)
         if phi(fit) < upper:
             if polish is not None:
                 polished = insert(polish(fit))

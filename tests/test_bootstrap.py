@@ -345,3 +345,26 @@ def test_bad_interval_options_are_named(data):
         result.conf_int(1.5)
     with pytest.raises(DomainError, match="method"):
         result.conf_int(0.05, "basic")
+
+
+def test_every_case_draws_noise_of_its_own(data):
+    exog, endog, _ = data
+    f = np.tile([0, 1, 4], 100)[: endog.size]
+    fit = solve(exog, endog, weights=f.astype(float))
+    options = {"kind": "parametric", "n_boot": 100, "seed": 0}
+    counted = bootstrap(exog, endog, fit, freq_weights=f, **options)
+    rows = np.repeat(np.arange(endog.size), f)
+    repeated = bootstrap(exog[rows], endog[rows], fit, **options)
+    assert_allclose(counted.params, repeated.params, rtol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["pairs", "parametric", "multiplier"])
+def test_rows_without_weight_are_not_drawn(data, kind):
+    exog, endog, _ = data
+    weights = np.tile([0.0, 0.5, 2.0], 100)[: endog.size]
+    kept = weights > 0.0
+    fit = solve(exog, endog, weights=weights)
+    options = {"kind": kind, "n_boot": 20, "seed": 0}
+    whole = bootstrap(exog, endog, fit, weights=weights, **options)
+    part = bootstrap(exog[kept], endog[kept], fit, weights=weights[kept], **options)
+    assert_allclose(whole.params, part.params, rtol=1e-10)

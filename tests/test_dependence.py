@@ -145,3 +145,36 @@ def test_a_negative_variance_of_two_ways_is_named_and_has_a_score_interval():
     assert np.isfinite(errors).all()
     low, high = fit.conf_int(method="score").T
     assert ((low < fit.params) & (fit.params < high)).all()
+
+
+@pytest.mark.parametrize("groups", ["firm", ["firm", "year"]])
+def test_the_score_test_of_a_column_allows_for_clusters(groups):
+    # z and the noise are the same in all rows of a firm: to rows they look related by chance
+    rejected = dict.fromkeys(["HC1", "cluster"], 0)
+    for seed in range(40):
+        frame = panel(seed, n_firms=30, effect=3.0)
+        frame["z"] = np.random.default_rng(seed).standard_normal(30)[frame.firm]
+        fit = qhf.quantile_huber("y ~ x", frame).fit(search=False)
+        for cov_type, options in {"HC1": {}, "cluster": {"groups": groups}}.items():
+            test = fit.get_robustcov_results(cov_type, **options).score_test(frame.z)
+            rejected[cov_type] += test.pvalue < 0.05
+    assert rejected["HC1"] >= 12
+    assert rejected["cluster"] <= 6
+
+
+def test_the_score_test_of_a_column_allows_for_lags():
+    frame = panel()
+    frame["z"] = np.cos(0.2 * np.arange(len(frame)))
+    fit = qhf.quantile_huber("y ~ x", frame).fit(cov_type="HC0")
+    plain = fit.score_test(frame.z).statistic
+    series = [fit.get_robustcov_results("HAC", maxlags=m) for m in (0, 5)]
+    assert_allclose(series[0].score_test(frame.z).statistic, plain, rtol=1e-9)
+    assert abs(series[1].score_test(frame.z).statistic / plain - 1.0) > 0.01
+
+
+def test_more_added_columns_than_clusters_can_tell_apart_are_refused():
+    frame = panel(n_firms=3)
+    added = np.random.default_rng(0).standard_normal((len(frame), 4))
+    fit, _ = by_firm("y ~ x", frame)
+    with pytest.raises(DataError, match="4 added columns have no variance"):
+        fit.score_test(added)

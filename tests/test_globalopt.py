@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from reference_solvers import brute_joint
 from scipy import stats
 from solver_data import regression, small_sample
@@ -209,3 +210,16 @@ def test_dual_variables_kept_in_short_are_those_of_the_point(kappa, n):
         assert fit.dual.kept.inside.size < n
     cross = fits[0].dual.kept.dot(fits[1].dual.kept, weights)
     assert cross == pytest.approx((weights * vs[0]) @ vs[1], rel=1e-12)
+
+
+def test_maxima_far_apart_and_nearly_as_high_do_not_keep_the_search_from_the_highest():
+    values = [-36.496, -27.736, -26.909, -20.424, -20.028, -12.496]
+    values += [-11.118, -7.235, -7.211, -3.589, -2.28, 14.536]
+    counts = np.array([1, 1, 2, 3, 3, 3, 2, 1, 2, 3, 2, 1])
+    endog, exog = np.repeat(values, counts), np.ones((24, 1))
+    fit = solve(exog, endog, kappa=0.0)
+    counted = solve(exog[:12], np.array(values), kappa=0.0, weights=counts.astype(float))
+    assert_allclose(fit.loglike, counted.loglike, rtol=1e-12)
+    # the profile over tau has maxima at 0.32 and 0.70, 3e-4 apart in height, and 0.05 above at 0.43
+    assert_allclose(fit.tau, 0.4337, atol=1e-3)
+    assert certify_global(exog, endog, fit).holds

@@ -150,3 +150,25 @@ def test_every_fit_warns_at_the_line_that_asked_for_it():
         QuantileHuberMLE(LINE + np.abs(NOISE), X, kappa=None).fit()
     assert [warning.filename for warning in caught] == [__file__] * len(caught)
     assert len({warning.lineno for warning in caught}) == 4
+
+
+def test_the_share_below_does_not_count_the_only_row_of_a_category():
+    shares = set()
+    for unit in (1.0, 3.0, 1e6, 1e-3):
+        exog = np.column_stack([X, unit * (np.arange(N) == 5)])
+        fit = QuantileHuberMLE(Y, exog, kappa=3.0).fit()
+        shares.add(fit.share_below)
+        assert abs(fit.resid[5]) < 1e-10
+    assert len(shares) == 1
+
+
+def test_rows_without_weight_are_no_observations():
+    weights = np.where(np.arange(N) % 3 > 0, 1.0 + np.arange(N) % 2, 0.0)
+    kept = weights > 0.0
+    whole = QuantileHuberMLE(Y, X, weights=weights).fit()
+    part = QuantileHuberMLE(Y[kept], X[kept], weights=weights[kept]).fit()
+    assert whole.nobs == part.nobs == 40.0
+    assert whole.df_resid == part.df_resid == 35.0
+    assert_allclose(whole.bic, part.bic, rtol=1e-9)
+    counted = QuantileHuberMLE(Y, X, weights=weights, freq_weights=np.full(N, 2.0)).fit()
+    assert counted.nobs == 80.0

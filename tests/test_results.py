@@ -78,6 +78,7 @@ def test_another_covariance_gives_a_new_result_with_nothing_stale(fit):
     assert str(robust.summary().tables[1]) == str(direct.summary().tables[1])
 
 
+@pytest.mark.filterwarnings("ignore:one cluster alone decides:qhreg.exceptions.CurvatureWarning")
 def test_every_pair_of_covariance_types_differs(fit):
     made = {
         "nonrobust": fit,
@@ -96,6 +97,7 @@ def test_every_pair_of_covariance_types_differs(fit):
     np.testing.assert_allclose(made["HC1"].bse / made["HC0"].bse, np.sqrt(n / (n - q)), rtol=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore:one cluster alone decides:qhreg.exceptions.CurvatureWarning")
 def test_groups_may_be_a_column_a_shuffled_series_or_an_array(fit):
     by_name = fit.get_robustcov_results("cluster", groups="firm").bse
     shuffled = FRAME.firm.sample(frac=1.0, random_state=3)

@@ -284,3 +284,16 @@ def test_a_score_that_is_not_zero_at_the_fit_has_no_interval():
     with pytest.warns(CurvatureWarning, match="kappa > 0 or the bootstrap give one"):
         limits = np.asarray(fit.conf_int(method="score"))
     assert np.isnan(limits[0]).all()
+
+
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
+@pytest.mark.filterwarnings("ignore:the score of coefficient 0:qhreg.exceptions.CurvatureWarning")
+def test_the_interval_of_a_small_sigma_beside_a_tau_on_its_bound_holds_it():
+    rng = np.random.default_rng(0)
+    noise = rng.standard_exponential(40)  # one-sided: sigma is about a thousandth of the spread
+    fit = QuantileHuberMLE(1.0 + noise, np.ones(40), kappa=None).fit()
+    assert fit.kappa_limit == "laplace"
+    assert fit.sigma < 0.01 * noise.std()
+    for method in ("score", "profile"):
+        low, high = fit.conf_int(method=method)[1]
+        assert low <= fit.sigma <= high
