@@ -179,9 +179,10 @@ class QuantileHuberResults(
         line, not below it.
         """
         obs, resid = self._observations, self._residuals
-        if self.kappa == 0.0:
-            resid = checked_sample(obs.exog, obs.endog, self.solution, obs.offset, resid).u
-        return share_below(resid, obs.case_weights, slack=INTERPOLATED * self.sigma)
+        if self.kappa > 0.0:
+            return share_below(resid, obs.case_weights, INTERPOLATED * self.sigma)
+        sample = checked_sample(obs.exog, obs.endog, self.solution, obs.offset, resid)
+        return share_below(sample.u, obs.case_weights)
 
     @cached_property
     def certificate(self) -> BiconvexityCertificate:

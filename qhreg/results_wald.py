@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,8 @@ class WaldResults:
     model: Any
     params: Any
     space: ParameterSpace
+    use_t: bool
+    df_resid_inference: Any
 
     def t_test(self, r_matrix: Any, cov_p: Any = None, use_t: bool | None = None) -> Any:
         """Return t tests of linear restrictions; see statsmodels.
@@ -133,6 +136,8 @@ class WaldResults:
             A restriction involves a parameter without a standard error, such as tau on its bound:
             the statistic would leave it out without a word.
         """
+        if np.ndim(r_matrix) == 2 and np.shape(r_matrix)[0] == 0:  # a term without columns
+            return _no_test(self.use_t if use_f is None else use_f, self.df_resid_inference)
         if cov_p is None and invcov is None:
             self._require_errors(r_matrix)
         return super().wald_test(  # type: ignore[misc]
@@ -197,3 +202,12 @@ class WaldResults:
         ]
         made.table = made.table.iloc[order].rename(index={"1": "Intercept"})
         return made
+
+
+def _no_test(use_f: bool, df_denom: float) -> ContrastResults:
+    """Return a test of no restriction at all: there is no statistic, and no degree of freedom."""
+    nothing = math.nan
+    if use_f:
+        return ContrastResults(F=nothing, df_denom=df_denom, df_num=0)
+    law = {"distribution": "chi2", "distargs": (0,)}
+    return ContrastResults(chi2=nothing, df_denom=0, statistic=nothing, **law)

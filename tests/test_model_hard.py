@@ -172,3 +172,23 @@ def test_rows_without_weight_are_no_observations():
     assert_allclose(whole.bic, part.bic, rtol=1e-9)
     counted = QuantileHuberMLE(Y, X, weights=weights, freq_weights=np.full(N, 2.0)).fit()
     assert counted.nobs == 80.0
+
+
+@pytest.mark.parametrize("use_t", [False, True])
+def test_a_term_without_columns_has_no_statistic(use_t):
+    frame = FRAME.assign(one="a")
+    fit = qhf.quantile_huber("y ~ x + C(one)", frame).fit(use_t=use_t)
+    table = fit.wald_test_terms().table
+    assert np.isnan(table.loc["C(one)", ["statistic", "pvalue"]].to_numpy(dtype=float)).all()
+    assert table.loc["C(one)", "df_constraint"] == 0
+    plain = qhf.quantile_huber("y ~ x", FRAME).fit(use_t=use_t).wald_test_terms().table
+    assert_allclose(table.loc["x"].to_numpy(dtype=float), plain.loc["x"].to_numpy(dtype=float))
+
+
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.RankWarning")
+def test_a_column_that_only_rows_without_weight_have_has_no_influence_in_standard_errors():
+    exog = np.column_stack([X, np.arange(N) < 3])
+    fit = QuantileHuberMLE(Y, exog, weights=1.0 * (np.arange(N) >= 3)).fit()
+    changes = fit.get_influence().dfbetas
+    assert np.isnan(changes[:, 3]).all()
+    assert np.isfinite(changes[3:, :3]).all()
