@@ -84,7 +84,7 @@ def linear_constraint(matrix: Any, values: Any, space: ParameterSpace) -> Constr
         raise DomainError(
             f"constraints have {matrix.shape[1]} columns, there are {space.size} parameters"
         )
-    fixed = {}
+    fixed: dict[str, float] = {}
     of_beta = np.ones(len(matrix), dtype=bool)
     for i, row in enumerate(matrix):
         extra = np.flatnonzero(row[space.k :])
@@ -95,7 +95,11 @@ def linear_constraint(matrix: Any, values: Any, space: ParameterSpace) -> Constr
                 "a constraint may combine coefficients or fix one of sigma, tau and kappa, not both"
             )
         name = space.extra_names[int(extra[0])]
-        fixed[name] = float(values[i] / row[space.k + extra[0]])
+        value = float(values[i] / row[space.k + extra[0]])
+        if not np.isclose(fixed.setdefault(name, value), value, rtol=1e-10, atol=1e-10):
+            raise DomainError(
+                f"the constraints contradict each other: {name} = {fixed[name]:g} and {value:g}"
+            )
         of_beta[i] = False
     rows, target = matrix[of_beta][:, : space.k], values[of_beta]
     if not len(rows):

@@ -314,7 +314,7 @@ def _robust(
         bread += f", rows for {len(found.confined)} coefficients that one cluster decides"
         warn_confined(found.confined, names)
     if found.negative:
-        warn_negative(found.negative, names)
+        warn_negative(cov_type, found.negative, names)
     return CovarianceEstimate(
         found.cov,
         cov_type,

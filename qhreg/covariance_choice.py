@@ -201,6 +201,12 @@ def _constrained(
 ) -> CovarianceEstimate:
     gamma = constraint.transform.T @ (solution.beta - constraint.shift)
     free = ParameterSpace(gamma.size, **_fixed(space, constraint))
+    if not free.size:
+        text = "Covariance: none, as the constraints fix every parameter."
+        nothing = np.zeros((space.size, space.size))
+        return CovarianceEstimate(
+            nothing, choice.cov_type, text, space.free, tuple(constraint.fixed)
+        )
     made = estimate_covariance(
         choice,
         constraint.reduce(observations),

@@ -35,12 +35,13 @@ def _named(places: tuple[int, ...], names: Sequence[str] | None) -> str:
     return ", ".join(some) + (f" and {len(places) - 3} more" if len(places) > 3 else "")
 
 
-def warn_negative(places: tuple[int, ...], names: Sequence[str] | None) -> None:
+def warn_negative(cov_type: str, places: tuple[int, ...], names: Sequence[str] | None) -> None:
     """Warn that the variances of some parameters are negative."""
+    why = "two-way" if cov_type == "cluster" else cov_type
+    when = "few clusters" if cov_type == "cluster" else "weights of the lags other than Bartlett's"
     warn_caller(
-        f"the two-way variance of {_named(places, names)} is negative, as is possible with few "
-        "clusters: the negative part of the covariance is left out, and these standard errors may be "
-        "far too small",
+        f"the {why} variance of {_named(places, names)} is negative, as is possible with {when}: the "
+        "negative part of the covariance is left out, and these standard errors may be far too small",
         CurvatureWarning,
     )
 

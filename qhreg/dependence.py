@@ -12,7 +12,7 @@ from statsmodels.stats import sandwich_covariance as sandwich
 
 from qhreg.exceptions import DataError, DomainError
 
-__all__ = ["TwoWay", "clustered", "combined", "group_codes", "lag_weights", "lags", "serial"]
+__all__ = ["Dependent", "clustered", "combined", "group_codes", "lag_weights", "lags", "serial"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
@@ -60,27 +60,33 @@ def _factorized(column: Any, weights: FloatArray | None) -> tuple[IntArray, Any]
     return codes, labels
 
 
-class TwoWay(NamedTuple):
-    """A covariance for rows that depend on each other within clusters.
+class Dependent(NamedTuple):
+    """A covariance for rows that depend on each other.
 
     Attributes
     ----------
     cov : ndarray, shape (q, q)
         The covariance.
-    difference : ndarray, shape (q, q)
+    plain : ndarray, shape (q, q)
         The same before its negative part was taken away; the very same where it has none.
     ways : tuple of ndarray
-        The covariances for clusters in one way only.
+        The covariances for clusters in one way only; none for a time series.
     """
 
     cov: FloatArray
-    difference: FloatArray
-    ways: tuple[FloatArray, ...]
+    plain: FloatArray
+    ways: tuple[FloatArray, ...] = ()
 
     @property
     def repaired(self) -> bool:
         """Whether a negative part was taken away."""
-        return self.cov is not self.difference
+        return self.cov is not self.plain
+
+    def negative(self, jacobian: FloatArray) -> tuple[int, ...]:
+        """Return which of some parameters have a negative variance, from their derivatives."""
+        if not self.repaired:
+            return ()
+        return tuple(np.flatnonzero((jacobian @ self.plain * jacobian).sum(axis=1) < 0.0).tolist())
 
 
 def clustered(
@@ -90,7 +96,7 @@ def clustered(
     nobs: float,
     use_correction: bool,
     unseen: Callable[[IntArray], FloatArray | None] | None = None,
-) -> TwoWay:
+) -> Dependent:
     """Return the one- or two-way clustered covariance.
 
     Parameters
@@ -122,15 +128,15 @@ def clustered(
     return combined(one_way, codes)
 
 
-def combined(one_way: Callable[[IntArray], FloatArray], codes: list[IntArray]) -> TwoWay:
+def combined(one_way: Callable[[IntArray], FloatArray], codes: list[IntArray]) -> Dependent:
     """Return the covariance of one or two ways from those of one."""
     if len(codes) == 1:
         cov = one_way(codes[0])
-        return TwoWay(cov, cov, (cov,))
+        return Dependent(cov, cov, (cov,))
     pairs = np.unique(codes[0] * (codes[1].max() + 1) + codes[1], return_inverse=True)[1]
     first, second, both = one_way(codes[0]), one_way(codes[1]), one_way(pairs.ravel())
     difference = first + second - both
-    return TwoWay(_nonnegative(difference, first + second + both), difference, (first, second))
+    return Dependent(_nonnegative(difference, first + second + both), difference, (first, second))
 
 
 def _nonnegative(matrix: FloatArray, bound: FloatArray) -> FloatArray:
@@ -174,12 +180,24 @@ def lags(maxlags: Any, n: int) -> int:
 
 def serial(
     scores: FloatArray, inverse: FloatArray, count: int, kernel: Any, use_correction: bool
-) -> FloatArray:
-    """Return the covariance of a time series up to a lag, from its scores and the inverse bread."""
-    cov: FloatArray = sandwich.cov_hac_simple(
-        (scores, inverse),
-        nlags=count,
-        weights_func=lag_weights(kernel),
-        use_correction=use_correction,
-    )
-    return cov
+) -> Dependent:
+    """Return the covariance of a time series up to a lag, from its scores and the inverse bread.
+
+    Weights of the lags other than Bartlett's may give one with a negative part.
+    """
+
+    def up_to(last: int) -> FloatArray:
+        cov: FloatArray = sandwich.cov_hac_simple(
+            (scores, inverse),
+            nlags=last,
+            weights_func=lag_weights(kernel),
+            use_correction=use_correction,
+        )
+        return cov
+
+    cov = up_to(count)
+    if kernel == "bartlett" or count == 0:
+        return Dependent(cov, cov)
+    # no product of scores some rows apart is larger than the mean of their squares
+    bound = 1.0 + 2.0 * float(np.abs(lag_weights(kernel)(count)[1:]).sum())
+    return Dependent(_nonnegative(cov, bound * up_to(0)), cov)

@@ -77,10 +77,13 @@ def clusters(
     text += ", negative eigenvalues set to zero" if made.repaired else ""
     cov = jacobian @ made.cov @ jacobian.T
     used = {"n_groups": sizes, "use_correction": correct}
-    variances = (jacobian @ made.difference * jacobian).sum(axis=1)
-    negative = tuple(np.flatnonzero(variances < 0.0).tolist()) if made.repaired else ()
     return Estimated(
-        cov, text, used, min(sizes) - 1, confined=tuple(sorted(touched)), negative=negative
+        cov,
+        text,
+        used,
+        min(sizes) - 1,
+        confined=tuple(sorted(touched)),
+        negative=made.negative(jacobian),
     )
 
 
@@ -113,7 +116,9 @@ def series(
     count = lags(options["maxlags"], sample.endog.size)
     kernel = options["kernel"] or "bartlett"
     correct = bool(options["use_correction"])
-    inner = serial(_scores(sample, frame, weights), inverse, count, kernel, correct)
+    made = serial(_scores(sample, frame, weights), inverse, count, kernel, correct)
     text = f"heteroskedasticity- and autocorrelation-robust sandwich, {count} lags"
+    text += ", negative eigenvalues set to zero" if made.repaired else ""
     used = {"maxlags": count, "kernel": kernel, "use_correction": correct}
-    return Estimated(jacobian @ inner @ jacobian.T, text, used)
+    cov = jacobian @ made.cov @ jacobian.T
+    return Estimated(cov, text, used, negative=made.negative(jacobian))

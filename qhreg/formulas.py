@@ -20,7 +20,7 @@ from typing import Any
 import pandas as pd
 
 from qhreg.alignment import to_pandas
-from qhreg.exceptions import DataError
+from qhreg.exceptions import DataError, DomainError
 
 try:
     from statsmodels.formula._manager import FormulaManager
@@ -233,13 +233,24 @@ def linear_constraints(constraints: Any, names: list[str]) -> tuple[Any, Any]:
         A matrix alone has zeros as right-hand sides.
     names : list of str
         The parameters.
-    """
-    if FormulaManager is None:
-        from patsy import DesignInfo
 
-        made = DesignInfo(names).linear_constraint(constraints)
-        return made.coefs, made.constants
-    made = FormulaManager().get_linear_constraints(constraints, names)
+    Raises
+    ------
+    DomainError
+        Something else than these parameters is named, or no constraint can be read.
+    """
+    try:
+        if FormulaManager is None:
+            from patsy import DesignInfo
+
+            made = DesignInfo(names).linear_constraint(constraints)
+            return made.coefs, made.constants
+        made = FormulaManager().get_linear_constraints(constraints, names)
+    except Exception as error:  # each engine has errors of its own
+        raise DomainError(
+            f"the constraints {constraints!r} cannot be read: {error}\nThe estimated parameters are "
+            f"{', '.join(map(str, names))}"
+        ) from error
     return made.constraint_matrix, made.constraint_values
 
 

@@ -62,8 +62,8 @@ class ParameterSpace:
 
     @property
     def free(self) -> tuple[str, ...]:
-        """The estimated blocks, the coefficients first."""
-        return ("beta", *self.extra_names)
+        """The estimated blocks, the coefficients first if there are any."""
+        return ("beta", *self.extra_names) if self.k else self.extra_names
 
     @property
     def size(self) -> int:

@@ -154,9 +154,11 @@ class ComparisonResults:
     def llr_pvalue(self) -> float:
         """The p-value of `llr`, corrected for small samples; NaN when there is nothing to test.
 
-        NaN with sampling weights too: the unit of the weights is that of the statistic.
+        NaN with sampling weights too: the unit of the weights is that of the statistic. And under
+        constraints, which a constant need not satisfy.
         """
-        if not self.k_constant or self.df_model <= 0 or self.model.weights is not None:
+        comparable = self.model.weights is None and self.constraint is None
+        if not self.k_constant or self.df_model <= 0 or not comparable:
             return math.nan
         null = "no regressors"
         return self._lr_test(self.llnull, int(self.df_model), null=null).pvalue

@@ -93,10 +93,13 @@ class ScoreVariance:
             codes = group_codes(self.groups, effective.size, w.total)
             correct = self.use_correction is not False
             made = clustered(scores, one, codes, n, correct)
-            return float(max(each[0, 0] for each in (made.difference, *made.ways)))
+            return float(max(each[0, 0] for each in (made.plain, *made.ways)))
         count = lags(self.maxlags, effective.size)
-        kernel = self.kernel or "bartlett"
-        return float(serial(scores, one, count, kernel, bool(self.use_correction))[0, 0])
+        correct = bool(self.use_correction)
+        series = serial(scores, one, count, self.kernel or "bartlett", correct)
+        if series.repaired:  # a negative variance: Bartlett's weights never give one
+            series = serial(scores, one, count, "bartlett", correct)
+        return float(series.cov[0, 0])
 
     def calibrated(self, root: float, effective: FloatArray) -> float:
         """Return the root after the corrections for the third and fourth moments of the summands.

@@ -181,9 +181,10 @@ def _dependent(
         made = clustered(effective, np.eye(r), codes, weights.nobs, use_correction is not False)
         if r > 1:
             return made.cov
-        return np.array([[max(each[0, 0] for each in (made.difference, *made.ways))]])
+        return np.array([[max(each[0, 0] for each in (made.plain, *made.ways))]])
     if maxlags is not None:
-        return serial(effective, np.eye(r), maxlags, kernel or "bartlett", bool(use_correction))
+        kernel = kernel or "bartlett"
+        return serial(effective, np.eye(r), maxlags, kernel, bool(use_correction)).cov
     return None
 
 

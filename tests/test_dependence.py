@@ -178,3 +178,18 @@ def test_more_added_columns_than_clusters_can_tell_apart_are_refused():
     fit, _ = by_firm("y ~ x", frame)
     with pytest.raises(DataError, match="4 added columns have no variance"):
         fit.score_test(added)
+
+
+def test_a_negative_variance_of_a_time_series_is_named_and_has_a_score_interval():
+    rng = np.random.default_rng(0)
+    noise = (-1.0) ** np.arange(60) * rng.uniform(0.1, 1.0, 60)
+    kwds = {"maxlags": 1, "kernel": "uniform"}
+    fit = QuantileHuberMLE(noise, np.ones(60), kappa=3.0, tau=0.5).fit(
+        cov_type="HAC", cov_kwds=kwds
+    )
+    with pytest.warns(CurvatureWarning, match="HAC variance of const is negative"):
+        errors = fit.bse
+    assert np.isfinite(errors).all()
+    assert "negative eigenvalues set to zero" in " ".join(str(fit.summary()).split())
+    low, high = fit.conf_int(method="score")[0]
+    assert low < fit.params[0] < high

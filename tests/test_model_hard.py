@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 import qhreg.formula.api as qhf
 from qhreg import QuantileHuberMLE, quantile_huber
-from qhreg.exceptions import DataError, QhregError, RankWarning
+from qhreg.exceptions import DataError, DomainError, QhregError, RankWarning
 
 FRAME = skewed_frame()
 N = 60
@@ -192,3 +192,39 @@ def test_a_column_that_only_rows_without_weight_have_has_no_influence_in_standar
     changes = fit.get_influence().dfbetas
     assert np.isnan(changes[:, 3]).all()
     assert np.isfinite(changes[3:, :3]).all()
+
+
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC0", "HC1", "cluster", "HAC"])
+def test_all_coefficients_may_be_fixed(cov_type):
+    kwds = {"groups": np.arange(N) % 10} if cov_type == "cluster" else None
+    model = QuantileHuberMLE(Y, X)
+    known = "const = 1, x1 = 2, x2 = 0"
+    fit = model.fit_constrained(known, cov_type=cov_type, cov_kwds=kwds)
+    assert_allclose(fit.params[:3], [1.0, 2.0, 0.0], atol=1e-12)
+    assert np.isnan(fit.bse[:3]).all()
+    assert (fit.bse[3:] > 0.0).all()
+    assert "nan" in str(fit.summary())
+    # the law of the noise alone, as beside a column that explains none of it
+    alone = QuantileHuberMLE(Y, np.zeros((N, 1)), offset=LINE)
+    with pytest.warns(RankWarning):
+        noise = alone.fit(cov_type=cov_type, cov_kwds=kwds)
+    assert_allclose(fit.bse[3:], noise.bse[1:], rtol=1e-6)
+    every = model.fit_constrained(
+        f"{known}, sigma = 1, tau = 0.4", cov_type=cov_type, cov_kwds=kwds
+    )
+    assert np.isnan(every.bse).all()
+    assert "fix every parameter" in " ".join(str(every.summary()).split())
+    assert_allclose(every.llf, model.loglike([1.0, 2.0, 0.0, 1.0, 0.4]), rtol=1e-12)
+    assert np.isnan(every.llr_pvalue)
+
+
+def test_constraints_that_contradict_each_other_or_name_what_is_fixed_are_refused():
+    model = QuantileHuberMLE(Y, X)
+    with pytest.raises(DomainError, match=r"contradict each other: tau = 0\.4 and 0\.5"):
+        model.fit_constrained("tau = 0.4, tau = 0.5")
+    twice = model.fit_constrained("tau = 0.4, tau = 0.4, x2 = 0, 2 * x2 = 0")
+    assert_allclose(twice.llf, model.fit_constrained("tau = 0.4, x2 = 0").llf, rtol=1e-12)
+    with pytest.raises(
+        DomainError, match=r"(?s)'kappa = 1' cannot be read.*const, x1, x2, sigma, tau"
+    ):
+        model.fit_constrained("kappa = 1")

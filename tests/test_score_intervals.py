@@ -287,9 +287,7 @@ def test_a_score_that_is_not_zero_at_the_fit_has_no_interval():
 
 
 @pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
-@pytest.mark.filterwarnings(
-    "ignore:the score of (coef|kap).*:qhreg.exceptions.CurvatureWarning"
-)
+@pytest.mark.filterwarnings("ignore:the score of (coef|kap).*:qhreg.exceptions.CurvatureWarning")
 def test_the_interval_of_a_small_sigma_beside_a_tau_on_its_bound_holds_it():
     rng = np.random.default_rng(0)
     noise = rng.standard_exponential(40)  # one-sided: sigma is about a thousandth of the spread

@@ -175,7 +175,7 @@ def _sandwich(
         used["maxlags"] = lags(options.get("maxlags"), n)
         kernel = options.get("kernel") or "bartlett"
         correct = bool(options.get("use_correction"))
-        inner = serial(weighted, inverse, used["maxlags"], kernel, correct)
+        inner = serial(weighted, inverse, used["maxlags"], kernel, correct).cov
         text = f"heteroskedasticity- and autocorrelation-robust sandwich, {used['maxlags']} lags"
     else:
         raise DomainError(
