@@ -326,26 +326,40 @@ def solve_kappa(
         best = profile.best
     if gaussian >= best.loglike - TOLERANCE:
         return _gaussian_end(profile, fit, best, gaussian, tau)
-    limit = None
-    if best.kappa < 1e-6 and profile(0.0) >= best.loglike - TOLERANCE:
-        limit, best = "laplace", profile.fits[0.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ridged = sigma is None and tau is None
+        limit, best = _end(profile, fit, ridged)
+        if limit == "one-sided" and search is not False:
+            # the width at which all tau were searched may lie far up the ridge
+            profile.add(fit(kappa=best.kappa, start=best, search=search))
+            if profile.best.loglike > best.loglike + TOLERANCE:
+                _climb(profile, fit, search)
+                limit, best = _end(profile, fit, ridged)
+    if limit == "laplace":
         _warn("kappa ended at 0: the asymmetric Laplace law fits best, no width is supported")
-    elif sigma is None and tau is None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ridge = _ridge(profile, fit, best)
-        if ridge is not None:
-            limit, best = "one-sided", ridge
-            _warn(
-                f"kappa is not determined: no residual lies beyond the zone on the light side, and "
-                f"every width above {best.kappa:.4g} fits equally well"
-            )
+    elif limit == "one-sided":
+        _warn(
+            f"kappa is not determined: no residual lies beyond the zone on the light side, and "
+            f"every width above {best.kappa:.4g} fits equally well"
+        )
     final = fit(kappa=best.kappa, start=best, search=False, names=names)
     profile.add(final)
     best = profile.fits[best.kappa]
     return KappaSolution(
         best.kappa, best, limit, best.loglike, gaussian, *profile.sorted(), profile.n_fits
     )
+
+
+def _end(
+    profile: _Profile, fit: Callable[..., Solution], ridged: bool
+) -> tuple[str | None, Solution]:
+    """Return the limiting law that fits best, if any, and the best fit; `ridged` if ridges may be."""
+    best = profile.best
+    if best.kappa < 1e-6 and profile(0.0) >= best.loglike - TOLERANCE:
+        return "laplace", profile.fits[0.0]
+    ridge = _ridge(profile, fit, best) if ridged else None
+    return (None, best) if ridge is None else ("one-sided", ridge)
 
 
 def _climb(profile: _Profile, fit: Callable[..., Solution], search: bool | None) -> None:

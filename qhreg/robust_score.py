@@ -109,7 +109,10 @@ class ScoreVariance:
         """
         w = self.weights
         if self.cov_type in ("HC0", "HC1"):
-            return _calibrated(root, effective if w.prob is None else effective * w.prob, w.freq)
+            if w.prob is None:
+                return _calibrated(root, effective, w.freq)
+            counts = 1.0 * (w.prob > 0.0) if w.freq is None else w.freq * (w.prob > 0.0)
+            return _calibrated(root, effective * w.prob, counts)
         if self.cov_type == "cluster":
             codes = group_codes(self.groups, effective.size, w.total)
             if len(codes) == 1:

@@ -176,3 +176,27 @@ def test_normal_likelihood_takes_weights_and_offset():
         exog, endog + 3 * exog[:, 1] ** 2, weights=w, offset=3 * exog[:, 1] ** 2
     )
     assert_allclose(shifted, repeated, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
+def test_all_tau_are_searched_at_the_foot_of_a_ridge():
+    values = [
+        0.087,
+        -1.581,
+        -13.555,
+        -15.04,
+        -35.513,
+        -20.687,
+        3.413,
+        -23.951,
+        -2.007,
+        -8.417,
+        -5.398,
+    ]
+    values += [-17.016, -12.039, 5.052, -50.175, -23.392, -16.351, -4.574, -3.67, -64.636]
+    counts = [1, 3, 2, 2, 2, 2, 3, 3, 2, 2, 2, 3, 1, 1, 2, 2, 1, 2, 1, 1]
+    endog, exog = np.repeat(values, counts), np.ones((38, 1))
+    found = solve_kappa(exog, endog)
+    assert found.limit == "laplace"
+    for kappa in (0.0, 1.0, 20.0, 100.0):
+        assert found.loglike >= solve(exog, endog, kappa=kappa, search=True).loglike - 1e-8
