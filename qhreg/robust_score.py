@@ -111,7 +111,8 @@ class ScoreVariance:
         if self.cov_type in ("HC0", "HC1"):
             if w.prob is None:
                 return _calibrated(root, effective, w.freq)
-            counts = 1.0 * (w.prob > 0.0) if w.freq is None else w.freq * (w.prob > 0.0)
+            counts = (w.prob > 0.0).astype(np.float64)
+            counts = counts if w.freq is None else counts * w.freq
             return _calibrated(root, effective * w.prob, counts)
         if self.cov_type == "cluster":
             codes = group_codes(self.groups, effective.size, w.total)

@@ -200,3 +200,20 @@ def test_all_tau_are_searched_at_the_foot_of_a_ridge():
     assert found.limit == "laplace"
     for kappa in (0.0, 1.0, 20.0, 100.0):
         assert found.loglike >= solve(exog, endog, kappa=kappa, search=True).loglike - 1e-8
+
+
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
+@pytest.mark.parametrize("seed", [88, 102, 156, 258, 262])
+def test_no_width_fits_few_rows_better(seed):
+    rng = np.random.default_rng(seed)
+    n, p = int(rng.choice([8, 12, 20, 40])), int(rng.integers(1, 4))
+    exog = np.column_stack([np.ones(n)] + [rng.standard_normal(n) for _ in range(p - 1)])
+    noise = quantile_huber.rvs(rng.choice([0.2, 0.5, 0.8]), 1.0, size=n, random_state=rng)
+    endog = exog.sum(axis=1) + 3.0 * noise
+    if rng.random() < 0.3:
+        endog = endog.round()
+    weights = rng.integers(1, 4, n).astype(float)
+    found = solve_kappa(exog, endog, weights=weights)
+    for kappa in (0.0, 0.2, 1.0, 4.0, 32.0):
+        other = solve(exog, endog, weights=weights, kappa=kappa)
+        assert found.loglike >= other.loglike - 1e-8
