@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from qhreg.quantiles import weighted_quantiles
+from qhreg.quantiles import MANY, weighted_quantiles
 from qhreg.scores import Sample
 
 __all__ = ["bread_width", "chosen_width"]
@@ -112,10 +112,17 @@ def _quartile_range(u: FloatArray, weights: FloatArray | None) -> float:
     """Return the interquartile range, the mean of those of u and of -u.
 
     They differ where a quarter of the weight ends between two values, and the width must not depend on
-    the sign of the response.
+    the sign of the response. Of many values without weights they are next to equal.
     """
-    low, high = weighted_quantiles(u, (0.25, 0.75), weights)
-    if weights is None and u.size % 4:
+    if weights is not None:
+        low, high = weighted_quantiles(u, (0.25, 0.75), weights)
+        below, above = weighted_quantiles(-u, (0.25, 0.75), weights)
+        return 0.5 * (high - low + above - below)
+    n = u.size
+    if n % 4 or n > MANY:
+        low, high = weighted_quantiles(u, (0.25, 0.75), None)
         return high - low
-    below, above = weighted_quantiles(-u, (0.25, 0.75), weights)
-    return 0.5 * (high - low + above - below)
+    after = 0.5 / n  # the next value
+    levels = (0.25, 0.25 + after, 0.75, 0.75 + after)
+    low, next_low, high, next_high = weighted_quantiles(u, levels, None)
+    return 0.5 * ((next_high - low) + (high - next_low))

@@ -79,15 +79,20 @@ def eval_env_argument(namespace: Any) -> Any:
     return namespace
 
 
-def formula_frame(data: Any) -> pd.DataFrame:
-    """Return the data of a formula as a DataFrame that the engine in use can read."""
+def formula_frame(data: Any, formula: Any) -> pd.DataFrame:
+    """Return the data of a formula as a DataFrame that the engine in use can read.
+
+    Columns of the same name, which no engine reads, are left out, unless the formula mentions them.
+    """
     data = to_pandas(data)
     frame = data if isinstance(data, pd.DataFrame) else pd.DataFrame(data)
-    if not frame.columns.is_unique:
-        twice = frame.columns[frame.columns.duplicated()][0]
-        raise DataError(
-            f"the data have several columns called {twice!r}: rename or drop all but one"
-        )
+    twice = frame.columns.duplicated(keep=False)
+    for name in frame.columns[twice]:
+        if re.search(rf"(?<!\w){re.escape(str(name))}(?!\w)", str(formula)):
+            raise DataError(
+                f"the data have several columns called {name!r}: rename or drop all but one"
+            )
+    frame = frame.loc[:, ~twice] if twice.any() else frame
     engine = "patsy" if FormulaManager is None else FormulaManager().engine
     return _plain_columns(frame) if engine == "patsy" else frame
 

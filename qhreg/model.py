@@ -270,7 +270,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
             raise TypeError(f"from_formula takes keywords after drop_cols, got {args!r}")
         reject_unknown({k: v for k, v in kwargs.items() if k not in (*KEYWORDS, "eval_env")})
         namespace = formula_namespace(formula, kwargs.pop("eval_env", None), depth=2)
-        data = formula_frame(data)
+        data = formula_frame(data, formula)
         named = {key: kwargs.pop(key) for key in ROW_EXTRAS if key in kwargs}
         data, extras = formula_extras(data, subset, named)
         model: QuantileHuberMLE = super().from_formula(

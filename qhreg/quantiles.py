@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["weighted_quantiles"]
+__all__ = ["MANY", "weighted_quantiles"]
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -247,6 +247,9 @@ def test_columns_that_are_given_twice_or_changed_kind_are_named():
     with pytest.raises(DataError, match="several columns called 'x'"):
         qhf.quantile_huber("y ~ x", twice)
     fit = qhf.quantile_huber("y ~ x", FRAME).fit()
+    beside = FRAME.assign(unused=1.0)
+    beside = pd.concat([beside, beside[["unused"]]], axis=1)
+    assert qhf.quantile_huber("y ~ x", beside).fit().llf == fit.llf
     with pytest.raises(DataError, match="several columns called 'x'"):
         fit.predict(twice)
     with pytest.raises(DataError, match="in column 'x', which was numeric"):

@@ -274,7 +274,7 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
             kwargs["tau"] = tau
         text = " ".join([str(formula), *others.values()])
         namespace = formula_namespace(text, kwargs.pop("eval_env", None), depth=2)
-        data = formula_frame(data)
+        data = formula_frame(data, text)
         named = {key: kwargs.pop(key) for key in ROW_EXTRAS if key in kwargs}
         data, extras = formula_extras(data, subset, named)
         missing = kwargs.setdefault("missing", "drop")
