@@ -7,6 +7,7 @@
     python benchmarks/coverage.py --check         # the batch engine against the package's solver
     python benchmarks/coverage.py --leverage      # fixed tau, Engel's incomes, noise in proportion
     python benchmarks/coverage.py --rare          # fixed tau, a category of few among many rows
+    python benchmarks/coverage.py --clusters      # fixed tau, a category that is one cluster
     python benchmarks/coverage.py --cell heteroskedastic 200 0 --seed 77 --reps 6000   # one row anew
 
 Model: y = 1 + 0.5 x + noise with x standard normal, drawn anew in each replication; intercept, slope,
@@ -23,6 +24,7 @@ hold a value when the test accepts it: one constrained fit decides, no root is n
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 import time
@@ -30,6 +32,7 @@ import warnings
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from batchfit import TAU_BOUNDS, Batch, fit_joint, fit_lines, fit_points, fit_tau
@@ -370,6 +373,48 @@ def rare(reps=1000):
         )
 
 
+def clusters(reps=500):
+    """Print how clustered standard errors do for what one cluster decides alone.
+
+    The effect of a category that is one of the clusters, or those of all clusters but the first, beside
+    that of a regressor; quantile Huber noise (kappa = 1, tau = 0.4, known), with and without an effect
+    that the rows of a cluster share. The mean error over the standard deviation of the estimates, and
+    the coverage; the same without what stands in for the variance (:mod:`qhreg.confined`).
+    """
+    for all_effects, (count, size), shared in itertools.product(
+        (False, True), ((6, 4), (6, 10), (20, 4), (20, 10)), (0.0, 1.0)
+    ):
+        rng = np.random.default_rng([count, size, int(shared), int(all_effects)])
+        group = np.repeat(np.arange(count), size)
+        marked = range(1, count) if all_effects else (1,)
+        effects = [(group == g) * 1.0 for g in marked]
+        found = []
+        for _ in range(reps):
+            x = rng.standard_normal(group.size)
+            exog = np.column_stack([np.ones_like(x), x, *effects])
+            endog = 1.0 + 0.5 * x + shared * rng.standard_normal(count)[group]
+            endog += quantile_huber.rvs(0.4, 1.0, size=group.size, random_state=rng)
+            with warnings.catch_warnings():
+                for category in (BoundaryWarning, ConvergenceWarning, CurvatureWarning):
+                    warnings.simplefilter("ignore", category)
+                fit = QuantileHuberMLE(endog, exog, tau=0.4).fit()
+                errors = [fit.get_robustcov_results("cluster", groups=group).bse[2]]
+                with mock.patch("qhreg.dependent.confined", return_value=None):
+                    errors.append(fit.get_robustcov_results("cluster", groups=group).bse[2])
+            found.append([fit.params[2], *errors])
+        effect, *errors = np.array(found).T
+        told = [
+            f"error {error.mean() / effect.std():.2f}, "
+            f"held {100 * np.mean(np.abs(effect) <= 1.959964 * error):.0f} %"
+            for error in errors
+        ]
+        which = "effects of all" if all_effects else "a category in one"
+        print(
+            f"{which} of {count} clusters of {size}, shared {shared:g}: {told[0]}; without {told[1]}",
+            flush=True,
+        )
+
+
 def percent(values):
     return " | ".join(f"{100 * v:.1f}" for v in values)
 
@@ -482,6 +527,9 @@ def main(argv):
     )
     parser.add_argument("--rare", action="store_true", help="a rare category; then stop")
     parser.add_argument(
+        "--clusters", action="store_true", help="what one cluster decides alone; then stop"
+    )
+    parser.add_argument(
         "--cell",
         nargs="+",
         metavar=("NOISE", "N KAPPA [TAU]"),
@@ -499,6 +547,9 @@ def main(argv):
         return 0
     if options.rare:
         rare()
+        return 0
+    if options.clusters:
+        clusters()
         return 0
     if options.check:
         return 0 if check() < 0.2 else 1

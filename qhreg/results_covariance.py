@@ -272,11 +272,11 @@ class CovarianceResults(UncertaintyResults):
         What decides how well they cover is not the number of rows but that on the light side of the
         fit, m = nobs min(tau, 1 - tau). Wald intervals with the expected information need about
         m = 100. Profile intervals trust the density and cover 93 to 97 % from m = 10 on when it holds.
-        When it does not, Wald intervals with ``cov_type="HC1"`` cover 93 to 97.7 % from 200 rows on with
+        When it does not, Wald intervals with ``cov_type="HC1"`` cover 93 to 97.5 % from 200 rows on with
         t, heteroskedastic and Gumbel noise: their quantiles allow for skewness and for the noise of the
         sandwich (:mod:`qhreg.calibration`). With gamma noise, which drives tau towards its bound, they
         cover 82 to 88 % at 200 rows and 92 to 97 % at 500; "score" intervals, which take longer, cover
-        93.8 to 97.4 % there. Those allow for the dependence of the `cov_type` (HC1 if that is no
+        94 to 97.4 % there. Those allow for the dependence of the `cov_type` (HC1 if that is no
         sandwich). The coverage study in the documentation has the numbers.
         """
         if not 0.0 < alpha < 1.0:

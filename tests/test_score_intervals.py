@@ -259,7 +259,7 @@ def test_an_interval_leaves_a_fit_on_the_bound_of_tau():
 
 @pytest.mark.parametrize("seed", [14, 24, 35, 114, 294])
 def test_rare_categories_ties_and_several_best_fits(seed):
-    # each had ended in an error: of a root without a bracket, a singular matrix, a sigma out of range
+    # roots without a bracket, singular matrices, a sigma out of range
     exog, endog, task = categories(seed)
     cases = task.pop("weights")
     options = {name: value for name, value in task.items() if value is not None}

@@ -282,7 +282,7 @@ def test_rows_on_the_wrong_side_of_a_vertex_overflow_nowhere():
 
 @pytest.mark.parametrize("first", range(0, 160, 20))
 def test_rare_and_empty_categories(first):
-    # 11,000 such fits were made when this was written; 1093, 1576 and 1915 had raised
+    # 1093, 1576 and 1915: points at infinity, and a vertex with rows on the wrong side
     seeds = [*range(first, first + 20), *((1093, 1576, 1915) if first == 0 else ())]
     for seed in seeds:
         exog, endog, task = categories(seed)
