@@ -1,9 +1,10 @@
 r"""Whether a local optimum may not be the global one, and where a better one could be.
 
 The profile over tau has several optima where the noise is unlike the model: light tails, two peaks,
-many equal values; and where the zone has few rows, since the profile is not smooth then. What a fit
-brings with it tells most of this at no cost. In doubt the profile is looked at with the slopes held
-at the fit, and at zero, where a pile of equal responses would be met exactly.
+many equal values; where the zone has few rows, since the profile is not smooth then; and where there
+are many columns, since a plane through as many rows may have all others on one side and close to it.
+What a fit brings with it tells most of this at no cost. In doubt the profile is looked at with the
+slopes held at the fit, and at zero, where a pile of equal responses would be met exactly.
 """
 
 from __future__ import annotations
@@ -62,6 +63,9 @@ ZONE_SHARE = 0.1
 ZONE_SPREAD = 2.5
 """Standard deviations by which it may."""
 
+ROWS_PER_COLUMN = 10.0
+"""Rows per column on the light side of a fit below which a fit with none there may be better."""
+
 SPACED_RESPONSES = 40
 """Responses among which equal values are looked for."""
 
@@ -108,11 +112,17 @@ def is_jagged(local: LocalFit, few: int = FEW_IN_ZONE) -> bool:
 
 
 def is_far_from_the_model(local: LocalFit, problem: Problem, kurtosis: float) -> bool:
-    """Return whether the noise is so unlike the model that only a search tells of other optima."""
-    if not kurtosis >= LIGHT_KURTOSIS:
+    """Return whether only a search tells of other optima: noise unlike the model, many columns."""
+    if not kurtosis >= LIGHT_KURTOSIS or _has_many_columns(local, problem):
         return True
     ratio = local.fit.dual.square / (problem.n * _mean_square(local, problem))
     return not abs(ratio - 1.0) <= STRANGE_SHARE
+
+
+def _has_many_columns(local: LocalFit, problem: Problem) -> bool:
+    """Return whether there are few rows on the light side for as many columns."""
+    light = problem.rows.n_rows * min(local.fit.tau, 1.0 - local.fit.tau)
+    return light < ROWS_PER_COLUMN * (local.fit.z.size - 1)
 
 
 def _mean_square(local: LocalFit, problem: Problem) -> float:
@@ -125,10 +135,12 @@ def is_like_the_model(local: LocalFit, problem: Problem, kurtosis: float, rows: 
 
     In the model kappa E[psi^2] is the probability of the zone: a fit with another sum of psi^2, or
     another number of rows in the zone, is one of other noise. So is one with light tails or with
-    equal responses. Near the ends of tau, with few rows in a zone that is to have some, and where few
-    are outside, it is not known.
+    equal responses. Near the ends of tau, with few rows in a zone that is to have some or for as many
+    columns, and where few are outside, it is not known.
     """
     fit = local.fit
+    if _has_many_columns(local, problem):
+        return False
     sure = fit.rows_in_zone >= SURE_IN_ZONE or problem.kappa <= TINY_KAPPA
     inside = END_OF_TAU <= fit.tau <= 1.0 - END_OF_TAU
     if not (sure and inside and problem.kappa <= WIDE and kurtosis >= FLAT_KURTOSIS):

@@ -42,6 +42,12 @@ FAR_TAU = 0.02
 BY_NEWTON = "Newton's method converged"
 """Reason of a fit that Newton's method found and proved by itself."""
 
+EARLY = 8
+"""Fits inside a bracket of tau after which Newton's method is given a chance each."""
+
+TOWARDS_END = 2
+"""Steps towards an end of tau, each as long as allowed, after which the end itself is tried."""
+
 SEARCH_TOLERANCE = 1e-5
 """Log-likelihood that the default search may leave to another basin."""
 
@@ -93,23 +99,44 @@ def stationary_in_tau(fit: TauFit, problem: Problem, task: Task) -> bool:
     )
 
 
-def _descend_profile(problem: Problem, start: TauFit, bounds: tuple[float, float]) -> TauFit:
+def _polished(problem: Problem, fit: TauFit, task: Task) -> TauFit | None:
+    """Return the optimum that Newton's method finds from an exact fit nearby, proved, or None."""
+    if problem.kappa <= TINY_KAPPA:
+        return None
+    _, polished = _joint_newton(problem, fit.z, fit.tau, task, max_passes=10)
+    if polished is None or not polished.proved(problem.n):
+        return None
+    higher = profile_value(polished, problem) > profile_value(fit, problem) + 1e-9
+    return None if higher else polished
+
+
+def _descend_profile(problem: Problem, start: TauFit, task: Task) -> TauFit:
     """Return a local minimum of the profile by exact convex fits along tau.
 
     The slope of the profile is known at every fit; a bracket is widened downhill and closed by the
     secant rule with bisection as its safeguard. The profile has most of its shape where tau or 1 - tau
-    is small: a step at most halves that, and one that ends higher is shortened.
+    is small: a step at most halves that, and one that ends higher is shortened. Inside the bracket the
+    rows of the zone are nearly known, and Newton's method may go the rest of the way.
     """
+    bounds = task.tau_bounds
     curvature = max(0.5 * log_normalizer_derivatives(start.tau, problem.kappa).d2_tau, 1e-8)
     here, slope = start, profile_slope(start, problem)
     best = here
     step = min(abs(slope) / curvature, 0.1) or 1e-6
     downhill = -np.sign(slope)
+    halved = 0
     while True:
         room = 1.0 - here.tau if downhill > 0.0 else here.tau
+        halved += step > 0.5 * room
         tau = float(np.clip(here.tau + downhill * min(step, 0.5 * room), *bounds))
         if abs(tau - here.tau) < 1e-13:
             return best
+        if halved == TOWARDS_END:
+            end = fit_at(problem, bounds[int(downhill > 0.0)], here.z, warm=True)
+            drop = profile_value(end, problem) - profile_value(here, problem)
+            straight = problem.n * slope * (end.tau - here.tau)
+            if drop < straight and stationary_in_tau(end, problem, task):  # it only gets steeper
+                return end
         there = fit_at(problem, tau, here.z, warm=True)
         best = min(best, there, key=lambda f: profile_value(f, problem))
         new_slope = profile_slope(there, problem)
@@ -132,6 +159,9 @@ def _descend_profile(problem: Problem, start: TauFit, bounds: tuple[float, float
         share = (tau - a) / (b - a)
         middle = fit_at(problem, tau, (1 - share) * fit_a.z + share * fit_b.z, warm=True)
         best = min(best, middle, key=lambda f: profile_value(f, problem))
+        polished = _polished(problem, best, task) if attempt < EARLY else None
+        if polished is not None and stationary_in_tau(polished, problem, task):
+            return polished
         middle_slope = profile_slope(middle, problem)
         if abs(middle_slope) < 1e-13:
             return middle
@@ -161,16 +191,11 @@ def local_fit(problem: Problem, z: FloatArray, tau: float, task: Task) -> LocalF
             z, tau = point.z, point.tau
     fit = fit_at(problem, tau, z, warm=True)
     if task.tau is None:
-        fit = _descend_profile(problem, fit, task.tau_bounds)
-        if problem.kappa > TINY_KAPPA:  # the zone's rows are known: Newton gives the last digits
-            point, polished = _joint_newton(problem, fit.z, fit.tau, task, max_passes=10)
-            passes += point.passes
-            if (
-                polished is not None
-                and polished.proved(problem.n)
-                and profile_value(polished, problem) <= profile_value(fit, problem) + 1e-9
-            ):
-                return LocalFit(polished, iterations, passes, "exact fits, then Newton")
+        fit = _descend_profile(problem, fit, task)
+        polished = _polished(problem, fit, task)  # the last digits
+        if polished is not None:
+            passes += polished.passes
+            return LocalFit(polished, iterations, passes, "exact fits, then Newton")
     reason = "exact convex fits along tau" if task.tau is None else "exact convex fit"
     return LocalFit(fit, iterations + fit.iterations, passes + fit.passes, reason)
 

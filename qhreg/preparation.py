@@ -30,6 +30,7 @@ from qhreg.local import local_fit
 from qhreg.newton import SHORT_STEP, newton, unverified_step
 from qhreg.problem import Problem, Task
 from qhreg.rows import ArrayRows, Block, GivenRows, Taken
+from qhreg.taufit import TINY_KAPPA
 
 __all__ = ["Setup", "narrowed_start", "set_up"]
 
@@ -58,6 +59,15 @@ MANY_ROWS = 20_000
 
 WHOLE_SHARE = 25
 """Rows in the data per row of the sample below which least squares of all rows comes first."""
+
+MANY_COLUMNS = 30
+"""Unknowns from which on an exact fit takes much longer than Newton's method."""
+
+NARROWER = 3.0
+"""How much narrower a zone is made at a time."""
+
+NARROWING = 15
+"""Passes over the data in the fit of one width on the way to a narrower one."""
 
 MEDIAN = Task(kappa=0.0, tau=0.5, sigma=None, tau_bounds=(0.25, 0.75))
 """Median regression."""
@@ -361,10 +371,17 @@ def _require_proportion(setup: Setup) -> None:
 def narrowed_start(
     problem: Problem, start: tuple[FloatArray, float], task: Task
 ) -> tuple[FloatArray, float]:
-    """Return a starting point for a small width, from the fit at the narrowest easy one."""
+    """Return a starting point for a small width, from the fit at the narrowest easy one.
+
+    With many columns, where exact fits take long, the zone is then narrowed step by step.
+    """
+    slowly = start[0].size > MANY_COLUMNS and task.kappa > TINY_KAPPA
     width = _easy_width(task.kappa, int(problem.n), start[0].size)
-    if width == task.kappa:
-        return start
-    wide = replace(problem, kappa=width)
-    point = newton(wide, *start, tau_bounds=task.free_bounds, tol=1e-5, max_passes=15)
-    return (point.z, point.tau) if point.error < 1e-2 else start
+    while width > task.kappa:
+        wide = replace(problem, kappa=width)
+        point = newton(wide, *start, tau_bounds=task.free_bounds, tol=1e-5, max_passes=NARROWING)
+        if not point.error < 1e-2:
+            break
+        start = point.z, point.tau
+        width = width / NARROWER if slowly else task.kappa
+    return start

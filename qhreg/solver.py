@@ -45,7 +45,7 @@ from qhreg.local import (
     search_tau,
     stationary_in_tau,
 )
-from qhreg.preparation import Setup, narrowed_start, set_up
+from qhreg.preparation import MANY_COLUMNS, Setup, narrowed_start, set_up
 from qhreg.problem import Task
 from qhreg.projection import lbfgs
 from qhreg.rows import GivenRows
@@ -72,7 +72,7 @@ JAGGED_ROWS = 5000
 """Rows up to which it is searched where the profile over tau is jagged, or tau near 0 or 1."""
 
 DOUBTFUL_ROWS = 20_000
-"""Rows up to which it is searched far from the model, or where a look along tau asks for it."""
+"""Rows up to which it is searched far from the model, with many columns, or where a look asks for it."""
 
 
 @dataclass(frozen=True)
@@ -184,8 +184,9 @@ def solve(
         Whether to search the whole range of tau; None does so up to 500 rows, up to 5000 with fewer
         than 60 rows in the zone (always at kappa = 0), where tau ends within 0.05 of 0 or 1 and where
         responses are equal, and up to 20,000 where the noise is far from the model, or is unlike it
-        and a look along tau shows another optimum. Larger data are then fitted from several starts,
-        and the solution is marked as doubtful.
+        and a look along tau shows another optimum, or where fewer than ten rows per column lie on the
+        light side of the fit. Larger data are then fitted from several starts, and the solution is
+        marked as doubtful.
     names : sequence of str or None
         Names of the columns for messages.
 
@@ -307,7 +308,11 @@ def _fit(setup: Setup, method: str, start: Solution | None) -> LocalFit:
     first = setup.start
     if start is not None:
         first = start_of(setup.basis, start, setup.scale, task)
-    if setup.narrow or (task.kappa <= TINY_KAPPA and problem.rows.n_rows > ALL_ROWS):
+    if task.kappa <= TINY_KAPPA:
+        slow = problem.rows.n_rows > ALL_ROWS
+    else:
+        slow = start is None and first[0].size > MANY_COLUMNS
+    if setup.narrow or slow:
         first = narrowed_start(problem, first, task)
     if method == "lbfgs" and task.kappa > TINY_KAPPA:
         first = lbfgs(problem, *first, tau_bounds=task.free_bounds)

@@ -302,3 +302,36 @@ def test_counts_are_searched(seed):
     n = (800, 1500, 3000)[seed % 3]
     exog = np.linspace(0.0, 1.0, n)[:, None] ** np.arange(4)
     assert certified(exog, rng.poisson(3.0, n).astype(float), (1.0, 3.0)[seed % 2])
+
+
+def many_columns(seed, n, p, noise):
+    rng = np.random.default_rng(seed)
+    exog = np.column_stack([np.ones(n), rng.standard_normal((n, p - 1))])
+    drawn = {
+        "lognormal": lambda: rng.lognormal(0.0, 0.5, n),
+        "gumbel": lambda: rng.gumbel(size=n),
+        "normal": lambda: rng.standard_normal(n),
+    }[noise]()
+    return exog, exog @ rng.standard_normal(p) + drawn
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "noise"),
+    [(900, 50, "lognormal"), (1500, 100, "lognormal"), (550, 80, "gumbel"), (600, 120, "normal")],
+)
+def test_many_columns_may_have_all_rows_on_one_side(n, p, noise):
+    exog, endog = many_columns(0, n, p, noise)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BoundaryWarning)
+        local = solve(exog, endog, search=False)
+    fit = quiet(exog, endog)
+    assert fit.searched
+    assert not fit.doubtful
+    assert certify_global(exog, endog, fit, tol=1e-4).holds
+    assert fit.loglike > local.loglike + 1.0
+
+
+def test_many_columns_of_many_rows_are_marked(monkeypatch):
+    monkeypatch.setattr(qhreg.solver, "DOUBTFUL_ROWS", 600)
+    assert quiet(*many_columns(0, 900, 50, "lognormal")).doubtful
+    assert not quiet(*many_columns(0, 900, 5, "gumbel")).doubtful
