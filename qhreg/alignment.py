@@ -11,7 +11,7 @@ import pandas as pd
 
 from qhreg.exceptions import DataError
 
-__all__ = ["RowSource", "group_codes", "numeric_vector", "to_pandas"]
+__all__ = ["RowSource", "group_codes", "numeric_vector", "to_pandas", "unmasked"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
@@ -21,6 +21,13 @@ def to_pandas(data: Any) -> Any:
     """Return a frame of another library as a pandas DataFrame, and everything else as it is."""
     convert = getattr(data, "to_pandas", None)
     return convert() if callable(convert) else data
+
+
+def unmasked(values: Any) -> Any:
+    """Return a masked array as floats with NaN where it is masked, and everything else as it is."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    return np.ma.filled(values.astype(np.float64), np.nan)
 
 
 @dataclass(frozen=True)
@@ -92,11 +99,14 @@ class RowSource:
         if values.index.equals(self.labels):
             return values
         if not values.index.is_unique:
+            taken = values
             if len(values) in (self.n_kept, self.n_given):
-                return self._by_position(name, values)
+                taken = self._by_position(name, values)
+            if taken.index.equals(self.labels):
+                return taken
             raise DataError(
-                f"{name} cannot be matched to the rows: its index has repeated labels and its "
-                f"length {len(values)} is not the number of rows ({self.n_kept})"
+                f"{name} cannot be matched to the rows: its index has repeated labels and is not the "
+                f"index of the {self.n_kept} rows; bring it to their order, or pass an array"
             )
         positions = values.index.get_indexer(self.labels)
         absent = positions < 0
@@ -112,7 +122,7 @@ class RowSource:
 def numeric_vector(name: str, values: Any) -> FloatArray:
     """Return values as one-dimensional floats, or raise a DataError that names them."""
     try:
-        array = np.asarray(values, dtype=np.float64)
+        array = np.asarray(unmasked(values), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"{name} must be numeric: {error}") from error
     if array.ndim == 2 and array.shape[1] == 1:

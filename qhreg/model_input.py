@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from qhreg.alignment import RowSource, numeric_vector, to_pandas
+from qhreg.alignment import RowSource, numeric_vector, to_pandas, unmasked
 from qhreg.exceptions import DataError, DomainError
 from qhreg.formulas import SPEC_NAME
 
@@ -65,7 +65,7 @@ def bounds(bounds: Any) -> tuple[float, float]:
 
 def as_table(name: str, values: Any) -> Any:
     """Return pandas objects and floats as they are, everything else as an array of floats."""
-    values = to_pandas(values)
+    values = unmasked(to_pandas(values))
     if isinstance(values, pd.Series):
         return values if values.dtype in _FLOATS else _numeric_series(name, values)
     if isinstance(values, pd.DataFrame):
@@ -79,11 +79,15 @@ def as_table(name: str, values: Any) -> Any:
         # numbers, booleans and nullable numbers side by side would become objects
         floats = values.to_numpy(dtype=np.float64, na_value=np.nan)
         return pd.DataFrame(floats, index=values.index, columns=values.columns)
+    if hasattr(values, "toarray"):
+        raise DataError(f"{name} is a sparse matrix, which the model does not take: use .toarray()")
     array = np.asarray(values)
     if array.dtype in _FLOATS:
         return array
     if np.iscomplexobj(array):
         raise DataError(f"{name} must be real, got complex numbers")
+    if array.dtype.kind in "mM":
+        raise DataError(f"{name} must be numeric, got {array.dtype}")
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError) as error:
@@ -97,11 +101,16 @@ def _is_numeric(column: Any) -> bool:
     """Return whether a column holds numbers; of columns with the same name, whether all do."""
     if isinstance(column, pd.DataFrame):
         return all(_is_numeric(column.iloc[:, j]) for j in range(column.shape[1]))
-    return bool(pd.api.types.is_numeric_dtype(column.dtype))
+    kind, dtype = pd.api.types, column.dtype
+    boolean = kind.is_bool_dtype(dtype) and not isinstance(dtype, pd.CategoricalDtype)
+    return bool(kind.is_numeric_dtype(dtype) or boolean)
 
 
 def _numeric_series(name: str, values: pd.Series[Any]) -> pd.Series[Any]:
     """Return a Series of integers, booleans or nullable numbers as floats, NA as NaN."""
+    kind = pd.api.types
+    if kind.is_datetime64_any_dtype(values.dtype) or kind.is_timedelta64_dtype(values.dtype):
+        raise DataError(f"{name} must be numeric, got {values.dtype}")
     try:
         floats = values.to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError) as error:

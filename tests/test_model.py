@@ -10,6 +10,7 @@ import statsmodels.api as sm
 from model_data import skewed_frame
 from r_references import design, load
 from reference_solvers import conic_fit
+from scipy import sparse
 from statsmodels.tools.numdiff import approx_fprime, approx_hess
 
 from qhreg import QuantileHuberMLE, quantile_huber
@@ -226,6 +227,34 @@ def test_a_series_of_weights_is_matched_by_label():
         QuantileHuberMLE(FRAME.y, exog, weights=FRAME.w.iloc[10:])
 
 
+def test_a_series_with_repeated_labels_must_have_the_order_of_the_rows():
+    twice = FRAME.set_axis(np.arange(300) // 2)
+    exog = sm.add_constant(twice[["x"]])
+    model = QuantileHuberMLE(twice.y, exog, weights=twice.w)
+    np.testing.assert_array_equal(model.weights, FRAME.w)
+    with pytest.raises(DataError, match=r"weights cannot be matched to the rows.*repeated labels"):
+        QuantileHuberMLE(twice.y, exog, weights=twice.w.iloc[::-1])
+    endog = nan_at(twice.y, 5)
+    dropped = QuantileHuberMLE(endog, exog, missing="drop").fit(
+        cov_type="cluster", cov_kwds={"groups": twice.g}
+    )
+    assert dropped.nobs == 299
+
+
+def test_masked_values_are_missing():
+    y, exog = np.ma.array(Y, mask=np.arange(300) == 4), np.ma.array(X.copy(), mask=False)
+    exog[7, 1] = np.ma.masked
+    kept = np.setdiff1d(np.arange(300), [4, 7])
+    clean = QuantileHuberMLE(Y[kept], X[kept]).fit()
+    dropped = QuantileHuberMLE(y, exog, missing="drop").fit()
+    np.testing.assert_allclose(dropped.params, clean.params, rtol=1e-12)
+    with pytest.raises(DataError, match="endog contains 1 NaN"):
+        QuantileHuberMLE(y, X)
+    with pytest.raises(DataError, match="weights contains 1 NaN"):
+        QuantileHuberMLE(Y, X, weights=np.ma.array(np.ones(300), mask=np.arange(300) == 0))
+    assert np.isnan(clean.predict(exog[7:9])).tolist() == [True, False]
+
+
 def test_missing_rows_are_dropped_together():
     y, w, o = Y.copy(), FRAME.w.to_numpy().copy(), FRAME.o.to_numpy().copy()
     exog = X.copy()
@@ -294,8 +323,10 @@ def test_integers_booleans_and_nullable_numbers_are_numbers():
     exog = sm.add_constant(FRAME[["x"]]).assign(high=FRAME.z > 2, n=FRAME.firm)
     plain = QuantileHuberMLE(whole, exog.astype(float)).fit().params
     nullable = exog.astype({"n": "Int64", "high": "boolean", "x": "Float64"})
+    arrow = exog.astype({"n": "int64[pyarrow]", "high": "bool[pyarrow]", "x": "double[pyarrow]"})
     for endog in (whole.astype(int), whole.astype("Int64"), whole.astype("Float64")):
         np.testing.assert_allclose(QuantileHuberMLE(endog, nullable).fit().params, plain)
+        np.testing.assert_allclose(QuantileHuberMLE(endog, arrow).fit().params, plain)
     gap = whole.astype("Int64")
     gap.iloc[3] = pd.NA
     assert QuantileHuberMLE(gap, exog, missing="drop").fit().nobs == 299
@@ -378,6 +409,9 @@ def nan_at(array, row):
         ((np.column_stack([Y, Y]), X), {}, "endog must be one-dimensional"),
         ((["a"] * 300, X), {}, "endog must be numeric"),
         ((pd.Series(["a"] * 300), X), {}, "endog must be numeric"),
+        ((pd.Series(pd.date_range("2020", periods=300)), X), {}, "endog must be numeric, got date"),
+        ((np.arange(300).astype("m8[s]"), X), {}, "endog must be numeric, got timedelta"),
+        ((Y, sparse.csr_array(X)), {}, r"exog is a sparse matrix.*toarray"),
         ((Y, FRAME[["x", "g"]]), {}, "exog has columns that are not numeric: g"),
         ((FRAME.y, FRAME[["x", "z"]].where(FRAME.z > 1.1)), {}, r"column\(s\) x, z"),
         ((nan_at(Y, 4), X), {}, "endog contains 1 NaN.*row 4"),
