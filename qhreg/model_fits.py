@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from qhreg.constraints import linear_constraint
-from qhreg.exceptions import DomainError
+from qhreg.exceptions import DataError, DomainError
 from qhreg.formulas import linear_constraints
 from qhreg.joint_covariance import JOINT_TYPES
 from qhreg.parameters import ParameterSpace
@@ -179,7 +180,7 @@ class OtherFits:
             The kind of penalty.
         alpha : float or array_like
             Its size; or one for each coefficient, a constant's included, in place of
-            `penalty_weights`.
+            `penalty_weights`. A Series with their names is matched to them.
         L1_wt : float
             Share of the absolute values in it: 1 is the lasso, 0 ridge.
         penalty_weights : dict, Series or array_like, optional
@@ -213,7 +214,7 @@ class OtherFits:
         """
         if method != "elastic_net":
             raise DomainError(f"method must be 'elastic_net', got {method!r}")
-        size, factors = size_and_factors(alpha, penalty_weights, self.k_exog)
+        size, factors = size_and_factors(self._sizes(alpha), penalty_weights, self.k_exog)
         options = self._penalty_options(L1_wt, factors, standardize, units, tol)
         obs = self.observations
         (made,) = regularized_path(obs.exog, obs.endog, [size], **options)
@@ -296,6 +297,18 @@ class OtherFits:
         return cross_validate(
             self.observations, sizes, n_folds=n_folds, seed=seed, progress=progress, **kept
         )
+
+    def _sizes(self, alpha: Any) -> Any:
+        """Return a Series of sizes in the order of the coefficients, and everything else as it is."""
+        if not isinstance(alpha, pd.Series) or isinstance(alpha.index, pd.RangeIndex):
+            return alpha
+        names = [str(name) for name in self.data.xnames[: self.k_exog]]
+        given = alpha.set_axis([str(name) for name in alpha.index])
+        if not given.index.is_unique or set(given.index) != set(names):
+            raise DataError(
+                f"alpha has the names {', '.join(given.index)}; the coefficients are {', '.join(names)}"
+            )
+        return given[names]
 
     def _alphas(self, alphas: Any, n_alphas: int, ratio: float, options: dict[str, Any]) -> Any:
         """Return decreasing sizes of the penalty, the given ones or those from the largest down."""

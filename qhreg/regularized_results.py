@@ -20,6 +20,17 @@ __all__ = ["RegularizationPath", "RegularizedResults"]
 FloatArray = npt.NDArray[np.float64]
 
 
+def _labelled(name: str) -> Any:
+    """Return a property of the rows that carries their labels, as those of a fit without penalty do."""
+    plain = getattr(RowResults, name)
+
+    def values(results: Any) -> Any:
+        found, labels = np.asarray(plain.fget(results)), results.model.data.row_labels
+        return found if labels is None else pd.Series(found, index=labels)
+
+    return property(values, doc=plain.__doc__)
+
+
 @dataclass(frozen=True, repr=False)
 class RegularizedResults(RowResults):
     """A penalised fit: estimates and predictions, without standard errors.
@@ -34,6 +45,14 @@ class RegularizedResults(RowResults):
 
     model: Any
     solution: RegularizedSolution  # type: ignore[assignment]
+
+    fittedvalues = _labelled("fittedvalues")
+    resid = _labelled("resid")
+    resid_standardized = _labelled("resid_standardized")
+    resid_pearson = _labelled("resid_pearson")
+    resid_pit = _labelled("resid_pit")
+    resid_quantile = _labelled("resid_quantile")
+    weights = _labelled("weights")
 
     @property
     def space(self) -> ParameterSpace:  # type: ignore[override]

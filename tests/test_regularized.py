@@ -440,6 +440,28 @@ def test_a_size_for_each_coefficient_is_the_weight_of_a_size_of_one(model):
         model.fit_regularized(alpha={"x": 0.1})
 
 
+def test_a_series_of_sizes_is_matched_to_the_coefficients_by_name(model):
+    names = model.exog_names[:5]
+    sizes = pd.Series([0.0, 0.1, 0.2, 0.05, 0.3], index=names)
+    expected = model.fit_regularized(alpha=sizes.to_numpy()).params
+    assert_allclose(model.fit_regularized(alpha=sizes.iloc[::-1]).params, expected)
+    assert_allclose(model.fit_regularized(alpha=sizes.reset_index(drop=True)).params, expected)
+    with pytest.raises(DataError, match=f"alpha has the names q, .*coefficients are {names[0]}"):
+        model.fit_regularized(alpha=sizes.rename({names[0]: "q"}))
+
+
+def test_rows_of_a_penalised_fit_carry_their_labels():
+    frame = skewed_frame(60).set_axis([f"r{i}" for i in range(60)])
+    frame.loc["r7", "x"] = np.nan
+    fit = QuantileHuberMLE.from_formula("y ~ x + z", frame).fit_regularized(alpha=0.05)
+    kept = frame.drop("r7")
+    fitted = fit.params["Intercept"] + kept[["x", "z"]] @ fit.params[["x", "z"]]
+    pd.testing.assert_series_equal(fit.fittedvalues, fitted)
+    pd.testing.assert_series_equal(fit.resid, kept.y - fitted)
+    for name in ("resid_standardized", "resid_pearson", "resid_pit", "resid_quantile", "weights"):
+        assert getattr(fit, name).index.equals(kept.index), name
+
+
 def test_a_refit_is_the_plain_fit_of_what_is_left(model):
     fit = model.fit_regularized(alpha=0.15)
     assert 1 < len(fit.selected) < 5
