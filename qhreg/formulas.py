@@ -36,6 +36,7 @@ __all__ = [
     "formula_namespace",
     "linear_constraints",
     "load_spec",
+    "mentions",
     "new_design",
 ]
 
@@ -70,6 +71,11 @@ def formula_namespace(formula: Any, eval_env: Any, depth: int) -> Any:
     return {name: visible[name] for name in sorted(names & visible.keys())}
 
 
+def mentions(formula: Any, name: Any) -> bool:
+    """Return whether the text of a formula has a name in it as a word of its own."""
+    return re.search(rf"(?<!\w){re.escape(str(name))}(?!\w)", str(formula)) is not None
+
+
 def eval_env_argument(namespace: Any) -> Any:
     """Return the namespace in the form that the installed statsmodels takes as eval_env."""
     if FormulaManager is None and isinstance(namespace, dict):
@@ -88,7 +94,7 @@ def formula_frame(data: Any, formula: Any) -> pd.DataFrame:
     frame = data if isinstance(data, pd.DataFrame) else pd.DataFrame(data)
     twice = frame.columns.duplicated(keep=False)
     for name in frame.columns[twice]:
-        if re.search(rf"(?<!\w){re.escape(str(name))}(?!\w)", str(formula)):
+        if mentions(formula, name):
             raise DataError(
                 f"the data have several columns called {name!r}: rename or drop all but one"
             )

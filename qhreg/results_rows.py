@@ -15,14 +15,15 @@ from qhreg.alignment import RowSource
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, DomainError
 from qhreg.fitstatistics import robust_weights
-from qhreg.formulas import SPEC_NAME, design_matrix
+from qhreg.formulas import SPEC_NAME, design_matrix, mentions
 from qhreg.influence import QuantileHuberInfluence
+from qhreg.model_input import as_table
 from qhreg.observations import Observations
 from qhreg.parameters import ParameterSpace
 from qhreg.prediction import Prediction, predict, prediction_gradient
 from qhreg.solver import Solution
 
-__all__ = ["RowResults", "by_label", "in_order", "new_offset", "new_variables"]
+__all__ = ["RowResults", "by_label", "new_offset", "new_regressors", "new_variables"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -132,11 +133,12 @@ class RowResults:
             offset = new_offset(exog, self.model._offset_name)
         spec = getattr(self.model.data, SPEC_NAME, None)
         if transform and spec is not None:
-            made = design_matrix(spec, new_variables(exog), self.model._namespace)
+            variables = new_variables(exog, getattr(self.model, "formula", ""))
+            made = design_matrix(spec, variables, self.model._namespace)
             # drop_cols may have removed single columns of a term, which the spec does not know
             exog = made[self.model.exog_names[: self.space.k]]
-        elif isinstance(exog, pd.DataFrame):
-            exog = in_order(exog, self.model.exog_names[: self.space.k])
+        else:
+            exog = new_regressors("exog", exog, self.model.exog_names[: self.space.k])
         labels = exog.index if isinstance(exog, (pd.DataFrame, pd.Series)) else None
         rows = np.asarray(exog, dtype=np.float64)
         if rows.ndim < 2:
@@ -222,14 +224,19 @@ class RowResults:
         return QuantileHuberInfluence(self)
 
 
-def new_variables(exog: Any) -> Any:
-    """Return new variables as a frame; a Series is one row when its labels are names."""
+def new_variables(exog: Any, formula: Any = "") -> Any:
+    """Return new variables as a frame.
+
+    A Series with the name of a variable is a column, another one whose labels are names is a row.
+    """
     if isinstance(exog, dict):
         scalar = all(np.ndim(value) == 0 for value in exog.values())
         return pd.DataFrame(exog, index=[0]) if scalar else pd.DataFrame(exog)
     if isinstance(exog, pd.Series):
-        by_name = all(isinstance(label, str) for label in exog.index)
-        return exog.to_frame().T.infer_objects() if by_name else exog.to_frame()
+        name = exog.name
+        column = isinstance(name, str) and name not in exog.index and mentions(formula, name)
+        row = not column and all(isinstance(label, str) for label in exog.index)
+        return exog.to_frame().T.infer_objects() if row else exog.to_frame()
     if not isinstance(exog, pd.DataFrame) and hasattr(exog, "to_pandas"):
         return exog.to_pandas()
     if not isinstance(exog, pd.DataFrame):
@@ -240,17 +247,29 @@ def new_variables(exog: Any) -> Any:
     return exog
 
 
-def by_label(offset: Any, labels: Any) -> Any:
-    """Return a Series of offsets in the order of the rows' labels, and everything else as it is."""
-    if not isinstance(offset, pd.Series) or not isinstance(labels, pd.Index):
-        return offset
-    return RowSource(len(labels), labels=labels).take("offset", offset)
+def by_label(values: Any, labels: Any, name: str = "offset") -> Any:
+    """Return a Series or frame in the order of the rows' labels, and everything else as it is."""
+    if not isinstance(values, (pd.Series, pd.DataFrame)) or not isinstance(labels, pd.Index):
+        return values
+    return RowSource(len(labels), labels=labels).take(name, values)
 
 
-def in_order(exog: pd.DataFrame, names: list[Any]) -> pd.DataFrame:
-    """Return the columns in the order of the names when they have just these, else as they are."""
-    same = exog.columns.is_unique and set(exog.columns) == set(names)
-    return exog[list(names)] if same and len(names) == exog.shape[1] else exog
+def new_regressors(name: str, exog: Any, names: list[Any]) -> Any:
+    """Return new rows of a design as floats.
+
+    A dict, a frame, or a Series that is one row, with just the names of the columns is brought to
+    their order; without them columns count by position.
+    """
+    exog = new_variables(exog) if isinstance(exog, dict) else exog
+    if isinstance(exog, pd.DataFrame):
+        given = exog.columns
+        exog = exog.infer_objects()
+    elif isinstance(exog, pd.Series):
+        given = exog.index
+    else:
+        return as_table(name, exog)
+    same = given.is_unique and len(given) == len(names) and set(given) == set(names)
+    return as_table(name, exog[list(names)] if same else exog)
 
 
 def new_offset(exog: Any, name: str) -> Any:

@@ -1,6 +1,7 @@
 """Predictions, their standard errors by the delta method, and observation intervals."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.api as sm
 from model_data import skewed_frame
@@ -165,6 +166,48 @@ def test_columns_of_new_rows_are_found_by_name_and_offsets_by_label():
         np.testing.assert_allclose(fit.predict(offset=FRAME.o.iloc[::-1])[:5], expected, rtol=1e-13)
         with pytest.raises(DataError, match="offset has no entry for 2 of 5 rows"):
             fit.predict(new, offset=offset.iloc[:3])
+
+
+def test_one_new_row_is_read_by_its_names():
+    exog = sm.add_constant(FRAME[["x", "z"]])
+    for model in (QuantileHuberMLE, QuantileHuberDistributional):
+        fit = model(FRAME.y, exog).fit()
+        expected = fit.fittedvalues.iloc[[3]]
+        row = exog.iloc[3][["z", "x", "const"]]
+        np.testing.assert_allclose(fit.predict(row), expected, rtol=1e-13)
+        np.testing.assert_allclose(fit.predict(row.to_dict()), expected, rtol=1e-13)
+
+
+def test_a_missing_value_of_any_kind_in_new_columns_predicts_nan():
+    exog = sm.add_constant(FRAME[["x", "z"]])
+    fit = QuantileHuberMLE(FRAME.y, exog).fit()
+    new = exog.iloc[:2].assign(x=pd.array([1.0, None], dtype="Float64"))
+    assert fit.predict(new).isna().tolist() == [False, True]
+    with pytest.raises(DataError, match="exog has columns that are not numeric: x"):
+        fit.predict(new.assign(x="a"))
+
+
+def test_a_series_with_the_name_of_a_variable_is_a_column():
+    named = FRAME.set_axis([f"r{i}" for i in range(300)])
+    for model in (QuantileHuberMLE, QuantileHuberDistributional):
+        fit = model.from_formula("y ~ x", named).fit()
+        np.testing.assert_allclose(fit.predict(named.x.iloc[:3]), fit.fittedvalues.iloc[:3])
+        np.testing.assert_allclose(fit.predict(named.iloc[2]), fit.fittedvalues.iloc[[2]])
+
+
+def test_regressors_of_scale_and_tau_are_matched_by_row_and_by_name():
+    exog, other = sm.add_constant(FRAME[["x"]]), sm.add_constant(FRAME[["z"]])
+    fit = QuantileHuberDistributional(FRAME.y, exog, exog_scale=other, exog_tau=other).fit()
+    expected = fit.predict(which="quantile", q=0.9).iloc[:5]
+    new = other.iloc[:5]
+    found = fit.predict(
+        exog.iloc[:5],
+        exog_scale=new.iloc[::-1],
+        exog_tau=new[["z", "const"]],
+        which="quantile",
+        q=0.9,
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize(

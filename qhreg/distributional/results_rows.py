@@ -20,7 +20,7 @@ from qhreg.distributional.prediction import (
 )
 from qhreg.exceptions import DomainError
 from qhreg.formulas import SPEC_NAME, design_matrix
-from qhreg.results_rows import by_label, in_order, new_offset, new_variables
+from qhreg.results_rows import by_label, new_offset, new_regressors, new_variables
 
 __all__ = ["DistributionalRows"]
 
@@ -168,7 +168,7 @@ class DistributionalRows:
             offset = new_offset(exog, model._offset_name)
         spec = getattr(model.data, SPEC_NAME, None)
         if transform and spec is not None:
-            variables = new_variables(exog)
+            variables = new_variables(exog, getattr(model, "formula", ""))
             made = design_matrix(spec, variables, model._namespace)
             # drop_cols may have removed single columns of a term, which the spec does not know
             exog = made[model.exog_names[: model.k_exog]]
@@ -177,9 +177,15 @@ class DistributionalRows:
                 for name, part in model._specs.items()
             }
             exog_scale, exog_tau = parts.get("scale"), parts.get("tau")
-        elif isinstance(exog, pd.DataFrame):
-            exog = in_order(exog, model.exog_names[: model.k_exog])
+        elif exog is not None:
+            exog = new_regressors("exog", exog, model.exog_names[: model.k_exog])
         labels = exog.index if isinstance(exog, (pd.DataFrame, pd.Series)) else None
+        if exog_scale is not None:
+            exog_scale = new_regressors("exog_scale", exog_scale, model.scale_names)
+            exog_scale = by_label(exog_scale, labels, "exog_scale")
+        if exog_tau is not None:
+            exog_tau = new_regressors("exog_tau", exog_tau, model.tau_names)
+            exog_tau = by_label(exog_tau, labels, "exog_tau")
         rows = model.new_rows(exog, exog_scale, exog_tau, by_label(offset, labels))
         return rows, labels if labels is not None and len(labels) == rows.endog.size else None
 
