@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from scipy import stats
 from statsmodels.stats.outliers_influence import MLEInfluence
 
@@ -209,6 +210,36 @@ class QuantileHuberInfluence(_Base):  # type: ignore[misc]
         """Change of each row's own location when the row is left out, by one Newton step."""
         moved: FloatArray = np.einsum("ij,ij->i", self.exog, self.d_params[:, : self.k_vars])
         return moved
+
+    @cached_property
+    def d_fittedvalues_scaled(self) -> FloatArray:
+        """`d_fittedvalues` in standard errors of the location; NaN where that has none, as at x = 0."""
+        error = np.asarray(self._get_prediction.se)
+        scaled: FloatArray = self.d_fittedvalues / np.where(error > 0.0, error, np.nan)
+        return scaled
+
+    def summary_frame(self) -> pd.DataFrame:
+        """Return `dfbetas` and the other measures, one row for each row of the model, in its order."""
+        names = self.results.model.data.xnames
+        return pd.DataFrame(
+            np.column_stack(
+                [
+                    self.dfbetas,
+                    self.cooks_distance[0],
+                    self.resid_studentized,
+                    self.hat_matrix_diag,
+                    self.d_fittedvalues_scaled,
+                ]
+            ),
+            index=self.results.model.data.row_labels,
+            columns=[
+                *(f"dfb_{name}" for name in names),
+                "cooks_d",
+                "standard_resid",
+                "hat_diag",
+                "dffits_internal",
+            ],
+        )
 
     @cached_property
     def _get_prediction(self) -> Any:

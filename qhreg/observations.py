@@ -58,6 +58,12 @@ class Observations:
             return float(self.endog.shape[0] if prob is None else np.count_nonzero(prob))
         return float(freq.sum() if prob is None else freq[prob > 0.0].sum())
 
+    @property
+    def rows_counted(self) -> int:
+        """Rows with positive weight."""
+        weights = self.case_weights
+        return self.endog.shape[0] if weights is None else int(np.count_nonzero(weights))
+
     def blocks(self) -> Iterator[Observations]:
         """Iterate over blocks of rows that fit in cache; views, nothing is copied."""
         step = max(256, _BLOCK_BYTES // (8 * max(self.exog.shape[1], 1)))

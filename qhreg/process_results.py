@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from statsmodels.iolib.summary2 import Summary
 
 from qhreg.coefficient_figures import least_squares
 from qhreg.exceptions import DomainError
 from qhreg.figures import ProcessFigure
 from qhreg.joint_covariance import JOINT_TYPES, Influence, influence_of, joint_covariance
+from qhreg.markup import FitSummary2
 from qhreg.process import Crossings, equality_test, find_crossings
 
 __all__ = ["ProcessResults"]
@@ -327,7 +327,7 @@ class ProcessResults:
 
     # ------------------------------------------------------------------ tables
 
-    def summary(self, alpha: float = 0.05) -> Summary:
+    def summary(self, alpha: float = 0.05) -> FitSummary2:
         """Return the estimates of every tau in one table, with the check for crossings.
 
         Parameters
@@ -335,7 +335,7 @@ class ProcessResults:
         alpha : float
             One minus the coverage at each tau.
         """
-        made = Summary()
+        made = FitSummary2()
         made.add_title("Quantile Huber Regression Process")
         fit = self._first
         made.add_dict(

@@ -97,6 +97,7 @@ class QuantileHuberResults(
         self.sigma, self.tau, self.kappa = solution.sigma, solution.tau, solution.kappa
         self.nobs = model.observations.nobs
         self.n_rows = len(model.endog)
+        self.rows_counted = model.observations.rows_counted
         self.k_constant = model.k_constant
         self.details = details or {}
         self.constraint = constraint

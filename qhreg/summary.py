@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from statsmodels.iolib.summary import Summary, forg, summary_params
+from statsmodels.iolib.summary import forg, summary_params
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
+
+from qhreg.markup import FitSummary, FitSummary2
 
 __all__ = ["summary2_tables", "summary_tables"]
 
@@ -71,7 +73,7 @@ def _right(results: Any) -> list[tuple[str, Any]]:
         ("BIC:", [f"{results.bic:#8.4g}"]),
         ("R1 (loss):", [f"{round(results.prsquared, 4) + 0.0:.4f}"]),  # never -0
         ("kappa:", [_fixed_or_estimated(results, "kappa")]),
-        ("Rows in zone:", [_percent(results.rows_in_zone, results.n_rows)]),
+        ("Rows in zone:", [_percent(results.rows_in_zone, results.rows_counted)]),
         ("P(y < x'beta):", [f"{results.quantile_level:.4f}"]),
         ("Share of y below:", [f"{results.share_below:.4f}"]),
         ("Biconvex:", [biconvex[results.certificate.status]]),
@@ -215,7 +217,7 @@ def summary_tables(
         One minus the coverage of the intervals.
     """
     names = _names(results, xname)
-    made = Summary()
+    made = FitSummary()
     made.add_table_2cols(
         results,
         gleft=_left(results),
@@ -250,9 +252,7 @@ def summary2_tables(
     float_format : str
         Format of numbers.
     """
-    from statsmodels.iolib.summary2 import Summary as Summary2
-
-    made = Summary2()
+    made = FitSummary2()
     names = _names(results, xname)
     head = [
         (label, value[0] if value else None) for label, value in _left(results) + _right(results)

@@ -14,8 +14,8 @@ from scipy import stats
 from statsmodels.iolib.summary2 import summary_col
 
 import qhreg.formula.api as qhf
-from qhreg import QuantileHuberMLE, quantile_huber
-from qhreg.exceptions import BoundaryWarning, DataError, DomainError
+from qhreg import QuantileHuberDistributional, QuantileHuberMLE, quantile_huber
+from qhreg.exceptions import BoundaryWarning, DataError, DomainError, RankWarning
 from qhreg.fitstatistics import best_constant, null_loss
 from qhreg.loss import quantile_huber_loss
 from qhreg.observations import Observations
@@ -544,6 +544,27 @@ def test_leverage_lies_between_0_and_1_and_sums_to_the_rank(fit):
     assert np.isfinite(frame.to_numpy()).all()
 
 
+def test_the_influence_frame_has_one_line_for_each_row_whatever_labels_and_names_are():
+    exog = sm.add_constant(FRAME[["x"]])
+    plain = QuantileHuberMLE(FRAME.y, exog).fit().get_influence().summary_frame()
+    labels = np.arange(len(FRAME)) // 2
+    renamed = exog.set_axis([0, 1], axis=1).set_axis(labels)
+    frame = (
+        QuantileHuberMLE(FRAME.y.set_axis(labels), renamed).fit().get_influence().summary_frame()
+    )
+    assert list(frame.columns[:2]) == ["dfb_0", "dfb_1"]
+    np.testing.assert_array_equal(frame.index, labels)
+    np.testing.assert_allclose(frame, plain, rtol=1e-12)
+
+
+def test_a_row_without_regressors_has_no_scaled_change_of_its_location():
+    exog = FRAME[["x"]].copy()
+    exog.iloc[5] = 0.0
+    endog = FRAME.y - FRAME.y.median()
+    frame = QuantileHuberMLE(endog, exog).fit().get_influence().summary_frame()
+    assert np.flatnonzero(frame.dffits_internal.isna()).tolist() == [5]
+
+
 # --- the bound --------------------------------------------------------------------------------------
 
 
@@ -683,6 +704,58 @@ def test_every_format_of_the_tables_can_be_made(fit):
     assert "income" in fit.summary(xname=["one", "b", "c", "income"]).as_text()
     with pytest.raises(ValueError, match="xname"):
         fit.summary(xname=["one"])
+
+
+@pytest.fixture(scope="module")
+def oddly_named():
+    names = ["const", "a_b", "u^2", "{x}", "b\\s", "t~", "R&D", "age[T.<b>18]"]
+    rng = np.random.default_rng(0)
+    exog = pd.DataFrame(np.c_[np.ones(200), rng.normal(size=(200, 7))], columns=names)
+    exog["2 * a_b"] = 2.0 * exog["a_b"]
+    endog = pd.Series(rng.gumbel(size=200), name="y_1 < y_2")
+    with pytest.warns(RankWarning):
+        return QuantileHuberMLE(endog, exog).fit()
+
+
+def test_names_and_notes_are_escaped_in_latex(oddly_named):
+    for made in (oddly_named.summary(), oddly_named.summary2()):
+        text = made.as_latex()
+        for name in (
+            r"a\_b",
+            r"u\textasciicircum{}2",
+            r"\{x\}",
+            r"b\textbackslash{}s",
+            r"t\textasciitilde{}",
+            r"R\&D",
+            r"age[T.$<$b$>$18]",
+            r"P(y $<$ x'beta)",
+            r"y\_1 $<$ y\_2",
+            r"2 * a\_b depend(s) on other columns",
+            r"With kappa $>$ 0",
+        ):
+            assert name in text, name
+        body = re.sub(r"\\[_&%#${}]|\$[<>|]( [|])?\$", "", text)
+        assert not re.search(r"[_^~<>%#$](?!\\caption)", body)
+
+
+def test_names_and_notes_are_escaped_in_html(oddly_named):
+    for made in (oddly_named.summary(), oddly_named.summary2()):
+        text = made.as_html()
+        for name in ("R&amp;D", "age[T.&lt;b&gt;18]", "P(y &lt; x'beta)", "With kappa &gt; 0"):
+            assert name in text, name
+        assert not re.search(r"<(?!/?(table|tr|td|th|caption|br|class)\b)", text)
+    assert "R&amp;D" in oddly_named._repr_html_()
+    assert "R&D" in str(oddly_named.summary())
+
+
+def test_the_share_of_rows_in_the_zone_is_one_of_the_rows_that_count():
+    times = np.random.default_rng(0).integers(0, 2, len(FRAME))
+    for model in (QuantileHuberMLE, QuantileHuberDistributional):
+        weighted = model.from_formula("y ~ x", FRAME, freq_weights=times).fit()
+        kept = model.from_formula("y ~ x", FRAME[times > 0]).fit()
+        texts = [str(each.summary()) for each in (weighted, kept)]
+        shares = [re.search(r"Rows in zone: +(\d+ \(\d+%\))", text)[1] for text in texts]
+        assert shares[0] == shares[1]
 
 
 def test_summary_col_puts_fits_side_by_side(fit):

@@ -60,6 +60,7 @@ class DistributionalResults(DistributionalRows, DistributionalInference, _Base):
         self.kappa = model.kappa
         self.nobs = model.observations.nobs
         self.n_rows = len(model.endog)
+        self.rows_counted = model.observations.rows_counted
         self.k_constant = model.k_constant
         lost = solution.dependent
         self.df_model = model.df_model - len(lost["location"])

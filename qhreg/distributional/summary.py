@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from statsmodels.iolib.summary import Summary, summary_params
+from statsmodels.iolib.summary import summary_params
+
+from qhreg.markup import FitSummary, FitSummary2
 
 __all__ = ["summary2_tables", "summary_tables"]
 
@@ -34,7 +36,7 @@ def _left(results: Any) -> list[tuple[str, Any]]:
 def _right(results: Any) -> list[tuple[str, Any]]:
     """Return the right column of the first table."""
     stationary = "yes" if results.converged else "NO"
-    share = 100.0 * results.solution.rows_in_zone / results.n_rows
+    share = 100.0 * results.solution.rows_in_zone / results.rows_counted
     return [
         ("Log-Likelihood:", [f"{results.llf:#8.5g}"]),
         ("LL, one sigma, tau:", [f"{results.llf_homoskedastic:#8.5g}"]),
@@ -118,7 +120,7 @@ def summary_tables(
         One minus the coverage of the intervals.
     """
     names = _names(results, xname)
-    made = Summary()
+    made = FitSummary()
     made.add_table_2cols(
         results,
         gleft=_left(results),
@@ -170,9 +172,7 @@ def summary2_tables(
     float_format : str
         Format of numbers.
     """
-    from statsmodels.iolib.summary2 import Summary as Summary2
-
-    made = Summary2()
+    made = FitSummary2()
     names = _names(results, xname)
     cells = {"Dep. Variable:": yname or results.model.endog_names}
     for label, value in _left(results) + _right(results):
