@@ -421,10 +421,72 @@ def test_what_patsy_says_of_a_formula_comes_without_its_carets(capsys, table, fo
     assert "^" not in line
 
 
-def test_a_file_separated_by_semicolons_is_recognised(capsys, tmp_path):
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("y;x\n1;2\n3;4\n", "semicolons"),
+        ("y;x;z\n1,5;2,5;3\n3,5;4,5;3\n", "semicolons"),
+        ("y\tx\n1\t2\n", "tabs; end the name of the file in .tsv"),
+        ("y|x\n1|2\n", "bars"),
+    ],
+)
+def test_a_file_with_another_separator_is_recognised(capsys, tmp_path, text, word):
     path = tmp_path / "d.csv"
-    path.write_text("y;x\n1;2\n3;4\n", encoding="utf-8")
-    assert "separated by semicolons" in failure(capsys, "fit", "y ~ x", "--data", str(path))
+    path.write_text(text, encoding="utf-8")
+    assert f"separated by {word}" in failure(capsys, "fit", "y ~ x", "--data", str(path))
+
+
+@pytest.mark.parametrize("head", ["y,x", "y, x ", "\ufeffy,x", '"y" ,"x"'])
+@pytest.mark.parametrize("end", ["", ",", ",,"])
+def test_blanks_in_the_head_and_separators_at_the_end_of_lines_shift_nothing(tmp_path, head, end):
+    path = tmp_path / "d.csv"
+    path.write_text("\n".join([head, f"0,2{end}", f" 1, 4{end}", ""]), encoding="utf-8")
+    read = files.read_table(path)
+    assert_allclose(read[["y", "x"]], [[0, 2], [1, 4]])
+
+
+def test_row_names_without_a_name_of_their_own_are_no_values(tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_text('"y","x"\n"a",1,2\n"b",3,4\n', encoding="utf-8")
+    assert_allclose(files.read_table(path), [[1, 2], [3, 4]])
+    path.write_text("y,x\n1,2,3,4\n1,2,3,4\n", encoding="utf-8")
+    with pytest.raises(
+        DataError, match=r"more values in a line \(4\) than names in its head \(2\)"
+    ):
+        files.read_table(path)
+
+
+def test_two_columns_of_one_name_are_not_renamed(capsys, frame, tmp_path):
+    path = tmp_path / "d.csv"
+    frame.assign(x2=frame["z"]).rename(columns={"x2": "x"}).to_csv(path, index=False)
+    line = failure(capsys, "fit", "y ~ x", "--data", str(path))
+    assert "several columns called 'x'" in line
+    assert main(["fit", "y ~ z", "--data", str(path)]) == 0
+
+
+def test_text_in_another_encoding_is_named(capsys, tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_bytes("y,größe\n1,2\n".encode("latin-1"))
+    assert "not text in UTF-8" in failure(capsys, "fit", "y ~ x", "--data", str(path))
+
+
+@pytest.mark.filterwarnings("default")
+def test_numbers_that_are_text_are_told_of(capsys, frame, tmp_path):
+    path = tmp_path / "d.csv"
+    for text in ("?", "1,234"):
+        spoiled = frame.assign(n=frame["firm"].astype(object))
+        spoiled.loc[3, "n"] = text
+        spoiled.to_csv(path, index=False)
+        assert main(["fit", "y ~ n", "--data", str(path)]) == 0
+        said = capsys.readouterr().err
+        assert (
+            f"'n' is taken as categories: most of its 300 values are numbers, but '{text}'" in said
+        )
+        assert main(["fit", "y ~ x", "--data", str(path)]) == 0
+        assert main(["fit", "y ~ x + C(g)", "--data", str(path)]) == 0
+        assert "categories" not in capsys.readouterr().err
+        line = failure(capsys, "fit", "n ~ x", "--data", str(path))
+        assert f"the target 'n' is not numeric, it holds '{text}'" in line
 
 
 def test_text_where_the_model_had_numbers_is_reported(capsys, saved, tmp_path):

@@ -9,6 +9,7 @@ import math
 import pickle
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,9 @@ import pandas as pd
 from patsy import PatsyError
 
 from qhreg._version import __version__
-from qhreg.cli.files import check_folder, check_target, read_table
+from qhreg.cli.files import check_folder, check_target, read_table, separator_hint
 from qhreg.exceptions import DataError, DomainError
+from qhreg.formulas import mentions
 
 __all__ = ["COMMANDS", "as_json", "demo", "fit_formula", "predictions"]
 
@@ -82,15 +84,41 @@ def _check_target(formula: str, data: pd.DataFrame) -> None:
     target = left.strip()
     if not (tilde and target and right.strip()):
         raise DataError(f'a formula has the form "y ~ x", got {formula!r}')
-    if target in data.columns and not _holds_numbers(data[target]):
-        sample = data[target].dropna().head(1).tolist()
+    if list(data.columns).count(target) == 1 and not _holds_numbers(data[target].dtype):
+        sample = _no_numbers(data[target]).head(1).tolist()
         shown = f", it holds {sample[0]!r}" if sample else ""
         raise DataError(f"the target {target!r} is not numeric{shown}")
 
 
-def _holds_numbers(column: pd.Series) -> bool:
+def _holds_numbers(dtype: Any) -> bool:
     kind = pd.api.types
-    return kind.is_numeric_dtype(column) and not kind.is_bool_dtype(column)
+    return kind.is_numeric_dtype(dtype) and not kind.is_bool_dtype(dtype)
+
+
+def _no_numbers(column: pd.Series) -> pd.Series:
+    """Return the values of a column that cannot be read as numbers."""
+    values = column.dropna()
+    if pd.api.types.is_bool_dtype(values.dtype):
+        return values
+    return values[pd.to_numeric(values, errors="coerce").isna()]
+
+
+def _warn_of_text(formula: str, data: pd.DataFrame) -> None:
+    """Warn of a regressor that becomes a factor since some of its numbers are written as text."""
+    for place, name in enumerate(data.columns):
+        column = data.iloc[:, place]
+        written = pd.api.types.is_string_dtype(column.dtype)
+        if not written or not mentions(formula, name) or f"C({name}" in formula.replace(" ", ""):
+            continue
+        text = _no_numbers(column)
+        plain = pd.to_numeric(text.astype(str).str.replace(",", ""), errors="coerce").isna()
+        if text.size and 2 * int(plain.sum()) < column.count():
+            warnings.warn(
+                f"{name!r} is taken as categories: most of its {column.count()} values are numbers, "
+                f"but {text.iloc[0]!r} is text",
+                UserWarning,
+                stacklevel=2,
+            )
 
 
 def _missing_name(error: BaseException | None) -> str | None:
@@ -115,6 +143,7 @@ def fit_formula(data: pd.DataFrame, options: argparse.Namespace) -> Any:
     from qhreg.formula.api import quantile_huber
 
     _check_target(options.formula, data)
+    _warn_of_text(options.formula, data)
     for name, cov_type in (("groups", "cluster"), ("maxlags", "HAC")):
         if getattr(options, name) is not None and options.cov_type != cov_type:
             raise DomainError(f"--{name} goes with --cov-type {cov_type}")
@@ -162,9 +191,7 @@ def fit_formula(data: pd.DataFrame, options: argparse.Namespace) -> Any:
 def _no_column(name: str, data: pd.DataFrame) -> str:
     columns = [str(column) for column in data.columns]
     text = f"there is no column {name!r}; the columns are {', '.join(columns)}"
-    if len(columns) == 1 and ";" in columns[0]:
-        text += " (a single one: the file is separated by semicolons, and commas are expected)"
-    return text
+    return text + separator_hint(columns)
 
 
 def _plain(value: Any) -> Any:
@@ -286,7 +313,7 @@ def predictions(results: Any, data: pd.DataFrame, options: argparse.Namespace) -
         missing = _missing_name(error)
         if missing is not None:
             raise DataError(_no_column(missing, data)) from error
-        text = [str(name) for name in data.columns if not _holds_numbers(data[name])]
+        text = [str(name) for name, dtype in data.dtypes.items() if not _holds_numbers(dtype)]
         # patsy fails on its own message when it meets text where the model had numbers
         if not isinstance(error, AttributeError) or not text:
             raise

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import importlib.util
 import os
+import warnings
 from pathlib import Path
 
 import pandas as pd
 
 from qhreg.exceptions import DataError
 
-__all__ = ["FORMATS", "check_folder", "check_target", "read_table"]
+__all__ = ["FORMATS", "check_folder", "check_target", "read_table", "separator_hint"]
 
 FORMATS = (".csv", ".csv.gz", ".tsv", ".parquet", ".feather")
 """Endings of the file names that are understood."""
@@ -37,7 +40,48 @@ def _read(path: Path, ending: str) -> pd.DataFrame:
         return pd.read_parquet(path)
     if ending == ".feather":
         return pd.read_feather(path)
-    return pd.read_csv(path, sep="\t" if ending == ".tsv" else ",")
+    return _read_text(path, "\t" if ending == ".tsv" else ",")
+
+
+def _first_lines(path: Path, sep: str) -> tuple[list[str], int]:
+    """Return the names in the head of a table of text, and the number of values in its first line."""
+    opened = gzip.open if path.name.lower().endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8-sig", newline="") as stream:
+        lines = (line for line in csv.reader(stream, delimiter=sep, skipinitialspace=True) if line)
+        names = [name.strip() for name in next(lines, [])]
+        return names, len(next(lines, names))
+
+
+def _read_text(path: Path, sep: str) -> pd.DataFrame:
+    """Return a table of text with the names as they are written, repeated ones included.
+
+    Lines with one value more than there are names begin with a row name, as R writes them; an empty
+    value more is a separator at the end of the line.
+    """
+    frame = pd.read_csv(path, sep=sep, skipinitialspace=True)
+    names, width = _first_lines(path, sep)
+    surplus = width - len(names)
+    if surplus > 0 and bool(frame.iloc[:, -surplus:].isna().all(axis=None)):
+        with warnings.catch_warnings():  # of the empty values that are left out
+            warnings.simplefilter("ignore", pd.errors.ParserWarning)
+            frame = pd.read_csv(path, sep=sep, skipinitialspace=True, index_col=False)
+    elif surplus > 1:
+        raise DataError(
+            f"{path} has more values in a line ({width}) than names in its head ({len(names)})"
+            f"{separator_hint(names)}"
+        )
+    if len(names) != frame.shape[1]:
+        return frame
+    return frame.set_axis([new or old for new, old in zip(names, frame, strict=True)], axis=1)
+
+
+def separator_hint(names: list[str]) -> str:
+    """Return what a single name says when it holds the separator of another kind of file, or nothing."""
+    for mark, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+        if len(names) == 1 and mark in names[0]:
+            wanted = "end the name of the file in .tsv" if mark == "\t" else "commas are expected"
+            return f" (a single one: the file is separated by {word}; {wanted})"
+    return ""
 
 
 def read_table(file: str | Path) -> pd.DataFrame:
@@ -66,7 +110,15 @@ def read_table(file: str | Path) -> pd.DataFrame:
         _require_pyarrow(ending)
     try:
         frame = _read(path, ending)
-    except (ValueError, OSError) as error:  # pandas and pyarrow raise subclasses of these
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not text in UTF-8: save it in that encoding") from error
+    except DataError:
+        raise
+    except (
+        ValueError,
+        OSError,
+        csv.Error,
+    ) as error:  # pandas and pyarrow raise subclasses of these
         raise DataError(f"cannot read {path} as {ending}: {error}") from error
     if frame.empty:
         raise DataError(f"the file {path} has no rows")
