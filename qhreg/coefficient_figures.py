@@ -14,6 +14,7 @@ from qhreg.diagnostics import thinned
 from qhreg.exceptions import DomainError
 from qhreg.figures import PartialResidualFigure
 from qhreg.observations import Observations
+from qhreg.row_groups import group_quantiles, groups_of_rows
 
 __all__ = ["least_squares", "partial_residual_figure"]
 
@@ -24,7 +25,13 @@ GROUPS = 12
 
 
 def partial_residual_figure(
-    x: Any, resid: Any, coefficient: float, *, name: str = "x", groups: int | None = None
+    x: Any,
+    resid: Any,
+    coefficient: float,
+    *,
+    name: str = "x",
+    groups: int | None = None,
+    weights: Any = None,
 ) -> PartialResidualFigure:
     r"""Return component plus residual of one regressor.
 
@@ -39,7 +46,10 @@ def partial_residual_figure(
     name : str
         Its name.
     groups : int, optional
-        Groups of rows with similar x; by default one for 20 rows, 12 at most.
+        Groups of rows with similar x; by default one for 20 rows, 12 at most. Equal values are in one
+        group.
+    weights : array_like, shape (n,), optional
+        Case weights of the quantiles in the groups.
 
     Notes
     -----
@@ -59,10 +69,14 @@ def partial_residual_figure(
     if not float(np.ptp(values)) > 0.0:
         raise DomainError(f"{name} is constant: there is nothing to plot its component against")
     partial = coefficient * values + r
-    level = float(np.mean(r < 0.0)) + 0.5 * float(np.mean(r == 0.0))
+    w = None if weights is None else np.asarray(weights, dtype=np.float64)
+    level = float(np.average(0.5 * (1.0 - np.sign(r)), weights=w))
     count = min(GROUPS, max(values.size // 20, 1)) if groups is None else groups
-    order = np.argsort(values, kind="stable")
-    parts = [part for part in np.array_split(order, count) if part.size > 0]
+    parts = groups_of_rows(values, count, w)
+    centres = np.array([values[part].mean() for part in parts])
+    quantiles = [
+        group_quantiles(r[part], [level], None if w is None else w[part])[0] for part in parts
+    ]
     ends = np.array([values.min(), values.max()])
     shown = thinned(values.size)
     return PartialResidualFigure(
@@ -70,10 +84,8 @@ def partial_residual_figure(
         partial[shown],
         ends,
         coefficient * ends,
-        np.array([values[part].mean() for part in parts]),
-        np.array(
-            [coefficient * values[part].mean() + np.quantile(r[part], level) for part in parts]
-        ),
+        centres,
+        coefficient * centres + np.array(quantiles),
         level,
         name,
         shown.size,

@@ -24,6 +24,7 @@ from qhreg.fitstatistics import location_level
 from qhreg.loss import quantile_huber_loss
 from qhreg.normalizer import log_normalizer
 from qhreg.projection import best_tau
+from qhreg.row_groups import group_quantiles, groups_of_rows
 from qhreg.solver import DEFAULT_TAU_BOUNDS
 
 __all__ = [
@@ -293,6 +294,7 @@ def residual_figure(
     *,
     levels: Sequence[float] = LEVELS,
     groups: int | None = None,
+    weights: Any = None,
 ) -> ResidualFigure:
     """Return residuals against fitted values, with fitted and empirical quantiles.
 
@@ -305,16 +307,20 @@ def residual_figure(
     levels : sequence of float
         Levels of the quantiles.
     groups : int, optional
-        Groups of similar fitted values, of equal size, in which the empirical quantiles are taken; by
-        default up to eight of at least 20 rows.
+        Groups of similar fitted values, of about equal size, in which the empirical quantiles are
+        taken; by default up to eight of at least 20 rows. Equal values are in one group.
+    weights : array_like, shape (n,), optional
+        Case weights of the empirical quantiles.
     """
     f, r = np.asarray(fitted, dtype=np.float64), np.asarray(resid, dtype=np.float64)
     wanted = _check_levels(levels)
-    order = np.argsort(f, kind="stable")
+    w = None if weights is None else np.asarray(weights, dtype=np.float64)
     count = min(8, max(f.size // 20, 1)) if groups is None else groups
-    parts = [part for part in np.array_split(order, count) if part.size > 0]
+    parts = groups_of_rows(f, count, w)
     centres = np.array([np.median(f[part]) for part in parts])
-    empirical = np.array([np.quantile(r[part], wanted) for part in parts])
+    empirical = np.array(
+        [group_quantiles(r[part], wanted, None if w is None else w[part]) for part in parts]
+    )
     shown = thinned(f.size)
     return ResidualFigure(
         f[shown],
@@ -407,7 +413,7 @@ def tau_loss_figure(
     weights : array_like, shape (n,), optional
         Case weights.
     taus : array_like, optional
-        Asymmetries; 181 values from 0.05 to 0.95 by default.
+        Asymmetries; by default 181 values from 0.05 to 0.95, or to the best tau where it lies beyond.
     tau_bounds : (float, float)
         Where to look for the best tau.
 
@@ -427,14 +433,17 @@ def tau_loss_figure(
     """
     residuals = np.asarray(u, dtype=np.float64)
     w = None if weights is None else np.asarray(weights, dtype=np.float64)
+
+    def mean_losses(at: Any) -> FloatArray:
+        losses = [quantile_huber_loss(residuals, float(tau), kappa) for tau in np.atleast_1d(at)]
+        return np.array([np.average(loss, weights=w) for loss in losses])
+
     grid = np.linspace(0.05, 0.95, 181) if taus is None else np.asarray(taus, dtype=np.float64)
-
-    def mean_loss(tau: float) -> float:
-        return float(np.average(quantile_huber_loss(residuals, tau, kappa), weights=w))
-
-    loss = np.array([mean_loss(float(tau)) for tau in grid])
-    log_c: FloatArray = np.asarray(log_normalizer(grid, kappa))
+    loss, log_c = mean_losses(grid), np.asarray(log_normalizer(grid, kappa))
     start = float(grid[int(np.argmin(loss + log_c))])
     best = best_tau(residuals, kappa, weights=w, tau_bounds=tau_bounds, start=start)
-    value = mean_loss(best) + float(log_normalizer(best, kappa))
+    if taus is None and not grid[0] <= best <= grid[-1]:
+        grid = np.linspace(min(grid[0], best), max(grid[-1], best), grid.size)
+        loss, log_c = mean_losses(grid), np.asarray(log_normalizer(grid, kappa))
+    value = float(mean_losses(best)[0]) + float(log_normalizer(best, kappa))
     return TauLossFigure(grid, loss, log_c, loss + log_c, (best, value), kappa)

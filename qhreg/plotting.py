@@ -61,9 +61,15 @@ def _headroom(ax: Axes, share: float) -> None:
     ax.set_ylim(bottom, top + share * (top - bottom))
 
 
+def _literal(name: str) -> str:
+    """Return a name whose dollar signs do not begin a formula."""
+    return name.replace("$", r"\$")
+
+
 def _symbol(param: str) -> str:
     """Return a Greek letter for the parameters that have one."""
-    return {"tau": r"$\tau$", "sigma": r"$\sigma$", "kappa": r"$\kappa$"}.get(param, param)
+    greek = {"tau": r"$\tau$", "sigma": r"$\sigma$", "kappa": r"$\kappa$"}
+    return greek.get(param, _literal(param))
 
 
 def _percent(level: float) -> str:
@@ -222,7 +228,7 @@ def plot_tau_loss(figure: TauLossFigure, ax: Axes | None = None) -> Axes:
     ax.plot(figure.taus, figure.log_c, color=GREEN, lw=1.8, ls="-.", label=r"$\log c$ (convex)")
     ax.plot(figure.taus, figure.total, color=BLUE, lw=2.2, label="sum: normalised loss")
     name = rf"best $\tau$ = {figure.best[0]:.3f}"
-    ax.plot(*figure.best, "D", color=ORANGE, mec=DARK, ms=7, ls="none", label=name)
+    ax.plot(*figure.best, "D", color=ORANGE, mec=DARK, ms=7, ls="none", label=name, clip_on=False)
     ax.set(xlabel=r"$\tau$", ylabel="per observation")
     ax.set_xlim(figure.taus[0], figure.taus[-1])
     _legend(ax)
@@ -418,7 +424,7 @@ def plot_fit(figure: FitFigure, ax: Axes | None = None) -> Axes:
         ax.plot(
             figure.grid, figure.bands[:, i], color=BLUE, lw=1.4, ls=style, label=label, zorder=3
         )
-    ax.set(xlabel=figure.x_name, ylabel=figure.y_name)
+    ax.set(xlabel=_literal(figure.x_name), ylabel=_literal(figure.y_name))
     _legend(ax)
     return ax
 

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from qhreg.figures import PartialResidualFigure, ProcessFigure
-from qhreg.plotting import BLUE, DARK, GREY, ORANGE, RED, SKY, _axes, _legend, _percent
+from qhreg.plotting import BLUE, DARK, GREY, ORANGE, RED, SKY, _axes, _legend, _literal, _percent
 
 __all__ = ["plot_partial_residuals", "plot_process"]
 
@@ -100,7 +100,7 @@ def plot_process(figure: ProcessFigure, axes: Any = None) -> Figure:
         )
         _reference(ax, figure, place)
         note = r"$\tau$  (quantile level $1-\tau$)" if figure.kappa == 0.0 else r"$\tau$"
-        ax.set(xlabel=note, title=name)
+        ax.set(xlabel=note, title=_literal(name))
     _legend(panels[0])
     made = panels[0].get_figure()
     assert isinstance(made, Figure)
@@ -128,6 +128,6 @@ def plot_partial_residuals(figure: PartialResidualFigure, ax: Axes | None = None
     ax.plot(figure.line_x, figure.line, color=BLUE, lw=2, label="fitted component", zorder=3)
     label = f"quantile {figure.level:.2f} in groups of rows"
     ax.plot(figure.centres, figure.empirical, "o-", color=RED, ms=4, lw=1.1, label=label, zorder=4)
-    ax.set(xlabel=figure.name, ylabel="component plus residual")
+    ax.set(xlabel=_literal(figure.name), ylabel="component plus residual")
     _legend(ax)
     return ax

@@ -219,7 +219,12 @@ class PlotResults(ProfileResults):
         from qhreg.plotting import plot_residuals
 
         made = residual_figure(
-            self.fittedvalues, self.resid, *self._law(), self.sigma, levels=levels
+            self.fittedvalues,
+            self.resid,
+            *self._law(),
+            self.sigma,
+            levels=levels,
+            weights=self._row_weights,
         )
         return plot_residuals(made, ax=ax)
 
@@ -247,7 +252,7 @@ class PlotResults(ProfileResults):
                 raise DomainError(f"choose one of the regressors: {', '.join(names)}")
             column = int(moving[0])
         else:
-            column = names.index(param) if param in names else int(param)
+            column = self._column(param, names)
         response = str(self.model.endog_names)
         if self.model.observations.offset is not None:
             response += " minus offset"
@@ -263,6 +268,14 @@ class PlotResults(ProfileResults):
         )
         return plot_fit(made, ax=ax)
 
+    def _column(self, param: str | int, names: tuple[str, ...]) -> int:
+        """Return the column of a regressor, or raise a DomainError that names those there are."""
+        data = ProfileData(self.model.observations, self.space, self.model.tau_bounds, names)
+        column = data.column(param)
+        if column is None:
+            raise DomainError(f"{param!r} is no regressor: choose one of {', '.join(names)}")
+        return column
+
     def plot_partial_residuals(self, param: str | int, ax: Any = None) -> Any:
         """Draw component plus residual of one regressor and return the Axes.
 
@@ -277,14 +290,13 @@ class PlotResults(ProfileResults):
 
         names = tuple(str(name) for name in self.model.exog_names[: self.space.k])
         obs = self.model.observations
-        column = ProfileData(obs, self.space, self.model.tau_bounds, names).column(param)
-        if column is None:
-            raise DomainError(f"{param!r} is no regressor: choose one of {', '.join(names)}")
+        column = self._column(param, names)
         made = partial_residual_figure(
             obs.exog[:, column],
             self.resid,
             float(self.solution.beta[column]),
             name=names[column],
+            weights=obs.case_weights,
         )
         return plot_partial_residuals(made, ax=ax)
 

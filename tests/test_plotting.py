@@ -9,6 +9,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.api as sm
 from matplotlib.axes import Axes
@@ -19,6 +20,7 @@ from solver_data import regression
 import qhreg.diagnostics as diagnostics
 import qhreg.plotting as plotting
 from qhreg import QuantileHuberMLE
+from qhreg.coefficient_figures import partial_residual_figure
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, DomainError
 from qhreg.globalopt import certify_global
@@ -155,6 +157,17 @@ def test_the_best_tau_is_the_lowest_point_of_the_sum(residuals):
     np.testing.assert_allclose(figure.total, plain.total)
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_best_tau_near_its_bound_is_in_the_picture(sign):
+    figure = diagnostics.tau_loss_figure(sign * np.linspace(0.0, 90.0, 50), KAPPA)
+    assert not 0.05 < figure.best[0] < 0.95
+    assert figure.taus.min() <= figure.best[0] <= figure.taus.max()
+    low, high = plotting.plot_tau_loss(figure).get_xlim()
+    assert low <= figure.best[0] <= high
+    given = diagnostics.tau_loss_figure(np.linspace(0.0, 90.0, 50), KAPPA, taus=[0.2, 0.4])
+    np.testing.assert_array_equal(given.taus, [0.2, 0.4])
+
+
 # --- diagnostics -----------------------------------------------------------------------------------
 
 
@@ -268,6 +281,60 @@ def test_the_residual_plot_shows_fitted_and_empirical_quantiles(residuals):
         np.testing.assert_array_equal(line(ax, 2 + 2 * i), (figure.centres, figure.empirical[:, i]))
 
 
+def test_rows_with_equal_values_are_in_one_group():
+    rng = np.random.default_rng(0)
+    levels = rng.choice([0.0, 0.1 + 0.2, 0.3, 5.0], p=[0.3, 0.2, 0.2, 0.3], size=400)
+    resid = rng.normal(size=400)
+    figure = diagnostics.residual_figure(levels, resid, 0.5, 1.0, 1.0, levels=[0.5])
+    np.testing.assert_allclose(figure.centres, [0.0, 0.3, 5.0], rtol=1e-12)
+    near = np.abs(levels - 0.3) < 1e-9
+    medians = [np.median(resid[rows]) for rows in (levels == 0.0, near, levels == 5.0)]
+    np.testing.assert_allclose(figure.empirical[:, 0], medians)
+    partial = partial_residual_figure(levels, resid, 2.0)
+    np.testing.assert_allclose(partial.centres, [0.0, 0.3, 5.0])
+
+
+def test_quantiles_in_groups_count_the_weights():
+    rng = np.random.default_rng(0)
+    x, resid, times = rng.normal(size=400), rng.normal(size=400), rng.integers(0, 4, 400)
+    resid[times > 1] += 1.0
+    more = {"tau": 0.5, "kappa": 1.0, "sigma": 1.0, "levels": [0.3, 0.7], "groups": 1}
+    weighted = diagnostics.residual_figure(x, resid, weights=times, **more)
+    repeated = diagnostics.residual_figure(np.repeat(x, times), np.repeat(resid, times), **more)
+    np.testing.assert_allclose(weighted.empirical, repeated.empirical, atol=0.02)
+    weighted = partial_residual_figure(x, resid, 2.0, groups=1, weights=times)
+    repeated = partial_residual_figure(np.repeat(x, times), np.repeat(resid, times), 2.0, groups=1)
+    assert weighted.level == pytest.approx(repeated.level)
+
+
+def test_fits_with_weights_pass_them_to_the_groups():
+    X, y = regression(300, 2, 0)
+    times = np.random.default_rng(0).integers(0, 4, 300)
+    fit = QuantileHuberMLE(y, X, freq_weights=times).fit()
+    law = (fit.tau, fit.kappa, fit.sigma)
+    figure = diagnostics.residual_figure(fit.fittedvalues, fit.resid, *law, weights=times)
+    plain = diagnostics.residual_figure(fit.fittedvalues, fit.resid, *law)
+    assert not np.allclose(figure.empirical, plain.empirical)
+    drawn = line(fit.plot_residuals(), 2)
+    np.testing.assert_array_equal(drawn, (figure.centres, figure.empirical[:, 0]))
+    partial = partial_residual_figure(X[:, 1], fit.resid, fit.params[1], weights=times)
+    drawn = line(fit.plot_partial_residuals(1), 2)
+    np.testing.assert_array_equal(drawn, (partial.centres, partial.empirical))
+
+
+def test_names_with_dollar_signs_are_no_formulas():
+    X, y = regression(100, 2, 0)
+    exog = pd.DataFrame(X, columns=["const", r"$\nosuch^$"])
+    fit = QuantileHuberMLE(pd.Series(y, name="$a_b$"), exog).fit()
+    for ax in (fit.plot_fit(), fit.plot_partial_residuals(1)):
+        ax.figure.canvas.draw()
+        assert ax.get_xlabel() == r"\$\nosuch^\$"
+    with pytest.raises(DomainError, match="there is no parameter 'q'"):
+        fit.plot_fit("q")
+    with pytest.raises(DomainError, match="'tau' is no regressor"):
+        fit.plot_fit("tau")
+
+
 def test_of_many_rows_some_are_shown_and_the_plot_says_so():
     rng = np.random.default_rng(0)
     figure = diagnostics.residual_figure(
@@ -349,7 +416,8 @@ def test_no_two_lines_of_a_plot_share_colour_and_style(profile, residuals):
 
 
 def test_the_examples_in_the_docstrings_run():
-    assert doctest.testmod(importlib.import_module("qhreg.diagnostics")).failed == 0
+    for module in ("diagnostics", "row_groups"):
+        assert doctest.testmod(importlib.import_module(f"qhreg.{module}")).failed == 0
 
 
 # --- through the results ---------------------------------------------------------------------------
