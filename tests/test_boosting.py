@@ -774,6 +774,15 @@ def test_a_weight_of_two_is_a_row_given_twice(gain):
     np.testing.assert_allclose(weighted, repeated, atol=1e-5)
 
 
+def test_a_subsample_has_a_row_at_least():
+    X, y = simulated(50)
+    for estimator in (None, DecisionTreeRegressor(max_depth=1)):
+        model = QuantileHuberBoostingRegressor(
+            estimator, subsample=0.001, n_estimators=3, interval_cv=None, random_state=0
+        ).fit(X, y)
+        assert np.isfinite(model.predict(X)).all()
+
+
 def test_weights_that_look_like_shares_are_warned_about():
     X, y = simulated(50)
     with pytest.warns(UserWarning, match="rescale them if they are shares") as caught:

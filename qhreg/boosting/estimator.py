@@ -294,8 +294,9 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
             Response.
         sample_weight : array-like, shape (n,), or None
             Case weights: a weight of two is a row given twice, and their sum counts as the number of
-            rows. With columns drawn (`max_features` below 1) this holds up to rounding in the choice
-            among splits that are equally good.
+            rows. This holds up to rounding in the choice among splits that are equally good, and
+            where no column has more values than `max_bins`: the borders of the bins depend on the
+            rows alone.
         """
         exog, endog = self._checked_rows(X, reset=not self._continues(), y=y, y_numeric=True)
         rows = weighted_rows(exog, np.asarray(endog, dtype=np.float64), sample_weight)

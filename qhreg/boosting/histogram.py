@@ -246,6 +246,8 @@ class HistogramTrees:
         n = int(exog.shape[0])
         lightest, total = (1.0, n) if weights is None else (weights.min(), weights.sum())
         self._parameters = options.parameters(float(lightest), float(total))
+        # LightGBM rounds the number of rows down, and fails when none is left
+        self._parameters["bagging_fraction"] = min(max(options.subsample, (1.0 + 1e-9) / n), 1.0)
         self._n_threads = options.n_threads
         self._data = lgb.Dataset(
             exog,
