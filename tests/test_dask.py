@@ -194,3 +194,24 @@ def test_columns_that_are_no_numbers_are_named_and_missing_ones_counted():
         fit(spread[["one", "x"]], spread.g)
     with pytest.raises(DataError, match="freq_weights must be numeric"):
         fit(spread[["one", "x"]], spread.y, freq_weights=spread.g)
+
+
+def test_partitions_with_other_labels_are_refused():
+    X, y = regression(200, 2, seed=1)
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(y=y)
+    rows = dd.from_pandas(frame, npartitions=2)
+    shuffled = dd.from_pandas(frame.sample(frac=1.0, random_state=0), npartitions=2, sort=False)
+    found = fit(rows[["a", "b"]], rows["y"])
+    assert_same(found, solve(X, y))
+    for given in ({"endog": shuffled["y"]}, {"endog": rows["y"], "offset": shuffled["y"]}):
+        name = list(given)[-1]
+        with pytest.raises(DataError, match=f"rows of {name} and exog have different labels"):
+            fit(rows[["a", "b"]], **given)
+
+
+def test_columns_of_one_name_have_a_line_each():
+    X, y = regression(200, 2, seed=1)
+    arrays = on_dask(X, (100, 100)), on_dask(y, (100, 100))
+    frame = fit(*arrays, names=["a", "a"]).summary_frame()
+    assert list(frame.index) == ["a", "a", "sigma", "tau"]
+    np.testing.assert_array_equal(frame, fit(*arrays).summary_frame())

@@ -49,8 +49,7 @@ class DaskResults:
     def bse(self) -> pd.Series:
         """Standard errors; NaN for a tau that ended on its bound."""
         errors = pd.Series(np.sqrt(np.diag(self.covariance.cov)), index=self.params.index)
-        errors[list(self.covariance.held_fixed)] = np.nan
-        return errors
+        return errors.mask(errors.index.isin(list(self.covariance.held_fixed)))
 
     @property
     def tau(self) -> float:
@@ -111,23 +110,21 @@ class DaskResults:
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Return estimates, standard errors, tests against 0 (tau: against 1/2) and intervals."""
-        params, bse = self.params, self.bse
-        null = pd.Series(0.0, index=params.index)
-        if "tau" in params.index:
-            null["tau"] = 0.5
-        z = (params - null) / bse
-        if "sigma" in params.index:
-            z["sigma"] = np.nan  # sigma = 0 is no hypothesis
-        limits = self.conf_int(alpha)
+        params, bse = self.params, self.bse.to_numpy()
+        # sigma = 0 is no hypothesis
+        null = np.array([{"tau": 0.5, "sigma": np.nan}.get(name, 0.0) for name in params.index])
+        z = (params.to_numpy() - null) / bse
+        limits = self.conf_int(alpha).to_numpy()
         return pd.DataFrame(
             {
-                "coef": params,
+                "coef": params.to_numpy(),
                 "std err": bse,
                 "z": z,
-                "P>|z|": 2.0 * special.ndtr(-z.abs()),
-                f"[{alpha / 2:g}": limits[0],
-                f"{1 - alpha / 2:g}]": limits[1],
-            }
+                "P>|z|": 2.0 * special.ndtr(-np.abs(z)),
+                f"[{alpha / 2:g}": limits[:, 0],
+                f"{1 - alpha / 2:g}]": limits[:, 1],
+            },
+            index=params.index,
         )
 
     def __str__(self) -> str:

@@ -43,8 +43,22 @@ class _Facts(NamedTuple):
     bad: dict[str, int]
 
 
+def _require_same_rows(name: str, values: Any, exog: Any) -> None:
+    """Raise a DataError when the labels of a partition are not those of the regressors."""
+    labels, rows = (getattr(each, "index", None) for each in (values, exog))
+    if not isinstance(labels, pd.Index) or not isinstance(rows, pd.Index):
+        return
+    if len(labels) == len(rows) and not labels.equals(rows):
+        raise DataError(
+            f"the rows of {name} and exog have different labels in a partition: take both from one "
+            "DataFrame, or pass arrays to match them by position"
+        )
+
+
 def _partition(exog: Any, endog: Any, weights: Any, offset: Any) -> ArrayRows:
     """Return one partition as rows; those without weight are left out."""
+    for name, values in (("endog", endog), ("freq_weights", weights), ("offset", offset)):
+        _require_same_rows(name, values, exog)
     exog, endog = np.asarray(as_table("exog", exog)), np.asarray(as_table("endog", endog))
     weights = None if weights is None else numeric_vector("freq_weights", weights)
     if weights is not None and not np.any(weights != 0.0):
