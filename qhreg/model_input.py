@@ -157,7 +157,7 @@ def _chosen(index: pd.Index, subset: Any) -> npt.NDArray[np.intp]:
     places = pd.Series(np.arange(len(index)), index=index)
     try:
         found = places.loc[subset]
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, pd.errors.IndexingError) as error:
         raise DataError(
             f"subset must be booleans, one for each of {len(index)} rows, or a list of labels of the "
             f"index: {error}"

@@ -256,7 +256,7 @@ def test_columns_that_are_given_twice_or_changed_kind_are_named():
         fit.predict(FRAME.head(2).assign(x="a"))
 
 
-@pytest.mark.parametrize("subset", ["x > 0", [True] * 5, [-7], -7, 1])
+@pytest.mark.parametrize("subset", ["x > 0", [True] * 5, pd.Series([True] * 5), [-7], -7, 1])
 def test_a_subset_that_names_no_rows_is_told_of(subset):
     with pytest.raises(DataError, match="subset must be"):
         qhf.quantile_huber("y ~ x", FRAME.reset_index(drop=True), subset=subset)
