@@ -40,6 +40,11 @@ _LATEX = {
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
+def _written(text: str, marks: Mapping[str, str]) -> str:
+    """Return a text with the marks in place of their characters."""
+    return text.translate({ord(character): mark for character, mark in marks.items()})
+
+
 def _places(marks: Mapping[str, str]) -> dict[str, str]:
     """Return a character of no meaning for each that is to be written as a mark."""
     return {character: chr(0xE000 + j) for j, character in enumerate(marks)}
@@ -47,17 +52,12 @@ def _places(marks: Mapping[str, str]) -> dict[str, str]:
 
 def _hold(value: Any, marks: Mapping[str, str]) -> Any:
     """Return a text with placeholders, which statsmodels leaves alone, and other values as they are."""
-    return value.translate(str.maketrans(_places(marks))) if isinstance(value, str) else value
+    return _written(value, _places(marks)) if isinstance(value, str) else value
 
 
 def _release(text: str, marks: Mapping[str, str]) -> str:
     """Return a finished table with the marks in place of the placeholders."""
-    found = {place: marks[character] for character, place in _places(marks).items()}
-    return text.translate(str.maketrans(found))
-
-
-def _note(text: str, marks: Mapping[str, str]) -> str:
-    return text.translate(str.maketrans(dict(marks)))
+    return _written(text, {place: marks[name] for name, place in _places(marks).items()})
 
 
 class FitSummary(_Base):  # type: ignore[misc]
@@ -77,7 +77,7 @@ class FitSummary(_Base):  # type: ignore[misc]
             table.title = _hold(table.title, marks)
             for cell in (cell for row in table for cell in row):
                 cell.data = _hold(cell.data, marks)
-        made.extra_txt = None if made.extra_txt is None else _note(made.extra_txt, in_notes)
+        made.extra_txt = None if made.extra_txt is None else _written(made.extra_txt, in_notes)
         return made
 
 
@@ -102,7 +102,7 @@ class FitSummary2(_Base2):  # type: ignore[misc]
     def _held(self, marks: Mapping[str, str], in_notes: Mapping[str, str]) -> Any:
         made = copy.copy(self)
         made.tables = [_held_frame(table, marks) for table in self.tables]
-        made.extra_txt = [_note(text, in_notes) for text in self.extra_txt]
+        made.extra_txt = [_written(text, in_notes) for text in self.extra_txt]
         return made
 
 
