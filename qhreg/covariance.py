@@ -17,10 +17,18 @@ import numpy.typing as npt
 
 from qhreg.bandwidth import bread_width, chosen_width
 from qhreg.calibration import Calibration, calibration_of
-from qhreg.covariance_warnings import warn_confined, warn_helped, warn_lost, warn_negative
+from qhreg.covariance_warnings import (
+    warn_confined,
+    warn_few,
+    warn_helped,
+    warn_hidden,
+    warn_lost,
+    warn_negative,
+)
 from qhreg.curvature import RowWeights, observed_hessian, row_weights, smoothed_bread
 from qhreg.dependence import group_codes
 from qhreg.dependent import Estimated, clusters, series
+from qhreg.effective import effective_rows, hidden, is_light
 from qhreg.exceptions import DataError, DomainError
 from qhreg.information import (
     DesignMoments,
@@ -35,7 +43,7 @@ from qhreg.orthonormal import (
     jacobian_of,
     to_parameters,
 )
-from qhreg.sandwich import sandwich_of, slices_of
+from qhreg.sandwich import Slices, sandwich_of, slices_of
 from qhreg.scores import (
     Fitted,
     Point,
@@ -201,7 +209,8 @@ def covariance(
     -----
     CurvatureWarning
         Where the bread is indefinite, as it often is with strongly skewed noise; where rows are fitted
-        exactly; and where one cluster alone decides a coefficient (:mod:`qhreg.confined`).
+        exactly, or nearly so since they have nearly all of the weight (:mod:`qhreg.effective`); and
+        where one cluster alone decides a coefficient (:mod:`qhreg.confined`).
 
     Notes
     -----
@@ -276,6 +285,41 @@ def require_more_rows(cov_type: str, n: float, q: int) -> None:
         raise DataError(f"{cov_type} needs more observations than parameters, got {n:g} and {q}")
 
 
+def uneven(
+    cov_type: str,
+    sample: Sample,
+    weights: RowWeights,
+    made: Slices,
+    width: float,
+    names: Sequence[str] | None = None,
+) -> str:
+    """Warn where sampling weights leave too few rows for the parameters; return a note for a table."""
+    rows, q = effective_rows(weights), made.meat.shape[0]
+    if not rows > q:
+        warn_few(cov_type, rows, q)
+        return f", weights that amount to {rows:.2g} rows"
+    if "beta" not in made.frame.kept or (
+        not made.helped and _is_light(sample, weights, made, width)
+    ):
+        return ""
+    columns = hidden(sample.exog, weights)
+    if not columns:
+        return ""
+    warn_hidden(cov_type, columns, names)
+    return f", {len(columns)} coefficients decided by the weight of few rows"
+
+
+def _is_light(sample: Sample, weights: RowWeights, made: Slices, width: float) -> bool:
+    """Return whether the bread shows that no row has much leverage.
+
+    The rows in the zone are some of all, so that X'WX is no smaller than the bread times its width.
+    """
+    change = made.frame.coordinates.transform
+    r = change.shape[1]
+    flat = change @ (made.inverse[:r, :r] / width) @ change.T
+    return weights.prob is not None and is_light(sample.exog, weights.prob, flat)
+
+
 def _robust(
     cov_type: str,
     sample: Sample,
@@ -310,6 +354,8 @@ def _robust(
     if made.lost is not None:
         bread += f", means for {made.lost.text} whose rows are fitted exactly"
         warn_lost(cov_type, made.lost)
+    elif weights.prob is not None:
+        bread += uneven(cov_type, sample, weights, made, width, names)
     if found.confined:
         bread += f", rows for {len(found.confined)} coefficients that one cluster decides"
         warn_confined(found.confined, names)

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from qhreg.bread import Lost
 from qhreg.exceptions import CurvatureWarning, warn_caller
 
-__all__ = ["warn_confined", "warn_helped", "warn_lost", "warn_negative"]
+__all__ = [
+    "warn_confined",
+    "warn_few",
+    "warn_helped",
+    "warn_hidden",
+    "warn_lost",
+    "warn_negative",
+]
 
 
 def warn_helped(cov_type: str, helped: str, advice: str = "") -> None:
@@ -52,5 +59,25 @@ def warn_confined(columns: tuple[int, ...], names: Sequence[str] | None) -> None
         f"one cluster alone decides {_named(columns, names)}, as with a category that occurs in one "
         "cluster: clusters do not show the variance of that. What the rows of the cluster and pairs of "
         "rows in other clusters show stands in for it, and these standard errors may be far off",
+        CurvatureWarning,
+    )
+
+
+def warn_few(cov_type: str, rows: float, q: int) -> None:
+    """Warn that uneven sampling weights leave no more rows than parameters."""
+    warn_caller(
+        f"the sampling weights are so uneven that the rows tell as much as {rows:.2g} rows of equal "
+        f"weight, and there are {q} parameters: the heaviest rows are fitted nearly exactly, and "
+        f"{cov_type} standard errors may be far too small",
+        CurvatureWarning,
+    )
+
+
+def warn_hidden(cov_type: str, columns: tuple[int, ...], names: Sequence[str] | None) -> None:
+    """Warn that rows with nearly all of the weight decide some coefficients."""
+    warn_caller(
+        f"few rows have nearly all of the sampling weight that decides {_named(columns, names)}: they "
+        f"are fitted nearly exactly, and {cov_type} standard errors of that are less than half of what "
+        "they should be",
         CurvatureWarning,
     )

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.coefficient_figures import partial_residual_figure
+from qhreg.curvature import RowWeights
 from qhreg.diagnostics import (
     LEVELS,
     density_figure,
@@ -19,6 +20,7 @@ from qhreg.diagnostics import (
     tau_loss_figure,
     worm_figure,
 )
+from qhreg.effective import effective_rows
 from qhreg.exceptions import DomainError
 from qhreg.figures import QQFigure, WormFigure
 from qhreg.profile_data import ProfileData
@@ -95,10 +97,7 @@ class PlotResults(ProfileResults):
     def _nobs_shown(self) -> float:
         """Observations that the residuals stand for: with sampling weights, Kish's effective number."""
         obs = self.model.observations
-        weights: FloatArray | None = obs.case_weights
-        if obs.weights is None or weights is None:
-            return float(obs.nobs)
-        return float(weights.sum() ** 2 / (weights @ weights))
+        return effective_rows(RowWeights(obs.freq_weights, obs.weights, obs.nobs))
 
     def _sampled(self, n_simulations: int | None, seed: Any) -> _Sampled:
         """Return residuals one for each observation, with simulated ones where they are wanted."""
