@@ -24,12 +24,13 @@ from qhreg.covariance_warnings import (
     warn_hidden,
     warn_lost,
     warn_negative,
+    warn_none,
 )
 from qhreg.curvature import RowWeights, observed_hessian, row_weights, smoothed_bread
 from qhreg.dependence import group_codes
 from qhreg.dependent import Estimated, clusters, series
 from qhreg.effective import effective_rows, hidden, is_light
-from qhreg.exceptions import DataError, DomainError
+from qhreg.exceptions import DataError, DomainError, FewRowsError
 from qhreg.information import (
     DesignMoments,
     check_free,
@@ -120,6 +121,15 @@ class CovarianceEstimate:
     calibration: Calibration | None = None
 
 
+def no_covariance(
+    cov_type: str, size: int, free: tuple[str, ...], error: FewRowsError
+) -> CovarianceEstimate:
+    """Return the covariance of estimates that have none, NaN, and warn of it."""
+    warn_none(str(error))
+    text = f"Covariance: none, as {error}."
+    return CovarianceEstimate(np.full((size, size), np.nan), cov_type, text, free)
+
+
 _ALLOWED = {
     "nonrobust": set[str](),
     "HC0": {"width"},
@@ -136,7 +146,11 @@ def _check_options(cov_type: str, options: dict[str, Any]) -> None:
     for name, value in options.items():
         if value is not None and name not in _ALLOWED[cov_type]:
             raise DomainError(f"cov_type={cov_type!r} does not use the option {name!r}")
-    width = options["width"]
+    check_width(options["width"])
+
+
+def check_width(width: Any) -> None:
+    """Raise a DomainError for a width of the zone in the bread that is not positive."""
     if width is not None and not float(width) > 0.0:
         raise DomainError(f"width must be positive, got {width!r}")
 
@@ -280,9 +294,9 @@ def nonrobust_covariance(
 
 
 def require_more_rows(cov_type: str, n: float, q: int) -> None:
-    """Raise a DataError when there are not more observations than parameters."""
+    """Raise a FewRowsError when there are not more observations than parameters."""
     if n <= q:
-        raise DataError(f"{cov_type} needs more observations than parameters, got {n:g} and {q}")
+        raise FewRowsError(f"{cov_type} needs more observations than parameters, got {n:g} and {q}")
 
 
 def uneven(

@@ -12,7 +12,10 @@ import numpy.typing as npt
 
 from qhreg.alignment import RowSource, group_codes
 from qhreg.constraints import Constraint
-from qhreg.covariance import COV_TYPES, NEEDS_CASES, CovarianceEstimate, covariance
+from qhreg.covariance import COV_TYPES, NEEDS_CASES, CovarianceEstimate, check_width, covariance
+from qhreg.curvature import RowWeights
+from qhreg.dependence import group_codes as require_clusters
+from qhreg.dependence import lag_weights, lags
 from qhreg.dependent import NEEDS_PERIODS
 from qhreg.exceptions import DomainError
 from qhreg.observations import Observations
@@ -61,8 +64,8 @@ def choose_covariance(
     rows: RowSource,
     *,
     tau_fixed: bool,
-    weighted: bool,
-    counted: bool,
+    weights: FloatArray | None = None,
+    freq_weights: FloatArray | None = None,
 ) -> CovarianceChoice:
     """Return the covariance asked for, or the default: robust where the density is no model.
 
@@ -76,15 +79,15 @@ def choose_covariance(
         The rows of the model, to match groups to them.
     tau_fixed : bool
         Whether the user fixed tau.
-    weighted, counted : bool
-        Whether the rows have sampling weights, and frequency weights.
+    weights, freq_weights : ndarray, shape (n,), or None
+        Sampling weights, and frequency weights.
     """
     options = dict(cov_kwds or {})
     if cov_type is None:
         reason = ""
         if tau_fixed:
             reason = "tau is fixed: the density is then a device, not a model of the noise"
-        elif weighted:
+        elif weights is not None:
             reason = "sampling weights are given"
         if options and "groups" in options:
             raise DomainError("cov_kwds has groups but cov_type is not given: use 'cluster'")
@@ -96,12 +99,17 @@ def choose_covariance(
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise DomainError(f"cov_type must be one of {', '.join(ALL_TYPES)}; got {cov_type!r}{hint}")
     _check_options(cov_type, options)
-    if cov_type == "nonrobust" and weighted:
+    if cov_type == "nonrobust" and weights is not None:
         raise DomainError(NEEDS_CASES)
-    if cov_type == "HAC" and counted:
-        raise DomainError(NEEDS_PERIODS)
+    if cov_type == "HAC":
+        if freq_weights is not None:
+            raise DomainError(NEEDS_PERIODS)
+        lags(options.get("maxlags"), rows.n_kept)
+        lag_weights(options.get("kernel") or "bartlett")
     if options.get("groups") is not None:
         options["groups"] = group_codes(_take_groups(options["groups"], rows))
+        total = RowWeights(freq_weights, weights, rows.n_kept).total
+        require_clusters(options["groups"], rows.n_kept, total)
     elif cov_type == "cluster":
         raise DomainError(
             'cov_type="cluster" needs cov_kwds={"groups": ...}: one label per row, or two columns'
@@ -116,6 +124,7 @@ def _check_options(cov_type: str, options: dict[str, Any]) -> None:
         if name not in known:
             offered = f"its options are {', '.join(known)}" if known else "it has no options"
             raise DomainError(f"cov_kwds has {name!r}, unknown to cov_type={cov_type!r}: {offered}")
+    check_width(options.get("width"))
 
 
 def _take_groups(groups: Any, rows: RowSource) -> Any:

@@ -14,6 +14,7 @@ __all__ = [
     "warn_hidden",
     "warn_lost",
     "warn_negative",
+    "warn_none",
 ]
 
 
@@ -81,3 +82,8 @@ def warn_hidden(cov_type: str, columns: tuple[int, ...], names: Sequence[str] | 
         "they should be",
         CurvatureWarning,
     )
+
+
+def warn_none(why: str) -> None:
+    """Warn that the estimates have no covariance."""
+    warn_caller(f"{why}: standard errors are NaN", CurvatureWarning)

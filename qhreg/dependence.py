@@ -173,7 +173,8 @@ def lags(maxlags: Any, n: int) -> int:
     """Return the highest lag: the given one, or floor(4 (n / 100)^(2/9))."""
     if maxlags is None:
         return int(4.0 * (n / 100.0) ** (2.0 / 9.0))
-    if isinstance(maxlags, bool) or int(maxlags) != maxlags or not 0 <= maxlags < n:
+    number = isinstance(maxlags, (int, float, np.number)) and not isinstance(maxlags, bool)
+    if not (number and 0 <= maxlags < n and int(maxlags) == maxlags):
         raise DomainError(f"maxlags must be a whole number from 0 to {n - 1}, got {maxlags!r}")
     return int(maxlags)
 

@@ -17,6 +17,7 @@ __all__ = [
     "CurvatureWarning",
     "DataError",
     "DomainError",
+    "FewRowsError",
     "QhregError",
     "RankWarning",
     "warn_caller",
@@ -53,6 +54,10 @@ class ColumnRangeError(DataError):
 
     def __reduce__(self) -> tuple[type, tuple[int]]:
         return type(self), (self.column,)
+
+
+class FewRowsError(DataError):
+    """There are no more observations than parameters: no residual tells of the noise."""
 
 
 class BoundaryWarning(ModelWarning):  # type: ignore[misc]

@@ -331,8 +331,8 @@ def covariance_request(
         cov_kwds,
         model.row_source,
         tau_fixed=model.tau is not None,
-        weighted=model.weights is not None,
-        counted=getattr(model, "freq_weights", None) is not None,
+        weights=model.weights,
+        freq_weights=getattr(model, "freq_weights", None),
     )
 
 

@@ -14,9 +14,9 @@ from scipy import special
 from qhreg.alignment import group_codes
 from qhreg.bootstrap import BootstrapResult, bootstrap
 from qhreg.constraints import Constraint
-from qhreg.covariance import CovarianceEstimate
+from qhreg.covariance import CovarianceEstimate, no_covariance
 from qhreg.covariance_choice import CovarianceChoice, estimate_covariance
-from qhreg.exceptions import ColumnRangeError, DataError, DomainError
+from qhreg.exceptions import ColumnRangeError, DataError, DomainError, FewRowsError
 from qhreg.intervals import wald_intervals
 from qhreg.parameters import ParameterSpace
 from qhreg.results_uncertainty import UncertaintyResults
@@ -69,6 +69,8 @@ class CovarianceResults(UncertaintyResults):
                     resid=None if self.cov_type == "nonrobust" else self._residuals,
                     names=self.model.data.param_names,
                 )
+        except FewRowsError as error:
+            return no_covariance(self.cov_type, self.space.size, self.space.free, error)
         except ColumnRangeError as error:
             if self.constraint is not None:
                 raise

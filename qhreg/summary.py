@@ -127,7 +127,8 @@ def _shape_rows(results: Any, alpha: float) -> list[tuple[str, list[str]]]:
         test = ["", ""]
         if name == "tau" and np.isfinite(tvalues[j]):
             test = [f"{tvalues[j]:.3f}", f"{pvalues[j]:.3f}"]
-        error = forg(bse[j], prec=3) if np.isfinite(bse[j]) else f"({results.held_fixed[name]})"
+        held = results.held_fixed.get(name)
+        error = forg(bse[j], prec=3) if held is None else f"({held})"
         ends = [forg(v, prec=3) if np.isfinite(v) else "" for v in limits[j]]
         rows.append((name, [forg(params[j], prec=4), error, *test, *ends]))
     return rows

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from qhreg.bandwidth import chosen_width
 from qhreg.bread import bread_inverse, lost_scores
-from qhreg.covariance import NEEDS_CASES, CovarianceEstimate
+from qhreg.covariance import NEEDS_CASES, CovarianceEstimate, check_width, require_more_rows
 from qhreg.covariance_choice import CovarianceChoice
 from qhreg.covariance_warnings import warn_helped, warn_lost
 from qhreg.dependence import clustered, group_codes, lags, serial
@@ -32,7 +32,7 @@ from qhreg.distributional.likelihood import (
     information_factors,
     score_factors,
 )
-from qhreg.exceptions import DataError, DomainError
+from qhreg.exceptions import DomainError
 from qhreg.orthonormal import inverse_of
 from qhreg.scores import Point, Sample
 
@@ -139,10 +139,7 @@ def _sandwich(
     n, size, options = data.endog.size, kept.size, choice.options
     counted = np.ones(n) if freq is None else freq
     nobs = float(counted.sum() if prob is None else counted[prob > 0.0].sum())
-    if nobs <= size:
-        raise DataError(
-            f"{choice.cov_type} needs more observations than parameters, got {nobs:g} and {size}"
-        )
+    require_more_rows(choice.cov_type, nobs, size)
     width = _width(data, state, nobs, options.get("width"))
     bread = assemble(data, hessian_factors(state, width))[np.ix_(kept, kept)]
     rows = score_rows(data, state)[:, kept]
@@ -192,8 +189,7 @@ def _sandwich(
 
 def _width(data: Regression, state: RowState, nobs: float, width: float | None) -> float:
     """Return the width of the zone in the bread, at the mean asymmetry."""
-    if width is not None and not float(width) > 0.0:
-        raise DomainError(f"width must be positive, got {width!r}")
+    check_width(width)
     tau = float(np.average(state.tau, weights=data.weights))
     rows = Sample(
         np.empty((state.u.size, 0)), state.u, None, Point(np.empty(0), 1.0, tau, data.kappa)

@@ -85,8 +85,8 @@ class DistributionalData:
             cov_kwds,
             self.row_source,
             tau_fixed=self.tau is not None,
-            weighted=self.weights is not None,
-            counted=getattr(self, "freq_weights", None) is not None,
+            weights=self.weights,
+            freq_weights=getattr(self, "freq_weights", None),
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from qhreg.covariance import CovarianceEstimate
+from qhreg.covariance import CovarianceEstimate, no_covariance
 from qhreg.distributional.covariance import distributional_covariance
 from qhreg.distributional.fit import solve_distributional
 from qhreg.distributional.likelihood import BLOCKS, Regression
 from qhreg.distributional.solution import DistributionalSolution
-from qhreg.exceptions import DataError, DomainError
+from qhreg.exceptions import DataError, DomainError, FewRowsError
 from qhreg.hypothesis_tests import HypothesisTest, lr_test
 from qhreg.results_uncertainty import UncertaintyResults
 
@@ -40,14 +40,17 @@ class DistributionalInference(UncertaintyResults):
     @cached_property
     def _covariance(self) -> CovarianceEstimate:
         obs = self.model.observations
-        return distributional_covariance(
-            self.model.regression,
-            self.params,
-            self._choice,
-            freq_weights=obs.freq_weights,
-            weights=obs.weights,
-            held=self.solution.held,
-        )
+        try:
+            return distributional_covariance(
+                self.model.regression,
+                self.params,
+                self._choice,
+                freq_weights=obs.freq_weights,
+                weights=obs.weights,
+                held=self.solution.held,
+            )
+        except FewRowsError as error:
+            return no_covariance(self.cov_type, self.params.size, BLOCKS, error)
 
     @property
     def bse(self) -> FloatArray:

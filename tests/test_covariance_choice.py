@@ -1,0 +1,86 @@
+"""What is wrong with a covariance is said when it is asked for, and a table is printed without one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from qhreg import QuantileHuberDistributional, QuantileHuberMLE
+from qhreg.exceptions import CurvatureWarning, DataError, DomainError
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    exog = np.column_stack([np.ones(60), rng.normal(size=60)])
+    return exog, exog @ [1.0, 2.0] + rng.standard_t(4, size=60)
+
+
+WRONG = [
+    ("cluster", {"groups": np.ones(60)}, DataError, "groups has only one cluster: its covariance"),
+    (
+        "cluster",
+        {"groups": np.column_stack([np.arange(60) % 9, np.ones(60)])},
+        DataError,
+        "groups column 1 has only one cluster",
+    ),
+    ("HAC", {"maxlags": -1}, DomainError, "maxlags must be a whole number from 0 to 59, got -1"),
+    ("HAC", {"maxlags": 60}, DomainError, "maxlags must be a whole number"),
+    ("HAC", {"maxlags": float("nan")}, DomainError, "maxlags must be a whole number"),
+    ("HAC", {"maxlags": "three"}, DomainError, "maxlags must be a whole number"),
+    ("HAC", {"kernel": "parzen"}, DomainError, "kernel must be callable or one of"),
+    ("HC1", {"width": 0.0}, DomainError, "width must be positive"),
+]
+
+
+@pytest.mark.parametrize(("cov_type", "options", "error", "message"), WRONG)
+def test_options_are_refused_before_the_fit(rows, cov_type, options, error, message, monkeypatch):
+    exog, endog = rows
+    model, other = QuantileHuberMLE(endog, exog), QuantileHuberDistributional(endog, exog)
+    plain = model.fit()
+    monkeypatch.setattr("qhreg.model.solve", None)  # nothing is to be solved
+    monkeypatch.setattr("qhreg.distributional.model.solve_distributional", None)
+    for ask in (
+        lambda: model.fit(cov_type=cov_type, cov_kwds=options),
+        lambda: model.fit_constrained("x1 = 0", cov_type=cov_type, cov_kwds=options),
+        lambda: model.fit_process([0.4, 0.6], cov_type=cov_type, cov_kwds=options),
+        lambda: other.fit(cov_type=cov_type, cov_kwds=options),
+        lambda: plain.get_robustcov_results(cov_type, **options),
+    ):
+        with pytest.raises(error, match=message):
+            ask()
+
+
+def test_a_cluster_without_weight_is_none(rows):
+    exog, endog = rows
+    groups, weights = np.arange(60) % 2, np.arange(60) % 2.0
+    for name in ("weights", "freq_weights"):
+        model = QuantileHuberMLE(endog, exog, **{name: weights})
+        with pytest.raises(DataError, match="groups has only one cluster with weight"):
+            model.fit(cov_type="cluster", cov_kwds={"groups": groups})
+
+
+@pytest.mark.parametrize("options", [{"weights": [1.0, 2.0, 1.5, 1.0]}, {}])
+def test_as_many_parameters_as_rows_have_a_table_without_errors(options):
+    exog = np.column_stack([np.ones(4), [0.0, 1.0, 2.0, 4.0], [1.0, 0.0, 3.0, 1.0]])
+    fit = QuantileHuberMLE([1.0, 2.5, 2.0, 4.0], exog, tau=0.5, **options).fit()
+    with pytest.warns(CurvatureWarning, match="HC1 needs more observations than parameters, got 4"):
+        assert np.isnan(fit.bse).all()
+    assert np.isnan(fit.conf_int()).all()
+    assert np.isnan(fit.pvalues).all()
+    text = " ".join(str(fit.summary()).split())
+    assert "Covariance: none, as HC1 needs more observations than parameters, got 4 and" in text
+    assert "nan" in text
+    assert "nan" in str(fit.summary2())
+    assert np.isnan(fit.get_prediction(exog).summary_frame()["mean_se"]).all()
+
+
+def test_a_distributional_fit_of_few_rows_has_a_table_without_errors():
+    exog = np.column_stack([np.ones(4), [0.0, 1.0, 2.0, 4.0], [1.0, 0.0, 3.0, 1.0]])
+    model = QuantileHuberDistributional([1.0, 2.5, 2.0, 4.0], exog, tau=0.5)
+    fit = model.fit(cov_type="HC1")
+    with pytest.warns(CurvatureWarning, match="HC1 needs more observations than parameters, got 4"):
+        assert np.isnan(fit.bse).all()
+    assert "Covariance: none, as HC1 needs more observations" in " ".join(
+        str(fit.summary()).split()
+    )
