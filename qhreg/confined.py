@@ -6,6 +6,7 @@ fit: products of the sums over clusters show no variance of it at all, whatever 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from scipy import linalg
 from qhreg.curvature import RowWeights
 from qhreg.orthonormal import inverse_of
 
-__all__ = ["Confined", "confined"]
+__all__ = ["Confined", "Shift", "confined", "shared_products", "shifts", "unseen_between"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
@@ -29,9 +30,9 @@ class Confined(NamedTuple):
 
     Attributes
     ----------
-    cov : ndarray, shape (r, r)
-        What stands in for the variance along them, at sigma = 1.
-    directions : ndarray, shape (r, d)
+    cov : ndarray, shape (q, q)
+        What stands in for the variance along them.
+    directions : ndarray, shape (q, d)
         The combinations.
     """
 
@@ -39,23 +40,49 @@ class Confined(NamedTuple):
     directions: FloatArray
 
 
+class Shift(NamedTuple):
+    """How the rows of a cluster move the coefficients along what the cluster decides alone.
+
+    Attributes
+    ----------
+    rows : ndarray of int, shape (m,)
+        The rows.
+    weights : RowWeights
+        Their weights.
+    directions : ndarray, shape (q, d)
+        What they decide.
+    moves : tuple of ndarray, shape (m, q)
+        By how much a slope of one in each row moves the coefficients, for every design; none where the
+        rows are fitted exactly.
+    """
+
+    rows: IntArray
+    weights: RowWeights
+    directions: FloatArray
+    moves: tuple[FloatArray, ...]
+
+
 def confined(
-    design: FloatArray, psi: FloatArray, weights: RowWeights, codes: IntArray, inverse: FloatArray
+    designs: Sequence[FloatArray],
+    slopes: FloatArray,
+    weights: RowWeights,
+    codes: IntArray,
+    inverse: FloatArray,
 ) -> Confined | None:
     r"""Return what stands in for the variance of what one cluster decides alone, or None.
 
     Parameters
     ----------
-    design : ndarray, shape (n, r)
-        Independent columns.
-    psi : ndarray, shape (n,)
-        Slopes of the loss: the scores are psi times the rows of the design.
+    designs : sequence of ndarray, shape (n, r)
+        Independent columns; several designs of one fit have coefficients of their own.
+    slopes : ndarray, shape (n, number of designs)
+        The scores are these times the rows of the designs.
     weights : RowWeights
         Weights of the rows.
     codes : ndarray of int, shape (n,)
         Their clusters.
     inverse : ndarray, shape (q, q)
-        Inverse of the bread, the r coefficients first.
+        Inverse of the bread, the coefficients of the designs first.
 
     Notes
     -----
@@ -71,30 +98,106 @@ def confined(
     of the samples; with it 0.83 to 1.22, and 84 to 95 %. For effects of all clusters that was 0.08 to
     0.36 and 11 to 46 %, and is 0.67 to 1.29 and 76 to 97 % (``benchmarks/coverage.py --clusters``).
     """
-    clusters = _deciding(design, weights.total, codes)
-    if not clusters:
+    found = shifts(designs, slopes, weights, codes, inverse)
+    seen = [shift for shift in found.values() if shift.moves]
+    if not seen:
         return None
-    r = design.shape[1]
-    product = _mean_product(psi, weights, codes, list(clusters))
-    bread = np.linalg.inv(inverse)[:r, :r]
-    cov, found = np.zeros((r, r)), []
-    for rows, directions in clusters.values():
-        variance = _variance(design[rows] @ directions, psi[rows], weights.of(rows), product)
-        if variance is None:
-            continue
+    product = shared_products(slopes, weights, codes, list(found))
+    cov = np.zeros_like(inverse)
+    for shift in seen:
+        for a, first in enumerate(shift.moves):
+            for b, second in enumerate(shift.moves):
+                pair = slopes[shift.rows, a], slopes[shift.rows, b]
+                cov += unseen_between(shift, first, second, *pair, product[a, b])
+    return Confined(cov, np.hstack([shift.directions for shift in seen]))
+
+
+def shifts(
+    designs: Sequence[FloatArray],
+    slopes: FloatArray,
+    weights: RowWeights,
+    codes: IntArray,
+    inverse: FloatArray,
+) -> dict[int, Shift]:
+    """Return how rows move what their cluster decides alone; parameters as in :func:`confined`."""
+    deciding = _deciding_of_all(designs, weights.total, codes, len(inverse))
+    bread = np.linalg.inv(inverse) if deciding else inverse
+    made = {}
+    for g, directions in deciding.items():
+        rows = np.flatnonzero(codes == g)
+        own, d = weights.of(rows), directions.shape[1]
         flatness = inverse_of(directions.T @ bread @ directions)
         if flatness is None:  # an indefinite bread
-            flatness = np.linalg.pinv(directions) @ inverse[:r, :r] @ np.linalg.pinv(directions).T
-        moved = directions @ flatness
-        cov += moved @ variance @ moved.T
-        found.append(directions)
-    return Confined(cov, np.hstack(found)) if found else None
+            back = np.linalg.pinv(directions)
+            flatness = back @ inverse @ back.T
+        moves, start, shown = [], 0, False
+        for b, design in enumerate(designs):
+            along = design[rows] @ directions[start : start + design.shape[1]]
+            start += design.shape[1]
+            shown |= _is_shown(along, slopes[rows, b], own)
+            moves.append(along @ flatness @ directions.T)
+        made[g] = Shift(rows, own, directions, tuple(moves) if own.nobs > d and shown else ())
+    return made
+
+
+def _is_shown(along: FloatArray, slope: FloatArray, weights: RowWeights) -> bool:
+    """Return whether rows with a part in some combinations are not fitted exactly."""
+    size = (along**2).sum(axis=1)
+    size = size if weights.squared is None else size * weights.squared
+    return bool(size @ slope**2 > ALONE * size.sum())
+
+
+def unseen_between(
+    shift: Shift,
+    first: FloatArray,
+    second: FloatArray,
+    slope: FloatArray,
+    other: FloatArray,
+    product: float,
+) -> FloatArray:
+    """Return a covariance that sums over clusters do not show, of what one of them decides alone.
+
+    Parameters
+    ----------
+    shift : Shift
+        The cluster.
+    first, second : ndarray, shape (m, q) and (m, s)
+        How its rows move two sets of coefficients.
+    slope, other : ndarray, shape (m,)
+        Their slopes for each of them.
+    product : float
+        Mean product of the slopes of two rows of a cluster.
+    """
+    m, d = shift.weights.nobs, shift.directions.shape[1]
+    total, squared = shift.weights.total, shift.weights.squared
+    one = np.ones(slope.size)
+    total, squared = one if total is None else total, one if squared is None else squared
+    squares = (first * (squared * slope * other)[:, None]).T @ second
+    alike = (first * squared[:, None]).T @ second
+    pairs = np.outer(total @ first, total @ second) - alike
+    made: FloatArray = squares * (m / (m - d)) + product * pairs
+    return made
+
+
+def _deciding_of_all(
+    designs: Sequence[FloatArray], total: FloatArray | None, codes: IntArray, q: int
+) -> dict[int, FloatArray]:
+    """Return what clusters decide alone, among all q coefficients."""
+    made: dict[int, FloatArray] = {}
+    start = 0
+    for design in designs:
+        for g, directions in _deciding(design, total, codes).items():
+            placed = np.zeros((q, directions.shape[1]))
+            placed[start : start + design.shape[1]] = directions
+            made[g] = np.hstack([made[g], placed]) if g in made else placed
+        start += design.shape[1]
+    return made
 
 
 def _deciding(
     design: FloatArray, total: FloatArray | None, codes: IntArray
-) -> dict[int, tuple[IntArray, FloatArray]]:
-    """Return the clusters that decide something alone, their rows and what, in columns of length one."""
+) -> dict[int, FloatArray]:
+    """Return the clusters that decide something alone, and what, in columns of length one."""
     r = design.shape[1]
     weighted = design if total is None else design * np.sqrt(total)[:, None]
     factor = linalg.cholesky(weighted.T @ weighted, lower=True)
@@ -102,39 +205,52 @@ def _deciding(
     leverage = np.bincount(codes, ((weighted @ to_columns) ** 2).sum(axis=1))
     clusters = {}
     for g in np.flatnonzero(leverage > 1.0 - ALONE):  # r of them at most
-        rows = np.flatnonzero(codes == g)
-        own = weighted[rows] @ to_columns
+        own = weighted[codes == g] @ to_columns
         values, vectors = np.linalg.eigh(own.T @ own)
         alone = values > 1.0 - ALONE
         if alone.any():
-            clusters[int(g)] = rows, to_columns @ vectors[:, alone]
+            clusters[int(g)] = to_columns @ vectors[:, alone]
     return clusters
 
 
-def _mean_product(
-    psi: FloatArray, weights: RowWeights, codes: IntArray, left_out: list[int]
-) -> float:
-    """Return the mean product of the slopes of two rows of a cluster, none of those left out, or 0."""
-    total = np.ones(psi.size) if weights.total is None else weights.total
-    squared = np.ones(psi.size) if weights.squared is None else weights.squared
-    products = np.bincount(codes, total * psi) ** 2 - np.bincount(codes, squared * psi**2)
-    pairs = np.bincount(codes, total) ** 2 - np.bincount(codes, squared)
-    products[left_out] = pairs[left_out] = 0.0
-    size = float(pairs.sum())
-    return max(float(products.sum()) / size, 0.0) if size > 0.0 else 0.0
+def shared_products(
+    slopes: FloatArray, weights: RowWeights, codes: IntArray, left_out: Sequence[int]
+) -> FloatArray:
+    """Return the mean products of the slopes of two rows of a cluster, without their negative part.
 
+    Parameters
+    ----------
+    slopes : ndarray, shape (n, b)
+        Slopes of b designs or fits.
+    weights : RowWeights
+        Weights of the rows.
+    codes : ndarray of int, shape (n,)
+        Their clusters.
+    left_out : sequence of int
+        Clusters that do not count.
 
-def _variance(
-    along: FloatArray, psi: FloatArray, weights: RowWeights, product: float
-) -> FloatArray | None:
-    """Return the variance of the sum of the scores, None if the rows are fitted exactly."""
-    m, d = weights.nobs, along.shape[1]
-    total = np.ones(psi.size) if weights.total is None else weights.total
-    squared = np.ones(psi.size) if weights.squared is None else weights.squared
-    squares = (along * (squared * psi**2)[:, None]).T @ along
-    weighted = total @ along
-    alike = (along * squared[:, None]).T @ along
-    if not m > d or not squares.trace() > ALONE * alike.trace():
-        return None
-    made: FloatArray = squares * (m / (m - d)) + product * (np.outer(weighted, weighted) - alike)
-    return made
+    Returns
+    -------
+    ndarray, shape (b, b)
+        Zero where no cluster has two rows.
+    """
+    n, b = slopes.shape
+    total = np.ones(n) if weights.total is None else weights.total
+    squared = np.ones(n) if weights.squared is None else weights.squared
+    counted = ~np.isin(codes, left_out)
+    total, squared, codes, slopes = (
+        total[counted],
+        squared[counted],
+        codes[counted],
+        slopes[counted],
+    )
+    pairs = float((np.bincount(codes, total) ** 2).sum() - squared.sum())
+    if not pairs > 0.0:
+        return np.zeros((b, b))
+    sums = np.column_stack([np.bincount(codes, total * column) for column in slopes.T])
+    products = (sums.T @ sums - (slopes * squared[:, None]).T @ slopes) / pairs
+    values, vectors = np.linalg.eigh(products)
+    made = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    own = np.maximum(products.diagonal(), 0.0)  # stays what it is without the other designs
+    size = np.sqrt(np.divide(own, made.diagonal(), out=np.zeros(b), where=own > 0.0))
+    return np.asarray(made * np.outer(size, size))

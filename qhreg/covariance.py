@@ -301,22 +301,31 @@ def require_more_rows(cov_type: str, n: float, q: int) -> None:
 
 def uneven(
     cov_type: str,
-    sample: Sample,
+    exog: npt.NDArray[np.floating],
     weights: RowWeights,
-    made: Slices,
-    width: float,
-    names: Sequence[str] | None = None,
+    q: int,
+    names: Sequence[str] | None,
 ) -> str:
-    """Warn where sampling weights leave too few rows for the parameters; return a note for a table."""
-    rows, q = effective_rows(weights), made.meat.shape[0]
+    """Warn where sampling weights leave too few rows for q parameters; return a note for a table.
+
+    Parameters
+    ----------
+    cov_type : str
+        Type of the covariance.
+    exog : ndarray, shape (n, p)
+        Regressors of the location, those in rows of another scale divided by it.
+    weights : RowWeights
+        Weights of the rows.
+    q : int
+        Number of parameters.
+    names : sequence of str or None
+        Names of the columns.
+    """
+    rows = effective_rows(weights)
     if not rows > q:
         warn_few(cov_type, rows, q)
         return f", weights that amount to {rows:.2g} rows"
-    if "beta" not in made.frame.kept or (
-        not made.helped and _is_light(sample, weights, made, width)
-    ):
-        return ""
-    columns = hidden(sample.exog, weights)
+    columns = hidden(exog, weights)
     if not columns:
         return ""
     warn_hidden(cov_type, columns, names)
@@ -324,14 +333,20 @@ def uneven(
 
 
 def _is_light(sample: Sample, weights: RowWeights, made: Slices, width: float) -> bool:
-    """Return whether the bread shows that no row has much leverage.
+    """Return whether there are rows enough, and the bread shows that none has much leverage.
 
     The rows in the zone are some of all, so that X'WX is no smaller than the bread times its width.
     """
+    if weights.prob is None:
+        return True
+    if made.helped or not effective_rows(weights) > made.meat.shape[0]:
+        return False
+    if "beta" not in made.frame.kept:
+        return True
     change = made.frame.coordinates.transform
     r = change.shape[1]
     flat = change @ (made.inverse[:r, :r] / width) @ change.T
-    return weights.prob is not None and is_light(sample.exog, weights.prob, flat)
+    return is_light(sample.exog, weights.prob, flat)
 
 
 def _robust(
@@ -368,8 +383,8 @@ def _robust(
     if made.lost is not None:
         bread += f", means for {made.lost.text} whose rows are fitted exactly"
         warn_lost(cov_type, made.lost)
-    elif weights.prob is not None:
-        bread += uneven(cov_type, sample, weights, made, width, names)
+    elif not _is_light(sample, weights, made, width):
+        bread += uneven(cov_type, sample.exog, weights, q, names)
     if found.confined:
         bread += f", rows for {len(found.confined)} coefficients that one cluster decides"
         warn_confined(found.confined, names)

@@ -15,7 +15,14 @@ from qhreg.exceptions import DomainError
 from qhreg.orthonormal import Frame
 from qhreg.scores import Sample, evaluated_blocks, score_block
 
-__all__ = ["NEEDS_PERIODS", "Estimated", "clusters", "series"]
+__all__ = [
+    "NEEDS_PERIODS",
+    "Estimated",
+    "clusters",
+    "design_and_slopes",
+    "moved",
+    "series",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -61,14 +68,12 @@ def clusters(
     touched: set[int] = set()
 
     def unseen(code: npt.NDArray[np.intp]) -> FloatArray | None:
-        alone = confined(*_rows(sample, frame), weights, code, inverse)
+        design, psi = design_and_slopes(sample.in_coordinates(frame.coordinates.transform))
+        alone = confined([design], psi[:, None], weights, code, inverse)
         if alone is None:
             return None
-        touched.update(_moved(frame.coordinates.back @ alone.directions))
-        r = len(alone.cov)
-        cov = np.zeros_like(inverse)
-        cov[:r, :r] = alone.cov
-        return cov
+        touched.update(moved(frame.coordinates.back @ alone.directions[: design.shape[1]]))
+        return alone.cov
 
     has_beta = "beta" in frame.kept and frame.coordinates.transform.shape[1] > 0
     made = clustered(scores, inverse, codes, weights.nobs, correct, unseen if has_beta else None)
@@ -87,19 +92,18 @@ def clusters(
     )
 
 
-def _rows(sample: Sample, frame: Frame) -> tuple[FloatArray, FloatArray]:
-    """Return the columns in the coordinates of the frame, and the slopes."""
-    transform = frame.coordinates.transform
-    blocks = list(evaluated_blocks(sample.in_coordinates(transform)))
+def design_and_slopes(sample: Sample) -> tuple[FloatArray, FloatArray]:
+    """Return the columns in the coordinates of a sample, and the slopes."""
+    blocks = list(evaluated_blocks(sample))
     return np.vstack([b.design for b in blocks]), np.concatenate([b.psi for b in blocks])
 
 
-def _moved(directions: FloatArray) -> list[int]:
+def moved(directions: FloatArray) -> list[int]:
     """Return the coefficients that have a part in some of the combinations, one column each."""
     size = np.abs(directions)
-    least = 1e-9 * size.max(axis=0)
-    moved: list[int] = np.flatnonzero((size > least).any(axis=1)).tolist()
-    return moved
+    least = 1e-9 * size.max(axis=0, initial=0.0)
+    found: list[int] = np.flatnonzero((size > least).any(axis=1)).tolist()
+    return found
 
 
 def series(

@@ -88,7 +88,7 @@ def hidden(exog: npt.NDArray[np.floating], weights: RowWeights) -> tuple[int, ..
     with the leverage :math:`h_i = H_{ii}`. No :math:`v_i` is less than :math:`(1 - h_i)^2`.
     """
     prob, squared = weights.prob, weights.squared
-    if prob is None or squared is None:
+    if prob is None or squared is None or not exog.shape[1]:
         return ()
     place = coordinates_of(design_moments(exog, weights.total).factor)
     k = place.transform.shape[1]

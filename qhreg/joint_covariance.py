@@ -12,6 +12,7 @@ diagonal are the covariances of the single fits, and whose other blocks say how 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,10 +22,12 @@ import numpy.typing as npt
 from statsmodels.stats import sandwich_covariance as sandwich
 
 from qhreg.bandwidth import chosen_width
+from qhreg.confined import shared_products, shifts, unseen_between
 from qhreg.covariance import require_more_rows
 from qhreg.covariance_warnings import warn_helped, warn_lost
 from qhreg.curvature import RowWeights, row_weights
 from qhreg.dependence import combined, group_codes, lag_weights, lags
+from qhreg.dependent import design_and_slopes
 from qhreg.exceptions import DomainError
 from qhreg.information import check_free
 from qhreg.orthonormal import Frame, jacobian_of
@@ -34,6 +37,7 @@ from qhreg.scores import Fitted, Sample, checked_sample, evaluated_blocks, score
 __all__ = ["JOINT_TYPES", "Influence", "influence_of", "joint_covariance"]
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
 
 JOINT_TYPES = ("HC0", "HC1", "cluster", "HAC")
 """The covariance types that hold for several fits at once."""
@@ -51,8 +55,10 @@ class Influence:
         The estimated parameters.
     weights : ndarray, shape (n,), or None
         Probability weights, which multiply the scores.
+    inverse : ndarray, shape (q_inner, q_inner)
+        Inverse of the smoothed bread in the coordinates of the frame.
     matrix : ndarray, shape (q_inner, q)
-        What scores in the coordinates of the frame are multiplied by.
+        What scores in these coordinates are multiplied by.
     nobs, in_bread : float
         Number of observations, and of those in the widened zone from which the bread comes.
     """
@@ -60,6 +66,7 @@ class Influence:
     sample: Sample
     frame: Frame
     weights: FloatArray | None
+    inverse: FloatArray
     matrix: FloatArray
     nobs: float
     in_bread: float
@@ -123,7 +130,7 @@ def influence_of(
     middle = sample.point.kappa * (0.5 - sample.point.tau)
     near = np.abs(sample.u - middle) < 0.5 * chosen
     count = float(np.count_nonzero(near) if w.freq is None else w.freq[near].sum())
-    return Influence(sample, made.frame, w.prob, matrix, w.nobs, count)
+    return Influence(sample, made.frame, w.prob, made.inverse, matrix, w.nobs, count)
 
 
 def _stacked(
@@ -150,7 +157,7 @@ def _group_products(
     parts: Sequence[Influence],
     columns: Sequence[int],
     freq: FloatArray | None,
-    codes: npt.NDArray[np.intp],
+    codes: IntArray,
 ) -> FloatArray:
     """Return the sum over groups of the products of their summed influence."""
     sums = np.zeros((int(codes.max()) + 1, len(parts) * len(columns)))
@@ -163,18 +170,47 @@ def _clustered(
     parts: Sequence[Influence],
     columns: Sequence[int],
     freq: FloatArray | None,
-    codes: list[npt.NDArray[np.intp]],
+    codes: list[IntArray],
     corrected: bool,
 ) -> FloatArray:
     """Return the one- or two-way clustered covariance."""
     n, q = parts[0].nobs, parts[0].n_estimated
 
-    def one_way(code: npt.NDArray[np.intp]) -> FloatArray:
+    def one_way(code: IntArray) -> FloatArray:
         count = float(code.max() + 1)
         factor = count / (count - 1.0) * (n - 1.0) / (n - q) if corrected else 1.0
-        return factor * _group_products(parts, columns, freq, code)
+        cov = _group_products(parts, columns, freq, code) + _unseen(parts, columns, freq, code)
+        return factor * cov
 
     return combined(one_way, codes).cov
+
+
+def _unseen(
+    parts: Sequence[Influence], columns: Sequence[int], freq: FloatArray | None, codes: IntArray
+) -> FloatArray:
+    """Return what sums over groups do not show of what one of them decides alone."""
+    s = len(columns)
+    cov = np.zeros((len(parts) * s, len(parts) * s))
+    weights = RowWeights(freq, parts[0].weights, parts[0].nobs)
+    found, slopes = [], []
+    for part in parts:
+        design, psi = design_and_slopes(part.sample)
+        if not design.shape[1]:
+            return cov
+        found.append(shifts([design], psi[:, None], weights, codes, part.inverse))
+        slopes.append(psi)
+    if not found[0]:
+        return cov
+    product = shared_products(np.column_stack(slopes), weights, codes, list(found[0]))
+    back = [jacobian_of(part.frame, part.sample.point.sigma)[columns].T for part in parts]
+    for g, (a, b) in itertools.product(found[0], itertools.product(range(len(parts)), repeat=2)):
+        one, two = found[a][g], found[b][g]
+        if one.moves and two.moves:
+            moves = one.moves[0] @ back[a], two.moves[0] @ back[b]
+            pair = slopes[a][one.rows], slopes[b][one.rows]
+            place = slice(a * s, (a + 1) * s), slice(b * s, (b + 1) * s)
+            cov[place] += unseen_between(one, *moves, *pair, float(product[a, b]))
+    return cov
 
 
 def joint_covariance(

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import qhreg.formula.api as qhf
-from qhreg import QuantileHuberMLE, quantile_huber
+from qhreg import QuantileHuberDistributional, QuantileHuberMLE, quantile_huber
 from qhreg.exceptions import CurvatureWarning, DataError
 
 
@@ -84,6 +84,48 @@ def test_clusters_of_one_row_are_no_clusters_even_beside_a_category_of_one_row()
     assert len(caught) == 1
     with pytest.warns(CurvatureWarning, match="fitted exactly"):
         assert_allclose(clustered, fit.fit(cov_type="HC0").bse, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:the curvature of:qhreg.exceptions.CurvatureWarning")
+@pytest.mark.parametrize("kappa", [0.0, 1.0])
+@pytest.mark.parametrize("kind", [None, "weights", "freq_weights"])
+@pytest.mark.parametrize("formula", ["y ~ x + d", "y ~ x + C(firm)"])
+def test_fits_at_several_tau_have_together_the_errors_they_have_alone(formula, kind, kappa):
+    frame = panel()
+    frame["w"] = 1.0 + frame.year % 3
+    options = {} if kind is None else {kind: "w"}
+    process = qhf.quantile_huber(formula, frame, kappa=kappa, **options).fit_process(
+        [0.3, 0.5, 0.7], cov_type="cluster", cov_kwds={"groups": "firm"}
+    )
+    with pytest.warns(CurvatureWarning, match="one cluster alone decides"):
+        alone = process.bse.to_numpy()
+    joint = process.cov_between().to_numpy()
+    assert_allclose(np.sqrt(joint.diagonal()).reshape(3, -1), alone, rtol=1e-6)
+    size = np.sqrt(joint.diagonal())
+    assert np.linalg.eigvalsh(joint / np.outer(size, size))[0] > -1e-12
+
+
+@pytest.mark.parametrize("groups", ["firm", ["firm", "year"]])
+def test_one_cluster_decides_location_scale_and_asymmetry_of_its_category(groups):
+    model = QuantileHuberDistributional.from_formula("y ~ x + d", panel(), scale="~ d", tau="~ d")
+    fit = model.fit(cov_type="cluster", cov_kwds={"groups": groups})
+    with pytest.warns(CurvatureWarning, match="alone decides d, log_sigma_d, logit_tau_d, as with"):
+        errors = fit.bse
+    rows = fit.get_robustcov_results("HC1").bse
+    decided = ["d", "log_sigma_d", "logit_tau_d"]
+    assert (errors[decided] / rows[decided]).between(0.7, 1.5).all()
+    text = " ".join(str(fit.summary()).split())
+    assert "rows for 3 coefficients that one cluster decides" in text
+
+
+def test_a_distributional_fit_with_constants_has_the_errors_of_the_linear_one():
+    kwds = {"cov_type": "cluster", "cov_kwds": {"groups": "firm", "width": 2.0}}
+    frame = panel()
+    with pytest.warns(CurvatureWarning, match="alone decides d, as with"):
+        general = QuantileHuberDistributional.from_formula("y ~ x + d", frame).fit(**kwds).bse
+    with pytest.warns(CurvatureWarning, match="alone decides d, as with"):
+        linear = qhf.quantile_huber("y ~ x + d", frame).fit(**kwds).bse
+    assert_allclose(general.iloc[:3], linear.iloc[:3], rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["weights", "freq_weights"])

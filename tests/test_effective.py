@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from qhreg import QuantileHuberMLE
+from qhreg import QuantileHuberDistributional, QuantileHuberMLE
 from qhreg.curvature import row_weights
 from qhreg.effective import effective_rows, hidden, is_light
 from qhreg.exceptions import CurvatureWarning
@@ -133,3 +133,14 @@ def test_plots_count_rows_given_several_times():
         endog.repeat(counts), exog.repeat(counts, axis=0), weights=weights.repeat(counts)
     ).fit()
     assert short._results._nobs_shown == pytest.approx(long._results._nobs_shown)
+
+
+@pytest.mark.parametrize("heaviest", [100.0, 1e6])
+def test_a_distributional_fit_says_it_too(heaviest):
+    exog, endog, weights = cells([heaviest, 1.0, 1.0])
+    scale = np.column_stack([np.ones(200), exog[:, 0]])
+    model = QuantileHuberDistributional(endog, exog, exog_scale=scale, tau=0.5, weights=weights)
+    fit = model.fit(cov_type="HC1")
+    said = "decides x3: they are fitted" if heaviest < 1e6 else "tell as much as 1 rows of equal"
+    with pytest.warns(CurvatureWarning, match=said):
+        assert fit.bse[2] < 0.5 * fit.bse[0]

@@ -8,6 +8,7 @@ mean of the asymmetries.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,11 +17,13 @@ import numpy.typing as npt
 
 from qhreg.bandwidth import chosen_width
 from qhreg.bread import bread_inverse, lost_scores
-from qhreg.covariance import NEEDS_CASES, CovarianceEstimate, check_width, require_more_rows
+from qhreg.confined import confined
+from qhreg.covariance import NEEDS_CASES, CovarianceEstimate, check_width, require_more_rows, uneven
 from qhreg.covariance_choice import CovarianceChoice
-from qhreg.covariance_warnings import warn_helped, warn_lost
+from qhreg.covariance_warnings import warn_confined, warn_helped, warn_lost, warn_negative
+from qhreg.curvature import RowWeights
 from qhreg.dependence import clustered, group_codes, lags, serial
-from qhreg.dependent import NEEDS_PERIODS
+from qhreg.dependent import NEEDS_PERIODS, moved
 from qhreg.distributional.coordinates import Coordinates, block_basis, coordinates
 from qhreg.distributional.likelihood import (
     BLOCKS,
@@ -56,6 +59,7 @@ def distributional_covariance(
     freq_weights: FloatArray | None = None,
     weights: FloatArray | None = None,
     held: tuple[str, ...] = (),
+    names: Sequence[str] | None = None,
 ) -> CovarianceEstimate:
     """Return the covariance matrix of the estimates.
 
@@ -71,6 +75,8 @@ def distributional_covariance(
         Counts; sampling weights.
     held : tuple of str
         Blocks to treat as known: their rows and columns are zero.
+    names : sequence of str or None
+        Names of the parameters, for warnings.
 
     Returns
     -------
@@ -97,7 +103,7 @@ def distributional_covariance(
             cov = np.full((kept.size, kept.size), np.nan)
             text = "the expected information is singular, and no standard errors exist."
         return _estimate(place, cov, kept, choice, text, held, None, None, {})
-    return _sandwich(place, within, state, info, kept, held, choice, freq_weights, weights)
+    return _sandwich(place, within, state, info, kept, held, choice, freq_weights, weights, names)
 
 
 def _informed(
@@ -134,6 +140,7 @@ def _sandwich(
     choice: CovarianceChoice,
     freq: FloatArray | None,
     prob: FloatArray | None,
+    names: Sequence[str] | None,
 ) -> CovarianceEstimate:
     """Return a robust covariance."""
     n, size, options = data.endog.size, kept.size, choice.options
@@ -154,6 +161,7 @@ def _sandwich(
         warn_helped(choice.cov_type, helped)
         helped = f", bread with {helped}"
     used: dict[str, Any] = {"width": width}
+    negative: tuple[int, ...] = ()
     df = None
     if choice.cov_type in ("HC0", "HC1"):
         inner = inverse @ meat @ inverse
@@ -162,7 +170,13 @@ def _sandwich(
     elif choice.cov_type == "cluster":
         codes = group_codes(options["groups"], n, data.weights)
         correct = options.get("use_correction") is not False
-        inner = clustered(weighted, inverse, codes, nobs, correct).cov
+        unseen = _Unseen(place, state, RowWeights(freq, prob, nobs), held, kept, inverse)
+        dependent = clustered(weighted, inverse, codes, nobs, correct, unseen)
+        inner = dependent.cov
+        negative = dependent.negative(place.jacobian()[:, kept])
+        if unseen.touched:
+            warn_confined(tuple(sorted(unseen.touched)), names)
+            helped += f", rows for {len(unseen.touched)} coefficients that one cluster decides"
         df = int(min(code.max() for code in codes))
         used["n_groups"] = tuple(int(code.max()) + 1 for code in codes)
         text = f"clustered sandwich, {' x '.join(map(str, used['n_groups']))} clusters"
@@ -172,7 +186,9 @@ def _sandwich(
         used["maxlags"] = lags(options.get("maxlags"), n)
         kernel = options.get("kernel") or "bartlett"
         correct = bool(options.get("use_correction"))
-        inner = serial(weighted, inverse, used["maxlags"], kernel, correct).cov
+        dependent = serial(weighted, inverse, used["maxlags"], kernel, correct)
+        inner = dependent.cov
+        negative = dependent.negative(place.jacobian()[:, kept])
         text = f"heteroskedasticity- and autocorrelation-robust sandwich, {used['maxlags']} lags"
     else:
         raise DomainError(
@@ -183,8 +199,49 @@ def _sandwich(
         warn_lost(choice.cov_type, lost)
         helped += f", means for {lost.text} whose rows are fitted exactly"
         inner = inner + inverse @ lost.meat @ inverse
+    elif prob is not None and r:
+        exog = place.given.location / state.sigma[:, None]
+        helped += uneven(choice.cov_type, exog, RowWeights(freq, prob, nobs), size, names)
+    if negative:
+        warn_negative(choice.cov_type, negative, names)
     text += f"{helped}; zone of width {width:.3g} in the bread."
     return _estimate(place, inner, kept, choice, text, held, df, width, used)
+
+
+class _Unseen:
+    """The covariance that sums over clusters do not show, of what one of them decides alone.
+
+    Attributes
+    ----------
+    touched : set of int
+        The parameters that have a part in it, once it was asked for.
+    """
+
+    def __init__(
+        self,
+        place: Coordinates,
+        state: RowState,
+        weights: RowWeights,
+        held: tuple[str, ...],
+        kept: npt.NDArray[np.intp],
+        inverse: FloatArray,
+    ) -> None:
+        blocks = [b for b, name in enumerate(BLOCKS) if name not in held and place.data.sizes[b]]
+        self.designs = [place.data.designs[b] for b in blocks]
+        self.slopes = np.array(score_factors(state))[blocks].T
+        self.weights, self.inverse = weights, inverse
+        self.jacobian = place.jacobian()[:, kept]
+        self.touched: set[int] = set()
+
+    def __call__(self, codes: npt.NDArray[np.intp]) -> FloatArray | None:
+        """Return the covariance for clusters, None where no cluster decides anything alone."""
+        if not self.designs:
+            return None
+        alone = confined(self.designs, self.slopes, self.weights, codes, self.inverse)
+        if alone is None:
+            return None
+        self.touched.update(moved(self.jacobian @ alone.directions))
+        return alone.cov
 
 
 def _width(data: Regression, state: RowState, nobs: float, width: float | None) -> float:

@@ -48,6 +48,7 @@ class DistributionalInference(UncertaintyResults):
                 freq_weights=obs.freq_weights,
                 weights=obs.weights,
                 held=self.solution.held,
+                names=[str(name) for name in self.model.data.param_names],
             )
         except FewRowsError as error:
             return no_covariance(self.cov_type, self.params.size, BLOCKS, error)
