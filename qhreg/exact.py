@@ -8,12 +8,11 @@ At kappa = 0 the interpolated rows are then identified and solved for exactly.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg.lapack import dgeqp3
 
 from qhreg.dual import DualVector, dual_from_rows
 from qhreg.interior import interior_point
@@ -23,6 +22,7 @@ from qhreg.problem import Problem
 from qhreg.rows import residuals, weighted_columns
 from qhreg.taufit import GAP_TOLERANCE, TINY_KAPPA, TauFit
 from qhreg.tied import CROWD, TIED_WIDTH, tied_fit
+from qhreg.vertex import Undecided, unique_vertex, vertex_of
 
 __all__ = ["ALL_ROWS", "exact_fit"]
 
@@ -47,40 +47,16 @@ ALL_ROWS = 1000
 LEAST_UNDECIDED = 500
 """Of more rows than that, how many are left undecided at least."""
 
+EXACT = 1e-11
+"""Accuracy of the interior-point method per unit of weight before a fit is moved to its vertex."""
+
 MISLED = 0.05
 """Rows decided wrongly, per undecided one, above which a warm start was not close."""
 
 
-@dataclass(frozen=True)
-class _Undecided:
-    """Rows near the zone in memory, and the sums over the others, whose slope is known.
-
-    Attributes
-    ----------
-    design, weights : ndarray of shape (m, k), ndarray of shape (m,) or None
-        The undecided rows in the coordinates of the problem.
-    linear : ndarray, shape (k,)
-        sum w psi W over the decided rows.
-    outside : ndarray, shape (k,)
-        sum w W over the decided rows.
-    slope, square : float
-        sum w psi and sum w psi^2 over the decided rows.
-    side : ndarray of int8, shape (n,)
-        Zero for the undecided rows, the sign of the residual the others are taken to have.
-    """
-
-    design: FloatArray
-    weights: FloatArray | None
-    linear: FloatArray
-    outside: FloatArray
-    slope: float
-    square: float
-    side: npt.NDArray[np.int8]
-
-
 def _decide_rows(
     problem: Problem, tau: float, z: FloatArray, reach: float, doubtful: BoolArray | None
-) -> _Undecided:
+) -> Undecided:
     """Return the rows within reach of the zone, the doubtful ones, and the totals of the others."""
     k = problem.rows.n_unknowns
     raw, start = problem.to_rows(z), 0
@@ -106,7 +82,7 @@ def _decide_rows(
         )
     if problem.matrix is not None:
         linear, outside = problem.matrix.T @ linear, problem.matrix.T @ outside
-    return _Undecided(
+    return Undecided(
         *_gathered(problem, side),
         linear,
         outside,
@@ -140,46 +116,9 @@ def _gathered(problem: Problem, side: npt.NDArray[np.int8]) -> tuple[FloatArray,
     return design, np.concatenate(weights) if weights else None
 
 
-def _vertex(
-    undecided: _Undecided, z: FloatArray, v: FloatArray, tau: float
-) -> tuple[FloatArray, FloatArray]:
-    """Return (z, v) with as many rows interpolated exactly as there are coefficients.
-
-    The interpolated rows have slack in v and a small residual; their v follows from X'(w v) = 0 when
-    the vertex is not degenerate. Where a whole face is optimal no row has slack, and the nearest rows
-    lead to one of its corners.
-    """
-    r = z.size - 1
-    if r == 0:
-        return z, v
-    size = np.abs(undecided.design @ z)
-    size += 1e-15
-    claim = np.minimum(v + tau, 1.0 - tau - v)
-    np.maximum(claim, 1e-15, out=claim)
-    claim /= size
-    candidates = np.argsort(np.negative(claim, out=size))[: max(4 * r, r + 10)]
-    ranked = undecided.design[candidates, :-1]
-    ranked *= claim[candidates, None]
-    basic = candidates[dgeqp3(ranked.T, overwrite_a=True)[1][:r] - 1]
-    square = undecided.design[basic, :-1]
-    try:
-        z = np.append(np.linalg.solve(square, -z[-1] * undecided.design[basic, -1]), z[-1])
-        exact = np.where(undecided.design @ z > 0.0, 1.0 - tau, -tau)
-        exact[basic] = 0.0
-        w = undecided.weights
-        rest = (exact if w is None else w * exact) @ undecided.design[:, :-1]
-        inner = np.linalg.solve(square.T, -rest - undecided.linear[:-1])
-        exact[basic] = inner if w is None else inner / w[basic]
-    except np.linalg.LinAlgError:
-        return z, v
-    room = 1e-12 * min(tau, 1.0 - tau)
-    inside = exact[basic].min() >= -tau - room and exact[basic].max() <= 1.0 - tau + room
-    return z, exact if inside else v
-
-
 @np.errstate(over="ignore", invalid="ignore")  # an unbounded reduced problem ends at infinity
 def _proved(
-    problem: Problem, undecided: _Undecided, z: FloatArray, v: FloatArray, tau: float, steps: int
+    problem: Problem, undecided: Undecided, z: FloatArray, v: FloatArray, tau: float, steps: int
 ) -> TauFit:
     """Return the fit at z with the bound that v gives."""
     n, kappa, w = problem.n, problem.kappa, undecided.weights
@@ -208,11 +147,29 @@ def _sum(values: npt.NDArray[Any], weights: FloatArray | None) -> float:
     return float(values.sum() if weights is None else values @ weights)
 
 
+def _same_vertex(
+    problem: Problem, tau: float, start: FloatArray, undecided: Undecided
+) -> TauFit | None:
+    """Return the fit at the vertex where it starts, if that is the only best point."""
+    if problem.theta is not None and start[-1] != problem.theta:
+        return None
+    made = unique_vertex(undecided, start, tau)
+    z = None if made is None else _with_mean_loss(problem, undecided, made.z, tau)
+    if made is None or z is None:
+        return None
+    fit = _proved(problem, undecided, z, made.v, tau, 0)
+    return fit if fit.proved(problem.n) else None
+
+
 def _fit_undecided(
-    problem: Problem, tau: float, start: FloatArray, undecided: _Undecided, tol: float = 1e-11
+    problem: Problem, tau: float, start: FloatArray, undecided: Undecided, tol: float = EXACT
 ) -> TauFit:
-    """Return the fit by the interior-point method, at kappa = 0 moved to the vertex."""
+    """Return the fit by the interior-point method; at kappa = 0 one that is not rough is a vertex."""
     width = problem.kappa if problem.kappa > TINY_KAPPA else 0.0
+    if width == 0.0:
+        same = _same_vertex(problem, tau, start, undecided)
+        if same is not None:
+            return same
     inner = interior_point(
         undecided.design,
         tau,
@@ -225,21 +182,29 @@ def _fit_undecided(
         tol=tol,
     )
     z = inner.z if width > 0.0 else _with_mean_loss(problem, undecided, inner.z, tau)
-    fit = _proved(problem, undecided, inner.z if z is None else z, inner.v, tau, inner.iterations)
-    if width > 0.0 or not inner.converged:
-        return fit
-    vertex, v = _vertex(undecided, inner.z, inner.v, tau)
+
+    def inner_fit() -> TauFit:
+        point = inner.z if z is None else z
+        return _proved(problem, undecided, point, inner.v, tau, inner.iterations)
+
+    if width > 0.0 or not inner.converged or tol > EXACT:
+        return inner_fit()
+    vertex, v = vertex_of(undecided, inner.z, inner.v, tau)
     corner = _with_mean_loss(problem, undecided, vertex, tau)
     if corner is None:
-        return fit
+        return inner_fit()
     exact = _proved(problem, undecided, corner, v, tau, inner.iterations)
-    if not exact.value <= fit.value + 1e-10 * problem.n:  # to the accuracy of the inner method
+    allowed = 1e-10 * problem.n  # the accuracy of the inner method
+    if exact.gap <= allowed:
+        return exact
+    fit = inner_fit()
+    if not exact.value <= fit.value + allowed:
         return fit
     return exact if exact.dual.value >= fit.dual.value else replace(exact, dual=fit.dual)
 
 
 def _with_mean_loss(
-    problem: Problem, undecided: _Undecided, z: FloatArray, tau: float
+    problem: Problem, undecided: Undecided, z: FloatArray, tau: float
 ) -> FloatArray | None:
     """Return z with the best scale at kappa = 0, the mean loss; None if that is not positive."""
     if problem.theta is not None:
@@ -305,7 +270,7 @@ def _wrongly_decided(
 
 
 def _fit_all(
-    problem: Problem, tau: float, start: FloatArray, undecided: _Undecided, accuracy: float
+    problem: Problem, tau: float, start: FloatArray, undecided: Undecided, accuracy: float
 ) -> TauFit:
     """Return the fit with every row undecided; from a neutral start when the given one misleads."""
     if accuracy > ROUGH:
@@ -329,7 +294,7 @@ def _reach(problem: Problem, z: FloatArray, count: int) -> float:
     return float(spaced[rank])
 
 
-def _light(fit: TauFit, undecided: _Undecided, *, keep: bool) -> TauFit:
+def _light(fit: TauFit, undecided: Undecided, *, keep: bool) -> TauFit:
     """Return the fit without the dual variables of the undecided rows, or with those of all rows."""
     dual, kept = fit.dual, None
     if keep and dual.v is not None:

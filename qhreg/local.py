@@ -13,15 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.convex import GAP_TOLERANCE, TINY_KAPPA, TauFit, fit_at, proved_newton
+from qhreg.dual import DualVector
 from qhreg.newton import NewtonPoint, newton
 from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.problem import Problem, Task
 from qhreg.rows import weighted_columns
-from qhreg.taubound import GlobalBound, branch_and_bound
+from qhreg.taubound import GlobalBound, Seed, branch_and_bound
 
 __all__ = [
     "BY_NEWTON",
     "LocalFit",
+    "Memory",
     "bound_profile",
     "constant_direction",
     "local_fit",
@@ -53,6 +55,12 @@ SEARCH_TOLERANCE = 1e-5
 
 SEARCH_SHARE = 2e-9
 """The same per row, where that is more: the fits themselves are proved to half of it."""
+
+REMEMBERED = 40
+"""Dual points that are remembered from one search to the next."""
+
+FEASIBLE = 1e-11
+"""Product of a dual point with an orthonormal column, per unit of weight, that is rounding error."""
 
 SEARCH_FITS = 60
 """Convex fits that the default search makes at most."""
@@ -229,6 +237,42 @@ def _moved(problem: Problem, z: FloatArray, tau: float, constant: FloatArray) ->
     return moved / size if 0.0 < size < np.inf else z
 
 
+class Memory:
+    r"""Dual points of earlier searches with the same regressors and weights, at kappa = 0.
+
+    The response enters no constraint of the dual (QH-15): what was feasible for one is so for every
+    other, such as the responses less multiples of a column along the profile of its coefficient.
+    """
+
+    def __init__(self) -> None:
+        self.points: dict[float, DualVector] = {}
+
+    def add(self, tau: float, point: DualVector) -> None:
+        """Remember a point; the oldest is forgotten."""
+        self.points.pop(tau, None)
+        self.points[tau] = point
+        if len(self.points) > REMEMBERED:
+            del self.points[next(iter(self.points))]
+
+    def seeds(self, problem: Problem, weights: FloatArray | None) -> list[Seed]:
+        """Return the points that are feasible for a problem, with its response."""
+        found = []
+        for tau, point in self.points.items():
+            if point.side.size != problem.rows.n_rows:
+                continue
+            v, start = np.concatenate(list(point.pieces())), 0
+            v = v if weights is None else v * weights
+            total = np.zeros(problem.rows.n_unknowns)
+            for block in problem.rows.blocks():
+                rows = slice(start, start + block.exog.shape[0])
+                total, start = total + weighted_columns(block, v[rows]), rows.stop
+            if problem.matrix is not None:
+                total = problem.matrix.T @ total
+            if np.abs(total[:-1]).max(initial=0.0) <= FEASIBLE * problem.n:
+                found.append(Seed(tau, float(total[-1])))
+        return found
+
+
 def bound_profile(
     problem: Problem,
     fit: TauFit,
@@ -237,18 +281,27 @@ def bound_profile(
     *,
     tol: float,
     max_fits: int,
+    memory: Memory | None = None,
 ) -> GlobalBound:
-    """Return certified bounds on the profile over the whole range of tau."""
+    """Return certified bounds on the profile over the whole range of tau.
+
+    Dual points in the memory, which may be of another response, spare fits; new ones are added to it.
+    """
     constant = constant_direction(problem)
     fitted = [fit.tau]
+    remembers = memory is not None and problem.kappa <= TINY_KAPPA
+    seeds = memory.seeds(problem, weights) if memory is not None and remembers else []
 
     def kept(tau: float, z: FloatArray, accuracy: float = GAP_TOLERANCE) -> TauFit:
         if min(abs(tau - known) for known in fitted) > FAR_TAU:
             z = _moved(problem, z, tau, constant)
         fitted.append(tau)
         accuracy = max(accuracy, GAP_TOLERANCE)
-        keep = problem.kappa > TINY_KAPPA
-        return fit_at(problem, tau, z, keep=keep, warm=True, accuracy=accuracy)
+        keep = problem.kappa > TINY_KAPPA or remembers
+        found = fit_at(problem, tau, z, keep=keep, warm=True, accuracy=accuracy)
+        if memory is not None and remembers and found.dual.kept is not None:
+            memory.add(tau, found.dual.kept)
+        return found
 
     def polish(rough: TauFit) -> TauFit:
         better = local_fit(problem, rough.z, rough.tau, task).fit
@@ -265,15 +318,22 @@ def bound_profile(
         tol=tol,
         max_fits=max_fits,
         polish=polish,
+        seeds=seeds,
     )
 
 
 def search_tau(
-    problem: Problem, local: LocalFit, task: Task, weights: FloatArray | None
+    problem: Problem,
+    local: LocalFit,
+    task: Task,
+    weights: FloatArray | None,
+    memory: Memory | None = None,
 ) -> tuple[LocalFit, bool]:
     """Return the best local optimum over the whole range of tau, and whether that is proved."""
     tol = max(SEARCH_TOLERANCE, SEARCH_SHARE * problem.n)
-    found = bound_profile(problem, local.fit, task, weights, tol=tol, max_fits=SEARCH_FITS)
+    found = bound_profile(
+        problem, local.fit, task, weights, tol=tol, max_fits=SEARCH_FITS, memory=memory
+    )
     if found.best.value >= profile_value(local.fit, problem) - 1e-9:
         return local, found.holds
     return local_fit(problem, found.best.z, found.best.tau, task), found.holds

@@ -21,7 +21,7 @@ from qhreg.exceptions import DataError, DomainError
 from qhreg.inputs import rows_of
 from qhreg.kappafit import gaussian_loglike
 from qhreg.kappalocal import kappa_slope
-from qhreg.local import profile_slope, profile_value
+from qhreg.local import Memory, profile_slope, profile_value
 from qhreg.newton import newton
 from qhreg.preparation import Setup, set_up
 from qhreg.profile_data import ProfileData
@@ -195,6 +195,7 @@ class _CoefficientCurve:
     basis: FloatArray | None = None
     direction: FloatArray | None = None
     shift: float = 0.0
+    memory: Memory = field(default_factory=Memory)
 
     def __call__(self, value: float) -> ProfilePoint:
         obs = self.rest.observations
@@ -202,7 +203,7 @@ class _CoefficientCurve:
         if obs.offset is not None:
             offset += obs.offset
         data = replace(self.rest, observations=replace(obs, offset=offset))
-        best = best_fit(data, {}, value, self.known, search=self.search)
+        best = best_fit(data, {}, value, self.known, search=self.search, memory=self.memory)
         self.known[value] = best
         beta = self._restored(best.beta, value)
         return ProfilePoint(

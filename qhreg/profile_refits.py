@@ -11,6 +11,7 @@ from typing import Any
 from qhreg.exceptions import BoundaryWarning, RankWarning
 from qhreg.kappafit import solve_kappa
 from qhreg.kappalocal import climb, log_width
+from qhreg.local import Memory
 from qhreg.profile_data import ProfileData
 from qhreg.solver import Solution, solve
 
@@ -39,7 +40,12 @@ WIDE = 16.0
 
 
 def refit(
-    data: ProfileData, held: dict[str, float], start: Solution | None, *, search: bool | None
+    data: ProfileData,
+    held: dict[str, float],
+    start: Solution | None,
+    *,
+    search: bool | None,
+    memory: Memory | None = None,
 ) -> Solution:
     """Return the best fit with some of sigma, tau and kappa held at given values.
 
@@ -53,6 +59,8 @@ def refit(
         Where to start.
     search : bool or None
         Whether to search the whole range of tau, as in :func:`qhreg.solver.solve`.
+    memory : Memory or None
+        What earlier searches proved, where kappa is known.
     """
     obs, space = data.observations, data.space
     kappa = held.get("kappa", space.kappa)
@@ -71,7 +79,7 @@ def refit(
         warnings.simplefilter("ignore", RankWarning)
         if kappa is None:
             return solve_kappa(obs.exog, obs.endog, **options).solution
-        return solve(obs.exog, obs.endog, kappa=kappa, **options)
+        return solve(obs.exog, obs.endog, kappa=kappa, memory=memory, **options)
 
 
 def best_fit(
@@ -81,6 +89,7 @@ def best_fit(
     known: dict[float, Solution],
     *,
     search: bool | None,
+    memory: Memory | None = None,
 ) -> Solution:
     """Return the best fit at one value of a profile, started from those at other values.
 
@@ -94,7 +103,7 @@ def best_fit(
         Where the profile is asked for.
     known : dict
         Fits by value.
-    search : bool or None
+    search, memory
         As in `refit`.
 
     Notes
@@ -105,7 +114,8 @@ def best_fit(
     """
     if held.get("kappa", data.space.kappa) is not None:
         starts = neighbours(known, value, n_starts(data, search))
-        return _best([refit(data, held, start, search=search) for start in starts])
+        fits = [refit(data, held, start, search=search, memory=memory) for start in starts]
+        return _best(fits)
     starts = distinct(known, value)
     if data.observations.endog.size > SEVERAL_BASINS and not _far(known, value):
         return _best([follow(data, held, start, search=search) for start in starts])

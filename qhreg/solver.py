@@ -38,6 +38,7 @@ from qhreg.exceptions import (
 from qhreg.inputs import require_finite, rows_of
 from qhreg.local import (
     LocalFit,
+    Memory,
     constant_direction,
     local_fit,
     profile_slope,
@@ -158,6 +159,7 @@ def solve(
     start: Solution | None = None,
     search: bool | None = None,
     names: Sequence[str] | None = None,
+    memory: Memory | None = None,
 ) -> Solution:
     """Return the maximum-likelihood fit of (beta, sigma, tau) with its duality gap.
 
@@ -189,6 +191,8 @@ def solve(
         marked as doubtful.
     names : sequence of str or None
         Names of the columns for messages.
+    memory : Memory or None
+        What earlier searches with the same columns and weights proved, whatever the response or offset.
 
     Returns
     -------
@@ -217,7 +221,9 @@ def solve(
     if method not in ("newton", "lbfgs"):
         raise DomainError(f"method must be 'newton' or 'lbfgs', got {method!r}")
     rows = rows_of(exog, endog, weights, offset)
-    return solve_rows(rows, task, method=method, start=start, search=search, names=names)
+    return solve_rows(
+        rows, task, method=method, start=start, search=search, names=names, memory=memory
+    )
 
 
 def solve_rows(
@@ -228,13 +234,14 @@ def solve_rows(
     start: Solution | None = None,
     search: bool | None = None,
     names: Sequence[str] | None = None,
+    memory: Memory | None = None,
 ) -> Solution:
     """Return the fit of rows that may lie anywhere; parameters as in :func:`solve`."""
     if rows.n_rows == 0:
         raise DataError("there are no rows with positive weight")
     try:
         with one_blas_thread(rows.n_rows * rows.n_columns):
-            setup, found = _fit_rows(rows, task, method, start, search)
+            setup, found = _fit_rows(rows, task, method, start, search, memory)
     except FloatingPointError as error:
         require_finite(rows)
         raise DataError(f"the data leave the range of floating-point numbers: {error}") from error
@@ -270,7 +277,12 @@ class Found(NamedTuple):
 
 
 def _fit_rows(
-    rows: GivenRows, task: Task, method: str, start: Solution | None, search: bool | None
+    rows: GivenRows,
+    task: Task,
+    method: str,
+    start: Solution | None,
+    search: bool | None,
+    memory: Memory | None,
 ) -> tuple[Setup, Found]:
     """Return the problem and its fit.
 
@@ -285,20 +297,20 @@ def _fit_rows(
     follows = start is not None and start.converged
     jagged = is_jagged(local, 0) if follows else is_jagged(local)
     if whole or (search is None and rows.n_rows <= JAGGED_ROWS and jagged):
-        return setup, _searched(setup, local)
+        return setup, _searched(setup, local, memory)
     if search is False or follows:
         return setup, Found(local)
     if is_like_the_model(local, setup.problem, setup.kurtosis, rows):
         return setup, Found(local)
     if search is None and rows.n_rows <= JAGGED_ROWS and has_ties(rows):
-        return setup, _searched(setup, local)
+        return setup, _searched(setup, local, memory)
     return setup, _looked_further(setup, local)
 
 
-def _searched(setup: Setup, local: LocalFit) -> Found:
+def _searched(setup: Setup, local: LocalFit, memory: Memory | None = None) -> Found:
     """Return the best optimum over the whole range of tau."""
     problem = setup.problem
-    best, proved = search_tau(problem, local, setup.task, problem.weights())
+    best, proved = search_tau(problem, local, setup.task, problem.weights(), memory)
     return Found(best, searched=True, doubtful=not proved)
 
 

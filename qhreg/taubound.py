@@ -18,8 +18,9 @@ until the answer is certain.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,13 +29,17 @@ from qhreg.dual import DualVector, dual_value
 from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.taufit import TauFit
 
-__all__ = ["GlobalBound", "TauNode", "branch_and_bound"]
+__all__ = ["GlobalBound", "Seed", "TauNode", "branch_and_bound"]
 
 FloatArray = npt.NDArray[np.float64]
 
 ACCURACY = 0.01
 """Gap per row that a fit away from the optimum may have, over its squared distance in tau: a small
 share of what the profile rises by."""
+
+CLEARLY = 1e-3
+"""Log-likelihood by which a known dual point must prove its tau to be worse than the best one: one that
+proves less is in the way of a better one."""
 
 MAX_ROUNDS = 14
 """Refinements of one interval's pieces; each divides the width of a doubtful piece by four."""
@@ -105,6 +110,13 @@ def _cross(left: _Dual, right: _Dual, weights: FloatArray | None) -> float:
     return left.v.dot(right.v, weights)
 
 
+class Seed(NamedTuple):
+    """A feasible dual point at kappa = 0: its tau, and sum w v y."""
+
+    tau: float
+    alignment: float
+
+
 @dataclass(frozen=True)
 class _Profile:
     """What the lower bound of an interval needs besides its two ends."""
@@ -117,6 +129,16 @@ class _Profile:
     def normaliser(self, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
         c = log_normalizer_derivatives(tau, self.kappa)
         return self.n * c.value, self.n * c.d_tau
+
+    def useful(self, seeds: Sequence[Seed], upper: float) -> list[Seed]:
+        """Return those that prove their tau to be clearly worse than the best one known."""
+        known = {seed.tau: seed for seed in seeds if seed.alignment > 0.0}
+        tau = np.array(sorted(known))
+        alignment = np.array([known[t].alignment for t in tau])
+        if not tau.size:
+            return []
+        bound = self.normaliser(tau)[0] + dual_value(alignment, 0.0, self.n, self.kappa, self.theta)
+        return [known[t] for t in tau[bound > upper + CLEARLY]]
 
     def dual(self, left: _Dual, right: _Dual, cross: float, tau: FloatArray) -> FloatArray:
         s = (tau - left.tau) / (right.tau - left.tau)
@@ -174,6 +196,7 @@ def branch_and_bound(
     tol: float = 1e-6,
     max_fits: int = 200,
     polish: Callable[[TauFit], TauFit] | None = None,
+    seeds: Sequence[Seed] = (),
 ) -> GlobalBound:
     """Return certified bounds on the minimum of the profile over tau in the bounds.
 
@@ -194,6 +217,8 @@ def branch_and_bound(
         Convex fits after which to give up; the bounds are then still bounds.
     polish : callable or None
         Moves a fit to the nearest stationary tau.
+    seeds : sequence of Seed
+        Feasible dual points that are known already, at kappa = 0.
 
     Notes
     -----
@@ -210,21 +235,27 @@ def branch_and_bound(
     def phi(fit: TauFit) -> float:
         return fit.value + n * float(log_normalizer_derivatives(fit.tau, kappa).value)
 
+    def place(middle: _Dual) -> bool:
+        """Add an end of two intervals, unless there is one at its tau."""
+        position = int(np.searchsorted([d.tau for d in duals], middle.tau))
+        left, right = duals[position - 1], duals[position]
+        if right.tau == middle.tau:
+            return False
+        duals.insert(position, middle)
+        crosses[position - 1 : position] = [_cross(d, middle, weights) for d in (left, right)]
+        lowest[position - 1 : position] = [None, None]
+        return True
+
     def insert(fit: TauFit) -> TauFit:
         """Add a node and return its fit without the dual variables, which only the node keeps."""
         dual, light = fit.dual, replace(fit, dual=replace(fit.dual, kept=None))
-        position = int(np.searchsorted([d.tau for d in duals], fit.tau))
-        left, right = duals[position - 1], duals[position]
-        if right.tau == fit.tau:
-            return light
-        middle = _Dual(fit.tau, dual.alignment, dual.square, dual.kept)
-        duals.insert(position, middle)
-        fits.insert(position - 1, light)
-        crosses[position - 1 : position] = [_cross(d, middle, weights) for d in (left, right)]
-        lowest[position - 1 : position] = [None, None]
+        if place(_Dual(fit.tau, dual.alignment, dual.square, dual.kept)):
+            fits.insert(int(np.searchsorted([f.tau for f in fits], fit.tau)), light)
         return light
 
     best = insert(start)
+    for seed in profile.useful(seeds, phi(best)):
+        place(_Dual(seed.tau, seed.alignment, 0.0))
     known_for = np.inf
     while True:
         upper = phi(best)
