@@ -12,7 +12,6 @@ from qhreg.profile_data import profile_data
 from qhreg.score_intervals import score_intervals
 from qhreg.solver import solve
 
-
 pytestmark = pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
 
 
