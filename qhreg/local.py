@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from qhreg.convex import GAP_TOLERANCE, TINY_KAPPA, TauFit, fit_at, proved_newton
 from qhreg.dual import DualVector
-from qhreg.newton import NewtonPoint, newton
+from qhreg.newton import newton
 from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.problem import Problem, Task
 from qhreg.rows import weighted_columns
@@ -43,6 +43,9 @@ FAR_TAU = 0.02
 
 BY_NEWTON = "Newton's method converged"
 """Reason of a fit that Newton's method found and proved by itself."""
+
+LAST_DIGITS = 1e-12
+"""Error of Newton's method after exact fits: another pass or two cost little beside those."""
 
 EARLY = 8
 """Fits inside a bracket of tau after which Newton's method is given a chance each."""
@@ -76,14 +79,6 @@ class LocalFit:
     reason: str
 
 
-def _joint_newton(
-    problem: Problem, z: FloatArray, tau: float, task: Task, max_passes: int = 60
-) -> tuple[NewtonPoint, TauFit | None]:
-    """Return where Newton's method ended, and its proof if it has one."""
-    point = newton(problem, z, tau, tau_bounds=task.free_bounds, max_passes=max_passes)
-    return point, proved_newton(problem, point)
-
-
 def profile_slope(fit: TauFit, problem: Problem) -> float:
     """Return the derivative of the profile at the fit, per unit of weight."""
     return float(log_normalizer_derivatives(fit.tau, problem.kappa).d_tau) - fit.excess / problem.n
@@ -111,7 +106,10 @@ def _polished(problem: Problem, fit: TauFit, task: Task) -> TauFit | None:
     """Return the optimum that Newton's method finds from an exact fit nearby, proved, or None."""
     if problem.kappa <= TINY_KAPPA:
         return None
-    _, polished = _joint_newton(problem, fit.z, fit.tau, task, max_passes=10)
+    point = newton(
+        problem, fit.z, fit.tau, tau_bounds=task.free_bounds, tol=LAST_DIGITS, max_passes=10
+    )
+    polished = proved_newton(problem, point)
     if polished is None or not polished.proved(problem.n):
         return None
     higher = profile_value(polished, problem) > profile_value(fit, problem) + 1e-9
@@ -124,7 +122,7 @@ def _descend_profile(problem: Problem, start: TauFit, task: Task) -> TauFit:
     The slope of the profile is known at every fit; a bracket is widened downhill and closed by the
     secant rule with bisection as its safeguard. The profile has most of its shape where tau or 1 - tau
     is small: a step at most halves that, and one that ends higher is shortened. Inside the bracket the
-    rows of the zone are nearly known, and Newton's method may go the rest of the way.
+    rows of the zone are nearly known, and Newton's method is given a chance to go the rest of the way.
     """
     bounds = task.tau_bounds
     curvature = max(0.5 * log_normalizer_derivatives(start.tau, problem.kappa).d2_tau, 1e-8)
@@ -191,7 +189,8 @@ def local_fit(problem: Problem, z: FloatArray, tau: float, task: Task) -> LocalF
     if task.tau is None:
         tau = min(max(tau, task.tau_bounds[0]), task.tau_bounds[1])
     if problem.kappa > TINY_KAPPA:
-        point, fit = _joint_newton(problem, z, tau, task)
+        point = newton(problem, z, tau, tau_bounds=task.free_bounds)
+        fit = proved_newton(problem, point)
         iterations, passes = point.iterations, point.passes
         if fit is not None and fit.proved(problem.n) and stationary_in_tau(fit, problem, task):
             return LocalFit(fit, iterations, fit.passes, BY_NEWTON)

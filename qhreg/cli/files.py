@@ -114,11 +114,7 @@ def read_table(file: str | Path) -> pd.DataFrame:
         raise DataError(f"{path} is not text in UTF-8: save it in that encoding") from error
     except DataError:
         raise
-    except (
-        ValueError,
-        OSError,
-        csv.Error,
-    ) as error:  # pandas and pyarrow raise subclasses of these
+    except (ValueError, OSError, csv.Error) as error:  # also pandas and pyarrow raise these
         raise DataError(f"cannot read {path} as {ending}: {error}") from error
     if frame.empty:
         raise DataError(f"the file {path} has no rows")
