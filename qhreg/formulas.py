@@ -123,7 +123,8 @@ def _plain(column: pd.Series[Any]) -> pd.Series[Any]:
     missing = column.isna()
     number = pd.api.types.is_numeric_dtype(column.dtype)
     if number and not missing.any():
-        return column.astype(column.to_numpy().dtype)
+        dtype: Any = column.dtype
+        return column.astype(dtype.numpy_dtype)
     if number and not pd.api.types.is_bool_dtype(column.dtype):
         return column.astype("float64")
     return column.astype(object).where(~missing, None)
