@@ -179,6 +179,12 @@ class RowResults:
         -------
         Prediction
             With ``summary_frame(alpha)``, ``conf_int(alpha)`` and ``obs_int(alpha)``.
+
+        Notes
+        -----
+        Confidence intervals take quantiles of the normal law, or of the t law with `use_t`. The law that
+        intervals of coefficients have with HC0 and HC1 differs from row to row, and takes a pass over
+        the data for each: `t_test` of a row of regressors uses it.
         """
         rows, offset, labels = self._new_rows(exog, transform, offset)
         location = self.model.location(self.solution.beta, rows, offset)
