@@ -27,6 +27,7 @@ __all__ = [
     "is_far_from_the_model",
     "is_jagged",
     "is_like_the_model",
+    "may_be_one_sided",
     "other_starts",
 ]
 
@@ -63,8 +64,14 @@ ZONE_SHARE = 0.1
 ZONE_SPREAD = 2.5
 """Standard deviations by which it may."""
 
-ROWS_PER_COLUMN = 10.0
-"""Rows per column on the light side of a fit below which a fit with none there may be better."""
+MANY_PER_COLUMN = 10.0
+"""Rows per column on the light side of a fit from which on no fit with none there is better."""
+
+FEW_PER_COLUMN = 4.0
+"""Rows per column on the light side below which such a fit is better as often as not."""
+
+ONE_SIDED = 0.6
+"""Log-likelihood per row that the slopes may gain, in between, when all rows come to lie on one side."""
 
 SPACED_RESPONSES = 40
 """Responses among which equal values are looked for."""
@@ -113,16 +120,32 @@ def is_jagged(local: LocalFit, few: int = FEW_IN_ZONE) -> bool:
 
 def is_far_from_the_model(local: LocalFit, problem: Problem, kurtosis: float) -> bool:
     """Return whether only a search tells of other optima: noise unlike the model, many columns."""
-    if not kurtosis >= LIGHT_KURTOSIS or _has_many_columns(local, problem):
+    if not kurtosis >= LIGHT_KURTOSIS or _light_rows(local, problem) < FEW_PER_COLUMN:
         return True
     ratio = local.fit.dual.square / (problem.n * _mean_square(local, problem))
     return not abs(ratio - 1.0) <= STRANGE_SHARE
 
 
-def _has_many_columns(local: LocalFit, problem: Problem) -> bool:
-    """Return whether there are few rows on the light side for as many columns."""
+def _light_rows(local: LocalFit, problem: Problem) -> float:
+    """Return how many rows the model expects on the light side of the fit, per column."""
     light = problem.rows.n_rows * min(local.fit.tau, 1.0 - local.fit.tau)
-    return light < ROWS_PER_COLUMN * (local.fit.z.size - 1)
+    return light / max(local.fit.z.size - 1, 1)
+
+
+def may_be_one_sided(local: LocalFit, problem: Problem, task: Task) -> bool:
+    """Return whether, with all rows on one side, so many columns could have a higher likelihood.
+
+    That is where the profile with the slopes held does not rise by much to an end of tau.
+    """
+    if _light_rows(local, problem) >= MANY_PER_COLUMN:
+        return False
+    fit = local.fit
+    every = max(1, problem.rows.n_rows // SCANNED_ROWS)
+    u, weights = problem.residuals(fit.z, every), problem.weights(every)
+    scan = scan_tau(u, weights, problem.kappa, task.tau_bounds, free_scale=problem.theta is None)
+    n, here = _value(problem, fit, every)
+    rise = min(scan.value[0], scan.value[-1]) - n * math.log(fit.z[-1]) - here
+    return bool(rise < ONE_SIDED * n)
 
 
 def _mean_square(local: LocalFit, problem: Problem) -> float:
@@ -139,7 +162,7 @@ def is_like_the_model(local: LocalFit, problem: Problem, kurtosis: float, rows: 
     columns, and where few are outside, it is not known.
     """
     fit = local.fit
-    if _has_many_columns(local, problem):
+    if _light_rows(local, problem) < MANY_PER_COLUMN:
         return False
     sure = fit.rows_in_zone >= SURE_IN_ZONE or problem.kappa <= TINY_KAPPA
     inside = END_OF_TAU <= fit.tau <= 1.0 - END_OF_TAU
@@ -184,9 +207,7 @@ def other_starts(
     """
     every = max(1, problem.rows.n_rows // SCANNED_ROWS)
     weights = problem.weights(every)
-    n, loss = _loss(problem, fit, every)
-    log_c = float(log_normalizer_derivatives(fit.tau, problem.kappa).value)
-    here = loss + n * (log_c - math.log(fit.z[-1]))
+    n, here = _value(problem, fit, every)
     found: list[tuple[float, Start]] = []
     for base in (fit.z, flat):
         u = problem.residuals(base, every)
@@ -214,11 +235,12 @@ def _low_points(scan: TauScan, rise: FloatArray, tau: float, n: float, lower: fl
     return np.flatnonzero(low & (curve <= around[:-2]) & (curve < around[2:])).tolist()
 
 
-def _loss(problem: Problem, fit: TauFit, every: int) -> tuple[float, float]:
-    """Return the weight of evenly spaced rows and their loss at the fit."""
+def _value(problem: Problem, fit: TauFit, every: int) -> tuple[float, float]:
+    """Return the weight of evenly spaced rows and their negative log-likelihood at the fit."""
     raw, n, loss = problem.to_rows(fit.z), 0.0, 0.0
     for block in problem.spaced(every):
         losses = quantile_huber_loss(residuals(block, raw), fit.tau, problem.kappa)
         n += losses.size if block.weights is None else float(block.weights.sum())
         loss += float(losses.sum() if block.weights is None else losses @ block.weights)
-    return n, loss
+    log_c = float(log_normalizer_derivatives(fit.tau, problem.kappa).value)
+    return n, loss + n * (log_c - math.log(fit.z[-1]))

@@ -24,6 +24,7 @@ from qhreg.doubt import (
     is_far_from_the_model,
     is_jagged,
     is_like_the_model,
+    may_be_one_sided,
     other_starts,
 )
 from qhreg.exact import ALL_ROWS
@@ -186,9 +187,8 @@ def solve(
         Whether to search the whole range of tau; None does so up to 500 rows, up to 5000 with fewer
         than 60 rows in the zone (always at kappa = 0), where tau ends within 0.05 of 0 or 1 and where
         responses are equal, and up to 20,000 where the noise is far from the model, or is unlike it
-        and a look along tau shows another optimum, or where fewer than ten rows per column lie on the
-        light side of the fit. Larger data are then fitted from several starts, and the solution is
-        marked as doubtful.
+        and a look along tau shows another optimum, or where so many columns may have all rows on one
+        side. Larger data are then fitted from several starts, and the solution is marked as doubtful.
     names : sequence of str or None
         Names of the columns for messages.
     memory : Memory or None
@@ -335,11 +335,13 @@ def _looked_further(setup: Setup, local: LocalFit) -> Found:
     """Return the fit after a look along tau, the slopes held at the fit and at zero.
 
     Where that shows another optimum the whole range of tau is searched, and large data are fitted
-    from the most promising other starts. Far from the model the look tells little.
+    from the most promising other starts. Far from the model, and where so many columns could have all
+    rows on one side, the look tells little.
     """
     problem, task = setup.problem, setup.task
     few = problem.rows.n_rows <= DOUBTFUL_ROWS
     far = is_far_from_the_model(local, problem, setup.kurtosis)
+    far = far or may_be_one_sided(local, problem, task)
     if far and few:
         return _searched(setup, local)
     flat = setup.basis.matrix @ local.fit.z

@@ -12,6 +12,7 @@ from solver_data import medium_sample, regression
 import qhreg.doubt
 import qhreg.solver
 from qhreg import QuantileHuberMLE, tauscan
+from qhreg.distribution import quantile_huber
 from qhreg.exceptions import BoundaryWarning
 from qhreg.globalopt import certify_global
 from qhreg.loss import quantile_huber_loss
@@ -329,6 +330,16 @@ def test_many_columns_may_have_all_rows_on_one_side(n, p, noise):
     assert not fit.doubtful
     assert certify_global(exog, endog, fit, tol=1e-4).holds
     assert fit.loglike > local.loglike + 1.0
+
+
+@pytest.mark.parametrize(("n", "p"), [(1000, 50), (3000, 120)])
+def test_many_columns_and_noise_of_the_model_are_not_searched(n, p):
+    rng = np.random.default_rng(0)
+    exog = np.column_stack([np.ones(n), rng.standard_normal((n, p - 1))])
+    endog = exog @ rng.standard_normal(p) + quantile_huber.rvs(0.4, 1.0, size=n, random_state=rng)
+    fit = solve(exog, endog)
+    assert not fit.searched
+    assert certify_global(exog, endog, fit, tol=1e-4).holds
 
 
 def test_many_columns_of_many_rows_are_marked(monkeypatch):
