@@ -120,7 +120,8 @@ def is_jagged(local: LocalFit, few: int = FEW_IN_ZONE) -> bool:
 
 def is_far_from_the_model(local: LocalFit, problem: Problem, kurtosis: float) -> bool:
     """Return whether only a search tells of other optima: noise unlike the model, many columns."""
-    if not kurtosis >= LIGHT_KURTOSIS or _light_rows(local, problem) < FEW_PER_COLUMN:
+    few = MANY_PER_COLUMN if problem.kappa > WIDE else FEW_PER_COLUMN
+    if not kurtosis >= LIGHT_KURTOSIS or _light_rows(local, problem) < few:
         return True
     ratio = local.fit.dual.square / (problem.n * _mean_square(local, problem))
     return not abs(ratio - 1.0) <= STRANGE_SHARE

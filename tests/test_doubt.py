@@ -346,3 +346,12 @@ def test_many_columns_of_many_rows_are_marked(monkeypatch):
     monkeypatch.setattr(qhreg.solver, "DOUBTFUL_ROWS", 600)
     assert quiet(*many_columns(0, 900, 50, "lognormal")).doubtful
     assert not quiet(*many_columns(0, 900, 5, "gumbel")).doubtful
+
+
+@pytest.mark.parametrize("seed", [25, 26, 52])
+def test_with_a_wide_zone_and_many_columns_tau_is_told_from_its_mirror_image(seed):
+    rng = np.random.default_rng(seed)
+    exog = np.column_stack([np.ones(2000), rng.standard_normal((2000, 59))])
+    noise = rng.standard_normal(2000) * np.exp(0.7 * exog[:, -1])
+    endog = exog @ rng.standard_normal(60) + noise
+    assert certify_global(exog, endog, quiet(exog, endog, kappa=100.0)).holds
