@@ -53,6 +53,9 @@ EARLY = 8
 TOWARDS_END = 2
 """Steps towards an end of tau, each as long as allowed, after which the end itself is tried."""
 
+END_ROWS = 20_000
+"""Rows up to which it is: from as far away an exact fit of more of them would keep too many."""
+
 SEARCH_TOLERANCE = 1e-5
 """Log-likelihood that the default search may leave to another basin."""
 
@@ -137,7 +140,7 @@ def _descend_profile(problem: Problem, start: TauFit, task: Task) -> TauFit:
         tau = float(np.clip(here.tau + downhill * min(step, 0.5 * room), *bounds))
         if abs(tau - here.tau) < 1e-13:
             return best
-        if halved == TOWARDS_END:
+        if halved == TOWARDS_END and problem.rows.n_rows <= END_ROWS:
             end = fit_at(problem, bounds[int(downhill > 0.0)], here.z, warm=True)
             drop = profile_value(end, problem) - profile_value(here, problem)
             straight = problem.n * slope * (end.tau - here.tau)
