@@ -65,10 +65,10 @@ ZONE_SPREAD = 2.5
 """Standard deviations by which it may."""
 
 MANY_PER_COLUMN = 10.0
-"""Rows per column on the light side of a fit from which on no fit with none there is better."""
+"""Rows per column on the light side of a fit from which on none with all rows on one side was better."""
 
 FEW_PER_COLUMN = 4.0
-"""Rows per column on the light side below which such a fit is better as often as not."""
+"""Rows per column on the light side below which such a fit may be better whatever the noise."""
 
 ONE_SIDED = 0.6
 """Log-likelihood per row that the slopes may gain, in between, when all rows come to lie on one side."""
