@@ -18,10 +18,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from qhreg.distribution import quantile_huber
-from qhreg.kappafit import solve_kappa
 from qhreg.profile import profile_likelihood
-from qhreg.profile_data import profile_data
+from qhreg.profile.data import profile_data
 from qhreg.solver import solve
+from qhreg.solver.kappafit import solve_kappa
 
 BAR = 12.0
 COEFFICIENT = 1

@@ -40,18 +40,18 @@ from scipy import stats
 from statsmodels.datasets import engel
 
 from qhreg import QuantileHuberMLE
-from qhreg.bootstrap import bootstrap
 from qhreg.covariance import Point, covariance
-from qhreg.curvature import row_weights
+from qhreg.covariance.curvature import row_weights
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import BoundaryWarning, ConvergenceWarning, CurvatureWarning
-from qhreg.hypothesis_tests import lr_inflation
-from qhreg.intervals import wald_intervals
+from qhreg.inference.bootstrap import bootstrap
+from qhreg.inference.hypothesis_tests import lr_inflation
+from qhreg.inference.intervals import wald_intervals
+from qhreg.inference.robust_score import ScoreVariance, robust_score_root
 from qhreg.normalizer import log_normalizer_derivatives
-from qhreg.observations import Observations
-from qhreg.parameters import ParameterSpace
-from qhreg.robust_score import ScoreVariance, robust_score_root
 from qhreg.solver import solve
+from qhreg.specification.observations import Observations
+from qhreg.specification.parameters import ParameterSpace
 
 SIZES = (50, 100, 200, 500)
 WIDTHS = (0.0, 0.05, 0.25, 1.0)
@@ -379,7 +379,7 @@ def clusters(reps=500):
     The effect of a category that is one of the clusters, or those of all clusters but the first, beside
     that of a regressor; quantile Huber noise (kappa = 1, tau = 0.4, known), with and without an effect
     that the rows of a cluster share. The mean error over the standard deviation of the estimates, and
-    the coverage; the same without what stands in for the variance (:mod:`qhreg.confined`).
+    the coverage; the same without what stands in for the variance (:mod:`qhreg.covariance.confined`).
     """
     for all_effects, (count, size), shared in itertools.product(
         (False, True), ((6, 4), (6, 10), (20, 4), (20, 10)), (0.0, 1.0)
@@ -399,7 +399,7 @@ def clusters(reps=500):
                     warnings.simplefilter("ignore", category)
                 fit = QuantileHuberMLE(endog, exog, tau=0.4).fit()
                 errors = [fit.get_robustcov_results("cluster", groups=group).bse[2]]
-                with mock.patch("qhreg.dependent.confined", return_value=None):
+                with mock.patch("qhreg.covariance.dependent.confined", return_value=None):
                     errors.append(fit.get_robustcov_results("cluster", groups=group).bse[2])
             found.append([fit.params[2], *errors])
         effect, *errors = np.array(found).T

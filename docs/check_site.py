@@ -389,8 +389,8 @@ def write_report() -> None:
     import numpy as np
     import statsmodels.api as sm
 
+    from qhreg.cli.report import html_report
     from qhreg.formula.api import quantile_huber
-    from qhreg.report import html_report
 
     formula = "np.sqrt(foodexp) ~ np.sqrt(income)"
     data = sm.datasets.engel.load_pandas().data

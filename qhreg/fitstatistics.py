@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.kappafit import solve_kappa
 from qhreg.loss import quantile_huber_loss, zone_part
 from qhreg.normalizer import half_normalizer, log_normalizer_derivatives
-from qhreg.observations import Observations
-from qhreg.parameters import Parameters
 from qhreg.quantiles import weighted_quantiles
 from qhreg.solver import Solution, solve
+from qhreg.solver.kappafit import solve_kappa
+from qhreg.specification.observations import Observations
+from qhreg.specification.parameters import Parameters
 
 __all__ = [
     "best_constant",

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.inputs import rows_of
-from qhreg.local import bound_profile, local_fit
-from qhreg.preparation import Setup, set_up
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, report, start_of, task_of, value_shift
-from qhreg.threads import one_blas_thread
+from qhreg.solver.inputs import rows_of
+from qhreg.solver.local import bound_profile, local_fit
+from qhreg.solver.preparation import Setup, set_up
+from qhreg.solver.threads import one_blas_thread
 
 __all__ = ["GlobalCertificate", "certify_global"]
 

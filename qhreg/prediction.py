@@ -17,8 +17,8 @@ import numpy.typing as npt
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DomainError
 from qhreg.normalizer import log_normalizer_derivatives, log_normalizer_higher
-from qhreg.parameters import Parameters, ParameterSpace
 from qhreg.prediction_intervals import PredictionIntervals
+from qhreg.specification.parameters import Parameters, ParameterSpace
 
 __all__ = ["KINDS", "Prediction", "predict", "prediction_gradient"]
 
@@ -135,7 +135,7 @@ def predict(
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.parameters import Parameters
+    >>> from qhreg.specification.parameters import Parameters
     >>> from qhreg.prediction import predict
     >>> law = Parameters(np.zeros(1), 1.0, 0.25, 0.0)
     >>> predict(np.zeros(1), law, "quantile", q=[0.25, 0.75]).round(4).tolist()

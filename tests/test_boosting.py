@@ -35,8 +35,8 @@ from qhreg.boosting.stage import (
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, DomainError
 from qhreg.loss import loss_slope
-from qhreg.problem import Task
 from qhreg.solver import solve
+from qhreg.solver.problem import Task
 
 BOUNDS = (1e-3, 1 - 1e-3)
 

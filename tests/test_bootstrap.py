@@ -8,10 +8,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from qhreg.bootstrap import BootstrapResult, bootstrap
 from qhreg.covariance import covariance, score_obs, smoothed_bread
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, DomainError
+from qhreg.inference.bootstrap import BootstrapResult, bootstrap
 from qhreg.solver import solve
 
 
@@ -96,7 +96,7 @@ def test_parametric_noise_follows_the_fitted_law(data):
 @pytest.mark.parametrize(("size", "name"), [(10**9, "processes"), (0, "threads")])
 def test_jobs_do_not_change_the_replicates(data, monkeypatch, size, name):
     exog, endog, fit = data
-    monkeypatch.setattr("qhreg.bootstrap.THREADS_FROM", size)
+    monkeypatch.setattr("qhreg.inference.bootstrap.THREADS_FROM", size)
     one = bootstrap(exog, endog, fit, n_boot=12, seed=7)
     two = bootstrap(exog, endog, fit, n_boot=12, seed=7, n_jobs=2)
     assert_array_equal(one.params, two.params)
@@ -222,7 +222,7 @@ def test_every_replicate_starts_at_the_fit(data, monkeypatch):
         starts.append((kwargs["start"], kwargs["search"]))
         return solve(*args, **kwargs)
 
-    monkeypatch.setattr("qhreg.bootstrap.solve", watched)
+    monkeypatch.setattr("qhreg.inference.bootstrap.solve", watched)
     bootstrap(exog, endog, fit, n_boot=3, seed=0)
     assert starts == [(fit, False)] * 3
 

@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from qhreg import QuantileHuberDistributional, QuantileHuberMLE
-from qhreg.bread import bread_inverse, is_flat, lost_scores
 from qhreg.covariance import covariance
+from qhreg.covariance.bread import bread_inverse, is_flat, lost_scores
+from qhreg.covariance.orthonormal import inverse_of
 from qhreg.exceptions import CurvatureWarning
-from qhreg.orthonormal import inverse_of
 from qhreg.solver import solve
 
 

@@ -9,25 +9,25 @@ from numpy.testing import assert_allclose
 from scipy import special, stats
 
 from qhreg import QuantileHuberMLE
-from qhreg.bandwidth import chosen_width
-from qhreg.calibration import (
+from qhreg.covariance import Point, covariance
+from qhreg.covariance.bandwidth import chosen_width
+from qhreg.covariance.calibration import (
     Calibration,
     _summed_moments,
     contrast_calibration,
     hall,
     hall_inverse,
 )
-from qhreg.covariance import Point, covariance
-from qhreg.curvature import row_sums, row_weights
+from qhreg.covariance.curvature import row_sums, row_weights
+from qhreg.covariance.information import unit_information
+from qhreg.covariance.orthonormal import jacobian_of
+from qhreg.covariance.rowterms import row_bends
+from qhreg.covariance.sandwich import slices_of
+from qhreg.covariance.scores import checked_sample, evaluated_blocks
 from qhreg.exceptions import BoundaryWarning, DataError
-from qhreg.information import unit_information
-from qhreg.intervals import wald_intervals
-from qhreg.orthonormal import jacobian_of
-from qhreg.parameters import ParameterSpace
-from qhreg.rowterms import row_bends
-from qhreg.sandwich import slices_of
-from qhreg.scores import checked_sample, evaluated_blocks
+from qhreg.inference.intervals import wald_intervals
 from qhreg.solver import solve
+from qhreg.specification.parameters import ParameterSpace
 
 ALL = ("beta", "sigma", "tau", "kappa")
 
@@ -152,7 +152,7 @@ def test_few_rows_are_kept_and_many_evaluated_again(kappa, weighted, monkeypatch
         options |= {"freq_weights": rng.integers(1, 4, 300), "weights": rng.uniform(0.2, 2.0, 300)}
     fit = solve(exog, endog, kappa=kappa)
     few = covariance("HC1", exog, endog, fit, **options)
-    monkeypatch.setattr("qhreg.sandwich.FEW_ROWS", 0)
+    monkeypatch.setattr("qhreg.covariance.sandwich.FEW_ROWS", 0)
     again = covariance("HC1", exog, endog, fit, **options)
     assert_allclose(again.cov, few.cov, rtol=1e-9)
     assert_allclose(again.calibration.df, few.calibration.df, rtol=1e-8)
@@ -163,7 +163,7 @@ def test_many_rows_are_judged_by_some_of_them(monkeypatch):
     exog, endog = skewed(12_001)
     fit = solve(exog, endog, kappa=0.5)
     some = law_of(exog, endog, fit)
-    monkeypatch.setattr("qhreg.calibration.LAW_ROWS", 10_000)
+    monkeypatch.setattr("qhreg.covariance.calibration.LAW_ROWS", 10_000)
     every = law_of(exog, endog, fit)
     assert np.any(some.df != every.df)
     assert_allclose(some.df, every.df, rtol=0.35)
@@ -183,7 +183,7 @@ def test_a_category_of_six_among_many_rows_has_few_degrees_of_freedom(n, weighte
     law = law_of(exog, endog, fit, **options)
     assert law.df[3] < (20.0 if weighted else 12.0)
     assert np.all(np.delete(law.df, 3) > 100.0)
-    monkeypatch.setattr("qhreg.calibration.LAW_ROWS", n)
+    monkeypatch.setattr("qhreg.covariance.calibration.LAW_ROWS", n)
     every = law_of(exog, endog, fit, **options)
     assert_allclose(law.df[3], every.df[3], rtol=1e-9)
     assert_allclose(law.skew[3], every.skew[3], rtol=1e-9)
@@ -200,7 +200,7 @@ def test_influences_of_some_rows_at_a_time(order, weighted, monkeypatch):
         options |= {"freq_weights": rng.integers(0, 4, 700), "weights": rng.uniform(0.2, 2.0, 700)}
     fit = solve(exog, endog, kappa=0.4)
     whole = covariance("HC1", exog, endog, fit, **options)
-    monkeypatch.setattr("qhreg.sandwich.FEW_ROWS", 0)
+    monkeypatch.setattr("qhreg.covariance.sandwich.FEW_ROWS", 0)
     for limit in ("calibration.MOMENT_BYTES", "curvature.SCORE_BYTES"):
         monkeypatch.setattr(f"qhreg.{limit}", 0)
     for least in ("calibration.LEAST_ROWS", "curvature.LEAST_ROWS"):

@@ -59,7 +59,7 @@ def test_fixed_effects_of_the_clusters_leave_other_standard_errors_as_they_are(m
     effects = [name for name in fit.params.index if name not in ("x", "sigma", "tau")]
     rows = fit.get_robustcov_results("HC1")
     assert (fit.bse[effects] / rows.bse[effects]).between(0.7, 1.5).all()
-    monkeypatch.setattr("qhreg.dependent.confined", lambda *args: None)
+    monkeypatch.setattr("qhreg.covariance.dependent.confined", lambda *args: None)
     plain, said = by_firm("y ~ x + C(firm)", panel())
     assert not said
     assert (plain.bse[effects] < 0.6 * rows.bse[effects]).all()

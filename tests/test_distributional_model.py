@@ -13,7 +13,7 @@ from scipy import stats
 import qhreg.api as qh
 import qhreg.formula.api as qhf
 from qhreg import QuantileHuberDistributional, QuantileHuberMLE, quantile_huber
-from qhreg.covariance_choice import CovarianceChoice
+from qhreg.covariance.choice import CovarianceChoice
 from qhreg.distributional.covariance import distributional_covariance
 from qhreg.distributional.likelihood import Regression
 from qhreg.exceptions import BoundaryWarning, DataError, DomainError, RankWarning

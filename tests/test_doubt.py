@@ -9,8 +9,8 @@ import pytest
 from scipy import optimize
 from solver_data import medium_sample, regression
 
-import qhreg.doubt
-import qhreg.solver
+import qhreg.solver.doubt
+import qhreg.solver.joint
 from qhreg import QuantileHuberMLE, tauscan
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import BoundaryWarning
@@ -18,7 +18,7 @@ from qhreg.globalopt import certify_global
 from qhreg.loss import quantile_huber_loss
 from qhreg.normalizer import log_normalizer
 from qhreg.solver import solve
-from qhreg.tauscan import scan_tau
+from qhreg.solver.tauscan import scan_tau
 
 BOUNDS = (1e-3, 1.0 - 1e-3)
 
@@ -179,8 +179,8 @@ def test_data_like_the_model_are_fitted_without_another_look(n, monkeypatch):
     def fail(*args, **options):
         raise AssertionError
 
-    monkeypatch.setattr(qhreg.solver, "other_starts", fail)
-    monkeypatch.setattr(qhreg.solver, "search_tau", fail)
+    monkeypatch.setattr(qhreg.solver.joint, "other_starts", fail)
+    monkeypatch.setattr(qhreg.solver.joint, "search_tau", fail)
     fit = solve(*regression(n, 5, seed=1))
     assert (fit.searched, fit.doubtful) == (False, False)
 
@@ -188,13 +188,13 @@ def test_data_like_the_model_are_fitted_without_another_look(n, monkeypatch):
 @pytest.mark.parametrize("n", [1000, 100_000])
 def test_normal_noise_is_looked_at_but_not_searched(n, monkeypatch):
     looks = []
-    scan = qhreg.doubt.scan_tau
+    scan = qhreg.solver.doubt.scan_tau
 
     def counted(u, *args, **options):
         looks.append(u.size)
         return scan(u, *args, **options)
 
-    monkeypatch.setattr(qhreg.doubt, "scan_tau", counted)
+    monkeypatch.setattr(qhreg.solver.doubt, "scan_tau", counted)
     rng = np.random.default_rng(2)
     X = np.column_stack([np.ones(n), rng.standard_normal((n, 3))])
     fit = solve(X, X.sum(axis=1) + rng.standard_normal(n))
@@ -244,7 +244,7 @@ def test_the_summary_says_where_another_tau_may_be_better():
 
 def test_a_search_that_could_not_finish_is_marked(monkeypatch):
     X, y = two_peaks(np.random.default_rng(1), 600)
-    monkeypatch.setattr("qhreg.local.SEARCH_FITS", 2)
+    monkeypatch.setattr("qhreg.solver.local.SEARCH_FITS", 2)
     fit = solve(X, y, kappa=0.3)
     assert (fit.searched, fit.doubtful) == (True, True)
 
@@ -343,7 +343,7 @@ def test_many_columns_and_noise_of_the_model_are_not_searched(n, p):
 
 
 def test_many_columns_of_many_rows_are_marked(monkeypatch):
-    monkeypatch.setattr(qhreg.solver, "DOUBTFUL_ROWS", 600)
+    monkeypatch.setattr(qhreg.solver.joint, "DOUBTFUL_ROWS", 600)
     assert quiet(*many_columns(0, 900, 50, "lognormal")).doubtful
     assert not quiet(*many_columns(0, 900, 5, "gumbel")).doubtful
 

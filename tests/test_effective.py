@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from qhreg import QuantileHuberDistributional, QuantileHuberMLE
-from qhreg.curvature import row_weights
-from qhreg.effective import effective_rows, hidden, is_light
+from qhreg.covariance.curvature import row_weights
+from qhreg.covariance.effective import effective_rows, hidden, is_light
 from qhreg.exceptions import CurvatureWarning
 
 

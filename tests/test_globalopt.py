@@ -12,14 +12,14 @@ from reference_solvers import brute_joint
 from scipy import stats
 from solver_data import regression, small_sample
 
-from qhreg.convex import fit_at
-from qhreg.dual import dual_value
 from qhreg.exceptions import BoundaryWarning
 from qhreg.globalopt import certify_global
-from qhreg.inputs import rows_of
-from qhreg.preparation import set_up
 from qhreg.solver import DEFAULT_TAU_BOUNDS, solve, task_of
-from qhreg.taubound import _cross, _Dual, _Profile
+from qhreg.solver.convex import fit_at
+from qhreg.solver.dual import dual_value
+from qhreg.solver.inputs import rows_of
+from qhreg.solver.preparation import set_up
+from qhreg.solver.taubound import _cross, _Dual, _Profile
 
 
 def two_peaks() -> tuple[np.ndarray, np.ndarray]:
@@ -189,7 +189,7 @@ def test_the_bounds_do_not_depend_on_the_dual_variables_that_were_dropped(monkey
     X, y = regression(120, 3, seed=6)
     fit = solve(X, y, kappa=0.3)
     dropped = certify_global(X, y, fit, tol=1e-7)
-    monkeypatch.setattr("qhreg.taubound.replace", lambda item, **_: item)
+    monkeypatch.setattr("qhreg.solver.taubound.replace", lambda item, **_: item)
     kept = certify_global(X, y, fit, tol=1e-7)
     assert dropped.holds
     assert dropped.n_fits == kept.n_fits

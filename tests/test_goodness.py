@@ -7,15 +7,15 @@ import pytest
 from scipy import stats
 from solver_data import regression
 
-import qhreg.goodness
+import qhreg.diagnostics.goodness
+from qhreg.diagnostics.goodness import anderson_darling, goodness_of_fit, kolmogorov_smirnov
+from qhreg.diagnostics.simulation import expanded, simulate_fits, simulated_residuals
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, DomainError
-from qhreg.goodness import anderson_darling, goodness_of_fit, kolmogorov_smirnov
-from qhreg.observations import Observations
-from qhreg.parameters import ParameterSpace
-from qhreg.profile_data import ProfileData, profile_data
-from qhreg.simulation import expanded, simulate_fits, simulated_residuals
+from qhreg.profile.data import ProfileData, profile_data
 from qhreg.solver import solve
+from qhreg.specification.observations import Observations
+from qhreg.specification.parameters import ParameterSpace
 
 
 def noise(n, seed, tau=0.3, kappa=1.0):
@@ -163,4 +163,4 @@ def test_weights_that_describe_no_sample_are_rejected():
 
 
 def test_the_examples_in_the_docstrings_run():
-    assert doctest.testmod(qhreg.goodness).failed == 0
+    assert doctest.testmod(qhreg.diagnostics.goodness).failed == 0

@@ -10,10 +10,10 @@ from scipy import stats
 from qhreg.covariance import Point, covariance, expected_information, score_obs, smoothed_bread
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, DomainError, RankWarning
-from qhreg.hypothesis_tests import lr_cut, lr_inflation, lr_test
-from qhreg.score_tests import score_test
+from qhreg.inference.hypothesis_tests import lr_cut, lr_inflation, lr_test
+from qhreg.inference.score_tests import score_test
+from qhreg.inference.symmetry import symmetry_test
 from qhreg.solver import solve
-from qhreg.symmetry import symmetry_test
 
 
 def draw(n, tau=0.5, kappa=1.0, seed=0, p=2):

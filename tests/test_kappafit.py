@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose
 
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import BoundaryWarning
-from qhreg.kappafit import gaussian_loglike, solve_kappa
-from qhreg.kappalocal import climb, kappa_slope
 from qhreg.solver import solve
+from qhreg.solver.kappafit import gaussian_loglike, solve_kappa
+from qhreg.solver.kappalocal import climb, kappa_slope
 
 
 def spread(n, tau, kappa):

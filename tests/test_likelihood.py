@@ -14,9 +14,9 @@ from solver_data import regression
 import qhreg.rows
 from qhreg.gram import plain_gram
 from qhreg.likelihood import objective, reduce_rows
-from qhreg.newton import newton_step
-from qhreg.problem import Problem
 from qhreg.rows import ArrayRows
+from qhreg.solver.newton import newton_step
+from qhreg.solver.problem import Problem
 
 TAU, KAPPA = 0.3, 0.7
 

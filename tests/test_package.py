@@ -26,25 +26,22 @@ LAYERS = [
     "certificate",
     "likelihood",
     "solver",
-    "regularized",
     "globalopt",
     "covariance",
-    "joint_covariance",
     "plotting",  # draws the numbers it is handed and knows nothing of where they come from
-    "plotting_coefficients",
+    "inference",
     "profile",
+    "diagnostics",
     "process",
-    "process_results",
-    "regularized_cv",
-    "regularized_results",
     "results",
-    "model_fits",
+    "regularized",
     "model",
     "distributional",
     "boosting",
     "dask",
     "formula",
     "api",
+    "cli",
     "__main__",
 ]
 
@@ -102,6 +99,23 @@ def import_graph():
     return graph
 
 
+def file_graph():
+    """Which file imports which, inside the packages too."""
+
+    def named(path):
+        return ".".join(("qhreg", *path.relative_to(PACKAGE).with_suffix("").parts))
+
+    files = {named(path).removesuffix(".__init__"): path for path in PACKAGE.rglob("*.py")}
+    graph = {}
+    for name, path in files.items():
+        found = graph[name] = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module in files:
+                inner = {f"{node.module}.{alias.name}" for alias in node.names} & set(files)
+                found.update(inner or {node.module})
+    return graph
+
+
 def reachable(start, graph):
     found, pending = set(), [start]
     while pending:
@@ -118,9 +132,17 @@ def test_no_module_imports_from_the_package_itself():
     assert {name for name, imports in graph.items() if "" in imports} <= {"__main__"}
 
 
-def test_imports_run_in_no_circle():
-    graph = import_graph()
+@pytest.mark.parametrize("graph_of", [import_graph, file_graph])
+def test_imports_run_in_no_circle(graph_of):
+    graph = graph_of()
     assert {name for name in graph if name in reachable(name, graph)} == set()
+
+
+def test_no_package_has_more_files_than_a_reader_takes_in():
+    """A folder with more is several ideas: it is to be split."""
+    folders = {path.parent for path in PACKAGE.rglob("*.py")}
+    sizes = {folder.name: len(list(folder.glob("*.py"))) for folder in folders}
+    assert {name: size for name, size in sizes.items() if size > 25} == {}
 
 
 def test_imports_point_from_the_top_of_the_design_to_its_bottom():

@@ -20,16 +20,16 @@ from solver_data import regression
 import qhreg.diagnostics as diagnostics
 import qhreg.plotting as plotting
 from qhreg import QuantileHuberMLE
-from qhreg.coefficient_figures import partial_residual_figure
+from qhreg.diagnostics.coefficients import partial_residual_figure
+from qhreg.diagnostics.simulation import simulated_residuals
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, DomainError
 from qhreg.globalopt import certify_global
 from qhreg.loss import quantile_huber_loss
 from qhreg.normalizer import log_normalizer
 from qhreg.profile import profile_likelihood
-from qhreg.profile_data import profile_data
-from qhreg.profile_surface import profile_surface
-from qhreg.simulation import simulated_residuals
+from qhreg.profile.data import profile_data
+from qhreg.profile.surface import profile_surface
 from qhreg.solver import solve
 
 TAU, KAPPA = 0.3, 1.0

@@ -76,8 +76,8 @@ def test_the_delta_method_of_statsmodels_agrees(fit):
 
 def test_standard_errors_with_kappa_free_use_its_derivative():
     model = qhf.quantile_huber("y ~ x", FRAME, kappa=None)
-    from qhreg.parameters import Parameters
     from qhreg.prediction import prediction_gradient
+    from qhreg.specification.parameters import Parameters
 
     at = np.array([1.0, 2.0, 0.7, 0.6, 0.8])
     exog = np.column_stack([np.ones(3), NEW.x])

@@ -21,11 +21,11 @@ from r_references import design, load
 from scipy import stats
 
 from qhreg import QuantileHuberMLE
-from qhreg.coefficient_figures import partial_residual_figure
 from qhreg.covariance import covariance
+from qhreg.covariance.joint import influence_of, joint_covariance
+from qhreg.diagnostics.coefficients import partial_residual_figure
 from qhreg.exceptions import CurvatureWarning, DataError, DomainError
-from qhreg.joint_covariance import influence_of, joint_covariance
-from qhreg.plotting_coefficients import plot_partial_residuals, plot_process
+from qhreg.plotting.coefficients import plot_partial_residuals, plot_process
 from qhreg.process import equality_test, find_crossings, tau_levels
 from qhreg.solver import solve
 

@@ -17,16 +17,16 @@ from qhreg import QuantileHuberMLE, profile_trace
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import BoundaryWarning, ConvergenceWarning, DataError, DomainError
 from qhreg.globalopt import certify_global
-from qhreg.hypothesis_tests import lr_cut
-from qhreg.kappafit import solve_kappa
+from qhreg.inference.hypothesis_tests import lr_cut
 from qhreg.profile import profile_intervals, profile_likelihood
-from qhreg.profile_data import profile_data
-from qhreg.profile_fits import curve_of
-from qhreg.profile_maxima import local_maxima
-from qhreg.profile_roots import Node, find_root, inverse_interpolate
-from qhreg.profile_surface import profile_surface
-from qhreg.profile_trace import likelihood_ratio_cut, with_progress
+from qhreg.profile.data import profile_data
+from qhreg.profile.fits import curve_of
+from qhreg.profile.maxima import local_maxima
+from qhreg.profile.roots import Node, find_root, inverse_interpolate
+from qhreg.profile.surface import profile_surface
+from qhreg.profile.trace import likelihood_ratio_cut, with_progress
 from qhreg.solver import solve
+from qhreg.solver.kappafit import solve_kappa
 
 
 def sample(n=600, p=3, seed=0):
@@ -915,7 +915,7 @@ def test_short_work_shows_no_bar(monkeypatch):
         asked.append(wanted)
         yield lambda: None
 
-    monkeypatch.setattr("qhreg.profile.counted", remember)
+    monkeypatch.setattr("qhreg.profile.likelihood.counted", remember)
     _, _, fit, data = sample()
     profile_likelihood(data, fit, "tau", grid=[])
     assert asked == [False]

@@ -18,9 +18,9 @@ from qhreg import QuantileHuberDistributional, QuantileHuberMLE, quantile_huber
 from qhreg.exceptions import BoundaryWarning, DataError, DomainError, RankWarning
 from qhreg.fitstatistics import best_constant, null_loss
 from qhreg.loss import quantile_huber_loss
-from qhreg.observations import Observations
-from qhreg.parameters import Parameters
 from qhreg.solver import solve
+from qhreg.specification.observations import Observations
+from qhreg.specification.parameters import Parameters
 
 FRAME = skewed_frame()
 

@@ -10,15 +10,15 @@ from solver_data import categories
 
 from qhreg import QuantileHuberMLE
 from qhreg.covariance import Point, covariance, score_obs, smoothed_bread
-from qhreg.curvature import row_weights
+from qhreg.covariance.curvature import row_weights
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import BoundaryWarning, CurvatureWarning, DataError, DomainError
-from qhreg.observations import Observations
-from qhreg.profile_data import profile_data
-from qhreg.robust_score import ScoreVariance, robust_score_root
-from qhreg.score_intervals import score_intervals
-from qhreg.score_tests import score_test
+from qhreg.inference.robust_score import ScoreVariance, robust_score_root
+from qhreg.inference.score_tests import score_test
+from qhreg.profile.data import profile_data
+from qhreg.profile.score_intervals import score_intervals
 from qhreg.solver import solve
+from qhreg.specification.observations import Observations
 
 FREE = ("beta", "sigma", "tau")
 

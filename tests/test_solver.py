@@ -14,21 +14,20 @@ from reference_solvers import log_c, loss
 from scipy import stats
 from solver_data import regression
 
-import qhreg.preparation
-import qhreg.solver
-from qhreg import exact
-from qhreg.convex import fit_at
-from qhreg.dual import dual_from_gradient
+import qhreg.solver.joint
+import qhreg.solver.preparation
 from qhreg.exceptions import BoundaryWarning
 from qhreg.gram import weighted_gram
-from qhreg.inputs import rows_of
-from qhreg.leastsquares import least_squares
-from qhreg.newton import NewtonPoint, newton
-from qhreg.preparation import set_up
-from qhreg.problem import Problem
-from qhreg.projection import best_tau
 from qhreg.rows import ArrayRows
-from qhreg.solver import DEFAULT_TAU_BOUNDS, solve, task_of
+from qhreg.solver import DEFAULT_TAU_BOUNDS, exact, solve, task_of
+from qhreg.solver.convex import fit_at
+from qhreg.solver.dual import dual_from_gradient
+from qhreg.solver.inputs import rows_of
+from qhreg.solver.leastsquares import least_squares
+from qhreg.solver.newton import NewtonPoint, newton
+from qhreg.solver.preparation import set_up
+from qhreg.solver.problem import Problem
+from qhreg.solver.projection import best_tau
 
 KAPPAS = [0.0, 1e-3, 0.05, 1.0, 6.0]
 
@@ -102,7 +101,7 @@ def test_the_route_that_the_size_of_the_data_chooses_does_not_change_the_fit(kap
 
     for constants in ROUTES.values():
         for name, value in constants.items():
-            monkeypatch.setattr(f"qhreg.preparation.{name}", value)
+            monkeypatch.setattr(f"qhreg.solver.preparation.{name}", value)
         rows_copied.append(0)
         with monkeypatch.context() as patch:
             patch.setattr(ArrayRows, "take", counted)
@@ -239,9 +238,9 @@ def test_data_with_outliers_are_fitted_in_place_as_in_a_copy(kappa, size, count,
         setups.append(set_up(rows, task))
         return setups[-1]
 
-    monkeypatch.setattr(qhreg.solver, "set_up", kept)
+    monkeypatch.setattr(qhreg.solver.joint, "set_up", kept)
     fit = solve(X, y, kappa=kappa)
-    monkeypatch.setattr(qhreg.preparation, "COPIED_SIZE", 10**6)
+    monkeypatch.setattr(qhreg.solver.preparation, "COPIED_SIZE", 10**6)
     copied = solve(X, y, kappa=kappa)
     here, there = setups
     assert here.problem.matrix is not None

@@ -10,7 +10,7 @@ from solver_data import regression
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from qhreg.solver import solve
-from qhreg.threads import SERIAL_SIZE, one_blas_thread
+from qhreg.solver.threads import SERIAL_SIZE, one_blas_thread
 
 
 def blas_threads() -> set[int]:

@@ -9,12 +9,12 @@ import pytest
 from scipy.optimize import linprog
 
 import qhreg
-import qhreg.exact
-import qhreg.tied
-from qhreg.inputs import rows_of
-from qhreg.preparation import set_up
+import qhreg.solver.exact
+import qhreg.solver.tied
 from qhreg.solver import DEFAULT_TAU_BOUNDS, solve, task_of
-from qhreg.tied import crowded, tied_fit
+from qhreg.solver.inputs import rows_of
+from qhreg.solver.preparation import set_up
+from qhreg.solver.tied import crowded, tied_fit
 
 
 def zeros(rng, n):
@@ -55,7 +55,7 @@ def test_the_vertex_of_tied_rows_is_that_of_a_linear_program(make, tau, weighted
     X, y = make(rng, 1500)
     w = rng.integers(1, 4, y.size).astype(float) if weighted else np.ones(y.size)
     expected = quantile_objective(X, y, tau, w)
-    monkeypatch.setattr(qhreg.exact, "LEAST_UNDECIDED", 50)
+    monkeypatch.setattr(qhreg.solver.exact, "LEAST_UNDECIDED", 50)
     fit = solve(X, y, kappa=0.0, tau=tau, sigma=1.0, weights=w if weighted else None)
     u = y - X @ fit.beta
     loss = w @ np.where(u > 0.0, (1.0 - tau) * u, -tau * u)
@@ -76,10 +76,10 @@ def test_tied_rows_need_no_variables_of_their_own(make, sigma, tau, monkeypatch)
     setup = set_up(rows_of(X, y, None, None), task_of(0.0, tau, sigma, DEFAULT_TAU_BOUNDS))
     problem, start = setup.problem, setup.start[0]
     with monkeypatch.context() as without:
-        without.setattr(qhreg.exact, "tied_fit", lambda *args, **options: None)
-        exact = qhreg.exact.exact_fit(problem, tau, start, warm=False)
-    monkeypatch.setattr(qhreg.exact, "interior_point", fail)
-    fit = qhreg.exact.exact_fit(problem, tau, start, warm=False, keep=True)
+        without.setattr(qhreg.solver.exact, "tied_fit", lambda *args, **options: None)
+        exact = qhreg.solver.exact.exact_fit(problem, tau, start, warm=False)
+    monkeypatch.setattr(qhreg.solver.exact, "interior_point", fail)
+    fit = qhreg.solver.exact.exact_fit(problem, tau, start, warm=False, keep=True)
     assert crowded(problem, tau, fit.z)
     assert fit.proved(problem.n)
     assert exact.dual.value - 1e-9 <= fit.value <= exact.value + 1e-9
@@ -93,7 +93,7 @@ def test_few_ties_are_left_to_the_interior_point_method():
     rng = np.random.default_rng(3)
     X, y = np.column_stack([np.ones(5000), rng.standard_normal(5000)]), rng.laplace(size=5000)
     setup = set_up(rows_of(X, y, None, None), task_of(0.0, 0.3, None, DEFAULT_TAU_BOUNDS))
-    z = qhreg.exact.exact_fit(setup.problem, 0.3, setup.start[0], warm=False).z
+    z = qhreg.solver.exact.exact_fit(setup.problem, 0.3, setup.start[0], warm=False).z
     assert not crowded(setup.problem, 0.3, z)
     assert tied_fit(setup.problem, 0.3, z) is None
 

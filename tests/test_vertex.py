@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import qhreg.local
-from qhreg.local import Memory
-from qhreg.profile_data import profile_data
-from qhreg.score_intervals import score_intervals
+import qhreg.solver.local
+from qhreg.profile.data import profile_data
+from qhreg.profile.score_intervals import score_intervals
 from qhreg.solver import solve
+from qhreg.solver.local import Memory
 
 pytestmark = pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
 
@@ -28,14 +28,14 @@ def draw(seed, n=150):
 def searches(monkeypatch):
     """Fits that each search over tau makes."""
     made = []
-    whole = qhreg.local.branch_and_bound
+    whole = qhreg.solver.local.branch_and_bound
 
     def counted(*args, **options):
         found = whole(*args, **options)
         made.append(found.n_fits)
         return found
 
-    monkeypatch.setattr("qhreg.local.branch_and_bound", counted)
+    monkeypatch.setattr("qhreg.solver.local.branch_and_bound", counted)
     return made
 
 
@@ -47,7 +47,7 @@ def test_a_start_at_the_vertex_changes_nothing(seed, options, monkeypatch):
         options = {"weights": rng.integers(1, 4, 150)}
     quick = solve(exog, endog, kappa=0.0, **options)
     again = solve(exog, endog, kappa=0.0, start=quick, **options)
-    monkeypatch.setattr("qhreg.exact.unique_vertex", lambda *args: None)
+    monkeypatch.setattr("qhreg.solver.exact.unique_vertex", lambda *args: None)
     slow = solve(exog, endog, kappa=0.0, **options)
     for fit in (quick, again):
         assert fit.converged
@@ -60,7 +60,7 @@ def test_ties_are_fitted_at_the_same_corner_as_without_a_start(monkeypatch):
     exog, endog, _ = draw(0)
     endog = np.round(endog)
     quick = solve(exog, endog, kappa=0.0)
-    monkeypatch.setattr("qhreg.exact.unique_vertex", lambda *args: None)
+    monkeypatch.setattr("qhreg.solver.exact.unique_vertex", lambda *args: None)
     slow = solve(exog, endog, kappa=0.0)
     assert_allclose(quick.value, slow.value, rtol=1e-10)
     assert_allclose(quick.beta, slow.beta, atol=1e-8)
@@ -94,7 +94,7 @@ def test_what_is_remembered_of_other_columns_proves_nothing(searches):
     without = solve(other, endog, kappa=0.0)
     assert searches[0] == searches[1]
     assert with_memory.value == without.value
-    assert len(memory.points) <= qhreg.local.REMEMBERED
+    assert len(memory.points) <= qhreg.solver.local.REMEMBERED
     solve(exog[:-1], endog[:-1], kappa=0.0, memory=memory)  # nor of other rows
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from qhreg.boosting.stage import fit_location
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DomainError
-from qhreg.problem import Task
+from qhreg.solver.problem import Task
 
 __all__ = ["ErrorLaw", "check_coverage", "check_levels", "fit_errors"]
 

@@ -20,7 +20,7 @@ from qhreg.boosting.stage import (
     pseudo_responses,
 )
 from qhreg.exceptions import DataError
-from qhreg.problem import Task
+from qhreg.solver.problem import Task
 
 __all__ = ["Path", "Patience", "Validation", "boost"]
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from qhreg.boosting.learners import AdditiveModel, Learners, SklearnSum
 from qhreg.boosting.loop import Path, Patience, Validation, boost
 from qhreg.boosting.stage import Noise, StageFit, fit_location
-from qhreg.problem import Task
+from qhreg.solver.problem import Task
 
 __all__ = ["Rows", "Schedule", "Stages", "run_stages"]
 

@@ -18,17 +18,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg.blas import dasum
 
-from qhreg.convex import TINY_KAPPA
 from qhreg.exceptions import DataError
-from qhreg.inputs import rows_of
-from qhreg.local import local_fit, profile_value
 from qhreg.loss import quantile_huber_loss, zone_part
-from qhreg.newton import SHORT_STEP, newton, unverified_step
 from qhreg.normalizer import log_normalizer_derivatives
-from qhreg.preparation import set_up
-from qhreg.problem import Problem, Task
 from qhreg.rows import ArrayRows
 from qhreg.solver import in_coordinates, value_shift
+from qhreg.solver.convex import TINY_KAPPA
+from qhreg.solver.inputs import rows_of
+from qhreg.solver.local import local_fit, profile_value
+from qhreg.solver.newton import SHORT_STEP, newton, unverified_step
+from qhreg.solver.preparation import set_up
+from qhreg.solver.problem import Problem, Task
 
 __all__ = [
     "Noise",
@@ -227,7 +227,7 @@ def joint_step(
     --------
     >>> import numpy as np
     >>> from qhreg.boosting.stage import Noise, joint_step
-    >>> from qhreg.problem import Task
+    >>> from qhreg.solver.problem import Task
     >>> task = Task(kappa=1e6, tau=0.5, sigma=1.0, tau_bounds=(1e-3, 1 - 1e-3))
     >>> design = np.array([[1.0, 2.0], [-1.0, -4.0], [1.0, 3.0]])
     >>> round(joint_step(design, None, task, (0.0, Noise(1.0, 0.5))).step, 6)
@@ -335,7 +335,7 @@ def fit_location(
     --------
     >>> import numpy as np
     >>> from qhreg.boosting.stage import fit_location
-    >>> from qhreg.problem import Task
+    >>> from qhreg.solver.problem import Task
     >>> task = Task(kappa=0.0, tau=0.5, sigma=None, tau_bounds=(1e-3, 1 - 1e-3))
     >>> location, noise = fit_location(np.array([0.0, 1.0, 5.0]), None, task)
     >>> round(location, 6), round(noise.sigma, 6)

@@ -21,7 +21,7 @@ from patsy import PatsyError
 from qhreg._version import __version__
 from qhreg.cli.files import check_folder, check_target, read_table, separator_hint
 from qhreg.exceptions import DataError, DomainError
-from qhreg.formulas import mentions
+from qhreg.specification.formulas import mentions
 
 __all__ = ["COMMANDS", "as_json", "demo", "fit_formula", "predictions"]
 
@@ -252,7 +252,7 @@ def _run_fit(options: argparse.Namespace) -> None:
     if options.save is not None:
         results.save(options.save)
     if options.report is not None:
-        from qhreg.report import html_report
+        from qhreg.cli.report import html_report
 
         page = html_report(results, title=options.formula, alpha=options.alpha)
         Path(options.report).write_text(page, encoding="utf-8")

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from qhreg.covariance import nonrobust_covariance
+from qhreg.covariance.information import DesignMoments, design_moments
+from qhreg.covariance.scores import Point
 from qhreg.dask.results import DaskResults
 from qhreg.dask.rows import DaskRows, dask_rows
 from qhreg.exceptions import DataError, DomainError
-from qhreg.information import DesignMoments, design_moments
-from qhreg.parameters import EXTRA_NAMES, ParameterSpace
 from qhreg.rows import ArrayRows
-from qhreg.scores import Point
 from qhreg.solver import DEFAULT_TAU_BOUNDS, solve_rows, task_of
+from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
 
 __all__ = ["fit"]
 

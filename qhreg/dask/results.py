@@ -10,9 +10,9 @@ from scipy import special
 
 from qhreg.covariance import CovarianceEstimate
 from qhreg.fitstatistics import information_criterion, location_level
-from qhreg.intervals import wald_intervals
-from qhreg.parameters import Parameters, ParameterSpace
+from qhreg.inference.intervals import wald_intervals
 from qhreg.solver import Solution
+from qhreg.specification.parameters import Parameters, ParameterSpace
 
 __all__ = ["DaskResults"]
 

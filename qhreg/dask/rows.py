@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from qhreg.alignment import numeric_vector
 from qhreg.exceptions import DataError
-from qhreg.inputs import rows_of
 from qhreg.likelihood import Totals, reduce_rows
-from qhreg.model_input import as_table
 from qhreg.rows import ArrayRows, Block, Taken
-from qhreg.threads import one_blas_thread
+from qhreg.solver.inputs import rows_of
+from qhreg.solver.threads import one_blas_thread
+from qhreg.specification.alignment import numeric_vector
+from qhreg.specification.given import as_table
 from qhreg.zone import Zone
 
 try:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.basis import basis_of, minimum_norm
 from qhreg.distributional.likelihood import BLOCKS, Coefficients, Regression
+from qhreg.solver.basis import basis_of, minimum_norm
 
 __all__ = ["BlockBasis", "Coordinates", "block_basis", "coordinates"]
 

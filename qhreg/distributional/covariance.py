@@ -2,8 +2,8 @@ r"""Covariance of the coefficients of location, scale and asymmetry.
 
 The nonrobust one is the inverse of the expected information (QH-53), the robust ones are sandwiches
 with the products of the scores (QH-51) as meat and the Hessian (QH-52) as bread, whose entry of the
-location with itself counts rows in a zone of the width that :mod:`qhreg.bandwidth` chooses, at the
-mean of the asymmetries.
+location with itself counts rows in a zone of the width that :mod:`qhreg.covariance.bandwidth` chooses,
+at the mean of the asymmetries.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.bandwidth import chosen_width
-from qhreg.bread import bread_inverse, lost_scores
-from qhreg.confined import confined
 from qhreg.covariance import NEEDS_CASES, CovarianceEstimate, check_width, require_more_rows, uneven
-from qhreg.covariance_choice import CovarianceChoice
-from qhreg.covariance_warnings import warn_confined, warn_helped, warn_lost, warn_negative
-from qhreg.curvature import RowWeights
-from qhreg.dependence import clustered, group_codes, lags, serial
-from qhreg.dependent import NEEDS_PERIODS, moved
+from qhreg.covariance.bandwidth import chosen_width
+from qhreg.covariance.bread import bread_inverse, lost_scores
+from qhreg.covariance.cautions import warn_confined, warn_helped, warn_lost, warn_negative
+from qhreg.covariance.choice import CovarianceChoice
+from qhreg.covariance.confined import confined
+from qhreg.covariance.curvature import RowWeights
+from qhreg.covariance.dependence import clustered, group_codes, lags, serial
+from qhreg.covariance.dependent import NEEDS_PERIODS, moved
+from qhreg.covariance.orthonormal import inverse_of
+from qhreg.covariance.scores import Point, Sample
 from qhreg.distributional.coordinates import Coordinates, block_basis, coordinates
 from qhreg.distributional.likelihood import (
     BLOCKS,
@@ -36,8 +38,6 @@ from qhreg.distributional.likelihood import (
     score_factors,
 )
 from qhreg.exceptions import DomainError
-from qhreg.orthonormal import inverse_of
-from qhreg.scores import Point, Sample
 
 __all__ = ["distributional_covariance", "score_rows"]
 

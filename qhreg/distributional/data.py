@@ -6,12 +6,12 @@ from typing import Any
 
 import pandas as pd
 
-from qhreg.alignment import RowSource
-from qhreg.covariance_choice import CovarianceChoice, choose_covariance
+from qhreg.covariance.choice import CovarianceChoice, choose_covariance
 from qhreg.distributional.likelihood import Regression
 from qhreg.exceptions import DataError, DomainError
-from qhreg.formulas import SPEC_NAME, dump_spec, load_spec
-from qhreg.observations import Observations
+from qhreg.specification.alignment import RowSource
+from qhreg.specification.formulas import SPEC_NAME, dump_spec, load_spec
+from qhreg.specification.observations import Observations
 
 __all__ = ["DistributionalData"]
 

@@ -41,8 +41,8 @@ from qhreg.exceptions import (
     warn_caller,
 )
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
-from qhreg.taufit import GAP_TOLERANCE, TINY_KAPPA
-from qhreg.threads import one_blas_thread
+from qhreg.solver.taufit import GAP_TOLERANCE, TINY_KAPPA
+from qhreg.solver.threads import one_blas_thread
 
 __all__ = ["solve_distributional"]
 

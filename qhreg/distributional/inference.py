@@ -16,8 +16,8 @@ from qhreg.distributional.fit import solve_distributional
 from qhreg.distributional.likelihood import BLOCKS, Regression
 from qhreg.distributional.solution import DistributionalSolution
 from qhreg.exceptions import DataError, DomainError, FewRowsError
-from qhreg.hypothesis_tests import HypothesisTest, lr_test
-from qhreg.results_uncertainty import UncertaintyResults
+from qhreg.inference.hypothesis_tests import HypothesisTest, lr_test
+from qhreg.results.uncertainty import UncertaintyResults
 
 __all__ = ["DistributionalInference"]
 

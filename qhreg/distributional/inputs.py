@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from qhreg.alignment import RowSource
 from qhreg.exceptions import DataError, DomainError
-from qhreg.formulas import new_design
-from qhreg.model_input import (
+from qhreg.specification.alignment import RowSource
+from qhreg.specification.formulas import new_design
+from qhreg.specification.given import (
     FORMULA_KEYS,
     ROW_EXTRAS,
     as_table,
@@ -22,7 +22,7 @@ from qhreg.model_input import (
     default_names,
     match_extras,
 )
-from qhreg.observations import find_constant
+from qhreg.specification.observations import find_constant
 
 __all__ = ["FormulaRows", "Tables", "formula_rows", "gather", "reject_unknown"]
 

@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from qhreg.covariance.scores import interpolated_rows
 from qhreg.loss import zone_part
 from qhreg.normalizer import LogNormalizer, log_normalizer_derivatives
-from qhreg.scores import interpolated_rows
 
 __all__ = [
     "BLOCKS",

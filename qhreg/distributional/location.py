@@ -19,8 +19,8 @@ import numpy.typing as npt
 from scipy.linalg import qr
 
 from qhreg.distributional.likelihood import Regression, evaluate
-from qhreg.dual import dual_from_rows
-from qhreg.interior import interior_point
+from qhreg.solver.dual import dual_from_rows
+from qhreg.solver.interior import interior_point
 
 __all__ = ["LocationFit", "exact_location", "location_gap"]
 

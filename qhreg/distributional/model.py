@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pandas as pd
 from statsmodels.base.model import GenericLikelihoodModel, LikelihoodModel
 
-from qhreg.alignment import numeric_vector
 from qhreg.distributional.data import DistributionalData
 from qhreg.distributional.fit import solve_distributional
 from qhreg.distributional.inputs import KEYWORDS, formula_rows, gather, reject_unknown
@@ -23,8 +22,15 @@ from qhreg.distributional.results import (
 )
 from qhreg.domain import check_kappa, check_sigma, check_tau
 from qhreg.exceptions import ConvergenceWarning, DataError, DomainError
-from qhreg.formulas import SPEC_NAME, eval_env_argument, formula_frame, formula_namespace
-from qhreg.model_input import (
+from qhreg.solver import DEFAULT_TAU_BOUNDS
+from qhreg.specification.alignment import numeric_vector
+from qhreg.specification.formulas import (
+    SPEC_NAME,
+    eval_env_argument,
+    formula_frame,
+    formula_namespace,
+)
+from qhreg.specification.given import (
     ROW_EXTRAS,
     bounds,
     check_design,
@@ -33,8 +39,7 @@ from qhreg.model_input import (
     number,
     require_rows,
 )
-from qhreg.observations import find_constant
-from qhreg.solver import DEFAULT_TAU_BOUNDS
+from qhreg.specification.observations import find_constant
 
 __all__ = ["QuantileHuberDistributional"]
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from statsmodels.base.model import GenericLikelihoodModelResults, LikelihoodResultsWrapper
 from statsmodels.base.wrapper import populate_wrapper
 
-from qhreg.covariance_choice import CovarianceChoice
+from qhreg.covariance.choice import CovarianceChoice
 from qhreg.distributional.inference import DistributionalInference
 from qhreg.distributional.results_rows import DistributionalRows
 from qhreg.distributional.solution import DistributionalSolution

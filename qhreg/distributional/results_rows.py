@@ -19,8 +19,8 @@ from qhreg.distributional.prediction import (
     prediction_factors,
 )
 from qhreg.exceptions import DomainError
-from qhreg.formulas import SPEC_NAME, design_matrix
-from qhreg.results_rows import by_label, new_offset, new_regressors, new_variables
+from qhreg.results.rows import by_label, new_offset, new_regressors, new_variables
+from qhreg.specification.formulas import SPEC_NAME, design_matrix
 
 __all__ = ["DistributionalRows"]
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from qhreg.certificate import KAPPA_STAR, biconvexity_certificate
 from qhreg.loss import quantile_huber_loss, quantile_loss
 from qhreg.normalizer import log_normalizer
-from qhreg.projection import best_tau
+from qhreg.solver.projection import best_tau
 
 __all__ = [
     "CurvatureCurve",

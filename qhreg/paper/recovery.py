@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.kappafit import solve_kappa
 from qhreg.paper.curves import NOISE_DEVIATION, one_sign_residuals
 from qhreg.paper.printed import POSITIVE
 from qhreg.solver import solve
+from qhreg.solver.kappafit import solve_kappa
 
 __all__ = [
     "COEFFICIENTS",

@@ -1,0 +1,89 @@
+"""What a sandwich covariance warns about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from qhreg.covariance.bread import Lost
+from qhreg.exceptions import CurvatureWarning, warn_caller
+
+__all__ = [
+    "warn_confined",
+    "warn_few",
+    "warn_helped",
+    "warn_hidden",
+    "warn_lost",
+    "warn_negative",
+    "warn_none",
+]
+
+
+def warn_helped(cov_type: str, helped: str, advice: str = "") -> None:
+    """Warn that something stands in for parts of the bread."""
+    warn_caller(
+        "the curvature of the likelihood, estimated without trust in the density, is not that of a "
+        f"maximum: the bread has {helped}, and {cov_type} standard errors may be far off{advice}",
+        CurvatureWarning,
+    )
+
+
+def warn_lost(cov_type: str, lost: Lost) -> None:
+    """Warn that the scores of some combinations of coefficients vanish."""
+    warn_caller(
+        f"the rows that decide {lost.text} are fitted exactly, as the only row of a category is: their "
+        f"noise is not seen, means of others stand in for it, and {cov_type} standard errors may be far "
+        "off",
+        CurvatureWarning,
+    )
+
+
+def _named(places: tuple[int, ...], names: Sequence[str] | None) -> str:
+    """Return the names of some parameters, of the first of many."""
+    some = [f"parameter {j}" if names is None else str(names[j]) for j in places[:3]]
+    return ", ".join(some) + (f" and {len(places) - 3} more" if len(places) > 3 else "")
+
+
+def warn_negative(cov_type: str, places: tuple[int, ...], names: Sequence[str] | None) -> None:
+    """Warn that the variances of some parameters are negative."""
+    why = "two-way" if cov_type == "cluster" else cov_type
+    when = "few clusters" if cov_type == "cluster" else "weights of the lags other than Bartlett's"
+    warn_caller(
+        f"the {why} variance of {_named(places, names)} is negative, as is possible with {when}: the "
+        "negative part of the covariance is left out, and these standard errors may be far too small",
+        CurvatureWarning,
+    )
+
+
+def warn_confined(columns: tuple[int, ...], names: Sequence[str] | None) -> None:
+    """Warn that one cluster alone decides some coefficients."""
+    warn_caller(
+        f"one cluster alone decides {_named(columns, names)}, as with a category that occurs in one "
+        "cluster: clusters do not show the variance of that. What the rows of the cluster and pairs of "
+        "rows in other clusters show stands in for it, and these standard errors may be far off",
+        CurvatureWarning,
+    )
+
+
+def warn_few(cov_type: str, rows: float, q: int) -> None:
+    """Warn that uneven sampling weights leave no more rows than parameters."""
+    warn_caller(
+        f"the sampling weights are so uneven that the rows tell as much as {rows:.2g} rows of equal "
+        f"weight, and there are {q} parameters: the heaviest rows are fitted nearly exactly, and "
+        f"{cov_type} standard errors may be far too small",
+        CurvatureWarning,
+    )
+
+
+def warn_hidden(cov_type: str, columns: tuple[int, ...], names: Sequence[str] | None) -> None:
+    """Warn that rows with nearly all of the weight decide some coefficients."""
+    warn_caller(
+        f"few rows have nearly all of the sampling weight that decides {_named(columns, names)}: they "
+        f"are fitted nearly exactly, and {cov_type} standard errors of that are less than half of what "
+        "they should be",
+        CurvatureWarning,
+    )
+
+
+def warn_none(why: str) -> None:
+    """Warn that the estimates have no covariance."""
+    warn_caller(f"{why}: standard errors are NaN", CurvatureWarning)

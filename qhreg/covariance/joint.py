@@ -1,0 +1,276 @@
+r"""The covariance between the estimates of several fits to the same rows.
+
+Each fit moves with row i by its influence :math:`A_j^{-1} s_{ij}`, the score of that fit times the
+inverse of its smoothed bread. Stacked over the fits, these vectors make one sandwich whose blocks on the
+diagonal are the covariances of the single fits, and whose other blocks say how two fits move together:
+
+.. math::
+
+    \widehat{\operatorname{Cov}}(\hat\varphi_j, \hat\varphi_k)
+        = A_j^{-1} \Big(\sum_i s_{ij} s_{ik}'\Big) A_k^{-1} .
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from statsmodels.stats import sandwich_covariance as sandwich
+
+from qhreg.covariance.bandwidth import chosen_width
+from qhreg.covariance.cautions import warn_helped, warn_lost
+from qhreg.covariance.confined import shared_products, shifts, unseen_between
+from qhreg.covariance.curvature import RowWeights, row_weights
+from qhreg.covariance.dependence import combined, group_codes, lag_weights, lags
+from qhreg.covariance.dependent import design_and_slopes
+from qhreg.covariance.estimate import require_more_rows
+from qhreg.covariance.information import check_free
+from qhreg.covariance.orthonormal import Frame, jacobian_of
+from qhreg.covariance.sandwich import slices_of
+from qhreg.covariance.scores import Fitted, Sample, checked_sample, evaluated_blocks, score_block
+from qhreg.exceptions import DomainError
+
+__all__ = ["JOINT_TYPES", "Influence", "influence_of", "joint_covariance"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
+
+JOINT_TYPES = ("HC0", "HC1", "cluster", "HAC")
+"""The covariance types that hold for several fits at once."""
+
+
+@dataclass(frozen=True)
+class Influence:
+    """By how much each row moves the estimates: its score times the inverse of the smoothed bread.
+
+    Attributes
+    ----------
+    sample : Sample
+        The data and the estimates, in the coordinates of the frame.
+    frame : Frame
+        The estimated parameters.
+    weights : ndarray, shape (n,), or None
+        Probability weights, which multiply the scores.
+    inverse : ndarray, shape (q_inner, q_inner)
+        Inverse of the smoothed bread in the coordinates of the frame.
+    matrix : ndarray, shape (q_inner, q)
+        What scores in these coordinates are multiplied by.
+    nobs, in_bread : float
+        Number of observations, and of those in the widened zone from which the bread comes.
+    """
+
+    sample: Sample
+    frame: Frame
+    weights: FloatArray | None
+    inverse: FloatArray
+    matrix: FloatArray
+    nobs: float
+    in_bread: float
+
+    @property
+    def n_estimated(self) -> int:
+        """Number of estimated parameters, dependent columns and held parameters left out."""
+        return int(self.matrix.shape[0])
+
+    def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
+        """Iterate over rows and their influence on the free parameters, shape (m, q)."""
+        for block in evaluated_blocks(self.sample):
+            scores = score_block(block, self.frame.kept, self.sample.point, self.frame.unit)
+            if self.weights is not None:
+                scores = scores * self.weights[block.rows, None]
+            yield block.rows, scores @ self.matrix
+
+
+def influence_of(
+    exog: Any,
+    endog: Any,
+    fit: Fitted,
+    *,
+    free: Sequence[str] = ("beta", "sigma"),
+    freq_weights: Any = None,
+    weights: Any = None,
+    offset: Any = None,
+    width: float | None = None,
+) -> Influence:
+    """Return by how much each row moves the estimates; products of it sum to the sandwich "HC0".
+
+    Parameters
+    ----------
+    exog, endog, fit, free, freq_weights, weights, offset, width
+        As in :func:`qhreg.covariance.covariance`. Frequency weights enter the bread, not the
+        influence of a row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.covariance.estimate import covariance
+    >>> from qhreg.covariance.joint import influence_of
+    >>> from qhreg.solver import solve
+    >>> exog, endog = np.ones((50, 1)), np.linspace(-1.0, 2.0, 50) ** 3
+    >>> fit = solve(exog, endog, tau=0.4)
+    >>> rows = np.vstack([part for _, part in influence_of(exog, endog, fit).blocks()])
+    >>> made = covariance("HC0", exog, endog, fit, free=("beta", "sigma"))
+    >>> bool(np.allclose(rows.T @ rows, made.cov))
+    True
+    """
+    sample = checked_sample(exog, endog, fit, offset)
+    w = row_weights(freq_weights, weights, sample.endog.size)
+    chosen = chosen_width(sample, w.total, w.nobs, width)
+    made = slices_of(sample, w, check_free(free), chosen)
+    if made.helped:
+        warn_helped("robust", made.helped)
+    if made.lost is not None:  # their rows have no influence that can be seen
+        warn_lost("robust", made.lost)
+    matrix = made.inverse @ jacobian_of(made.frame, sample.point.sigma).T
+    sample = sample.in_coordinates(made.frame.coordinates.transform)
+    middle = sample.point.kappa * (0.5 - sample.point.tau)
+    near = np.abs(sample.u - middle) < 0.5 * chosen
+    count = float(np.count_nonzero(near) if w.freq is None else w.freq[near].sum())
+    return Influence(sample, made.frame, w.prob, made.inverse, matrix, w.nobs, count)
+
+
+def _stacked(
+    parts: Sequence[Influence], columns: Sequence[int]
+) -> Iterator[tuple[slice, FloatArray]]:
+    """Iterate over rows and their influence on the chosen columns of every fit, side by side."""
+    for blocks in zip(*(part.blocks() for part in parts), strict=True):
+        yield blocks[0][0], np.hstack([block[:, columns] for _, block in blocks])
+
+
+def _products(
+    parts: Sequence[Influence], columns: Sequence[int], freq: FloatArray | None
+) -> FloatArray:
+    """Return the sum over rows of the products of the stacked influence."""
+    size = len(parts) * len(columns)
+    total = np.zeros((size, size))
+    for rows, block in _stacked(parts, columns):
+        root = block if freq is None else block * np.sqrt(freq[rows, None])
+        total += root.T @ root
+    return total
+
+
+def _group_products(
+    parts: Sequence[Influence],
+    columns: Sequence[int],
+    freq: FloatArray | None,
+    codes: IntArray,
+) -> FloatArray:
+    """Return the sum over groups of the products of their summed influence."""
+    sums = np.zeros((int(codes.max()) + 1, len(parts) * len(columns)))
+    for rows, block in _stacked(parts, columns):
+        np.add.at(sums, codes[rows], block if freq is None else block * freq[rows, None])
+    return sums.T @ sums
+
+
+def _clustered(
+    parts: Sequence[Influence],
+    columns: Sequence[int],
+    freq: FloatArray | None,
+    codes: list[IntArray],
+    corrected: bool,
+) -> FloatArray:
+    """Return the one- or two-way clustered covariance."""
+    n, q = parts[0].nobs, parts[0].n_estimated
+
+    def one_way(code: IntArray) -> FloatArray:
+        count = float(code.max() + 1)
+        factor = count / (count - 1.0) * (n - 1.0) / (n - q) if corrected else 1.0
+        cov = _group_products(parts, columns, freq, code) + _unseen(parts, columns, freq, code)
+        return factor * cov
+
+    return combined(one_way, codes).cov
+
+
+def _unseen(
+    parts: Sequence[Influence], columns: Sequence[int], freq: FloatArray | None, codes: IntArray
+) -> FloatArray:
+    """Return what sums over groups do not show of what one of them decides alone."""
+    s = len(columns)
+    cov = np.zeros((len(parts) * s, len(parts) * s))
+    weights = RowWeights(freq, parts[0].weights, parts[0].nobs)
+    found, slopes = [], []
+    for part in parts:
+        design, psi = design_and_slopes(part.sample)
+        if not design.shape[1]:
+            return cov
+        found.append(shifts([design], psi[:, None], weights, codes, part.inverse))
+        slopes.append(psi)
+    if not found[0]:
+        return cov
+    product = shared_products(np.column_stack(slopes), weights, codes, list(found[0]))
+    back = [jacobian_of(part.frame, part.sample.point.sigma)[columns].T for part in parts]
+    for g, (a, b) in itertools.product(found[0], itertools.product(range(len(parts)), repeat=2)):
+        one, two = found[a][g], found[b][g]
+        if one.moves and two.moves:
+            moves = one.moves[0] @ back[a], two.moves[0] @ back[b]
+            pair = slopes[a][one.rows], slopes[b][one.rows]
+            place = slice(a * s, (a + 1) * s), slice(b * s, (b + 1) * s)
+            cov[place] += unseen_between(one, *moves, *pair, float(product[a, b]))
+    return cov
+
+
+def joint_covariance(
+    cov_type: str,
+    parts: Sequence[Influence],
+    columns: Sequence[int],
+    *,
+    freq_weights: FloatArray | None = None,
+    groups: Any = None,
+    maxlags: int | None = None,
+    kernel: Any = None,
+    use_correction: bool | None = None,
+) -> FloatArray:
+    """Return the covariance of chosen parameters of several fits, shape (m s, m s).
+
+    Parameters
+    ----------
+    cov_type : {"HC0", "HC1", "cluster", "HAC"}
+        As in :func:`qhreg.covariance.covariance`. There is no "nonrobust" one: the density cannot
+        hold at several values of tau.
+    parts : sequence of Influence, length m
+        One for each fit, from :func:`influence_of`, of the same rows.
+    columns : sequence of int, length s
+        Places of the parameters within each fit.
+    freq_weights : ndarray, shape (n,), or None
+        Frequency weights.
+    groups, maxlags, kernel, use_correction
+        Options of the type.
+
+    Returns
+    -------
+    ndarray, shape (m s, m s)
+        Fit by fit; the blocks on the diagonal are those of the single fits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.covariance.joint import influence_of, joint_covariance
+    >>> from qhreg.solver import solve
+    >>> exog, endog = np.ones((50, 1)), np.linspace(-1.0, 2.0, 50) ** 3
+    >>> parts = [
+    ...     influence_of(exog, endog, solve(exog, endog, tau=tau, kappa=0.0)) for tau in (0.3, 0.7)
+    ... ]
+    >>> joint_covariance("HC1", parts, [0]).shape
+    (2, 2)
+    """
+    if cov_type not in JOINT_TYPES:
+        raise DomainError(f"cov_type must be one of {JOINT_TYPES}, got {cov_type!r}")
+    n, q = parts[0].nobs, parts[0].n_estimated
+    require_more_rows(cov_type, n, q)
+    if cov_type in ("HC0", "HC1"):
+        factor = n / (n - q) if cov_type == "HC1" else 1.0
+        return factor * _products(parts, columns, freq_weights)
+    rows = parts[0].sample.endog.size
+    if cov_type == "cluster":
+        total = RowWeights(freq_weights, parts[0].weights, n).total
+        codes = group_codes(groups, rows, total)
+        return _clustered(parts, columns, freq_weights, codes, use_correction is not False)
+    stacked = np.vstack([block for _, block in _stacked(parts, columns)])
+    made: FloatArray = sandwich.S_hac_simple(
+        stacked, nlags=lags(maxlags, rows), weights_func=lag_weights(kernel or "bartlett")
+    )
+    return made * (n / (n - q)) if use_correction else made

@@ -1,0 +1,35 @@
+"""The numbers behind the diagnostic plots, and tests of the fitted law.
+
+``residuals`` and ``coefficients`` make the figures, ``row_groups`` the groups of rows that they show,
+``simulation`` the samples from a fit that ``goodness`` tests and envelopes are made of.
+"""
+
+from __future__ import annotations
+
+from qhreg.diagnostics.residuals import (
+    LEVELS,
+    density_figure,
+    fit_figure,
+    normal_scores,
+    pit_figure,
+    plotting_positions,
+    qq_figure,
+    residual_figure,
+    tau_loss_figure,
+    thinned,
+    worm_figure,
+)
+
+__all__ = [
+    "LEVELS",
+    "density_figure",
+    "fit_figure",
+    "normal_scores",
+    "pit_figure",
+    "plotting_positions",
+    "qq_figure",
+    "residual_figure",
+    "tau_loss_figure",
+    "thinned",
+    "worm_figure",
+]

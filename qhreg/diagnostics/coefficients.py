@@ -1,0 +1,116 @@
+"""The numbers behind the plots of coefficients: over tau, and against their regressor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+from statsmodels.regression.linear_model import WLS
+
+from qhreg.diagnostics.residuals import thinned
+from qhreg.diagnostics.row_groups import group_quantiles, groups_of_rows
+from qhreg.exceptions import DomainError
+from qhreg.figures import PartialResidualFigure
+from qhreg.specification.observations import Observations
+
+__all__ = ["least_squares", "partial_residual_figure"]
+
+FloatArray = npt.NDArray[np.float64]
+
+GROUPS = 12
+"""Most groups of rows in which the partial residuals are summarised."""
+
+
+def partial_residual_figure(
+    x: Any,
+    resid: Any,
+    coefficient: float,
+    *,
+    name: str = "x",
+    groups: int | None = None,
+    weights: Any = None,
+) -> PartialResidualFigure:
+    r"""Return component plus residual of one regressor.
+
+    Parameters
+    ----------
+    x : array_like, shape (n,)
+        The regressor.
+    resid : array_like, shape (n,)
+        Residuals of the fit.
+    coefficient : float
+        Its coefficient.
+    name : str
+        Its name.
+    groups : int, optional
+        Groups of rows with similar x; by default one for 20 rows, 12 at most. Equal values are in one
+        group.
+    weights : array_like, shape (n,), optional
+        Case weights of the quantiles in the groups.
+
+    Notes
+    -----
+    The partial residual of row i is :math:`x_i\hat\beta_j + r_i`. A fit that is right in this regressor
+    leaves the same share of them below the line everywhere, so that in groups of rows their
+    quantile at that share lies near it; a bend that the fit does not have shows as a bend of the groups.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.diagnostics.coefficients import partial_residual_figure
+    >>> figure = partial_residual_figure(np.arange(4.0), np.array([1.0, -1.0, 1.0, -1.0]), 2.0)
+    >>> figure.partial
+    array([1., 1., 5., 5.])
+    """
+    values, r = np.asarray(x, dtype=np.float64), np.asarray(resid, dtype=np.float64)
+    if not float(np.ptp(values)) > 0.0:
+        raise DomainError(f"{name} is constant: there is nothing to plot its component against")
+    partial = coefficient * values + r
+    w = None if weights is None else np.asarray(weights, dtype=np.float64)
+    level = float(np.average(0.5 * (1.0 - np.sign(r)), weights=w))
+    count = min(GROUPS, max(values.size // 20, 1)) if groups is None else groups
+    parts = groups_of_rows(values, count, w)
+    centres = np.array([values[part].mean() for part in parts])
+    quantiles = [
+        group_quantiles(r[part], [level], None if w is None else w[part])[0] for part in parts
+    ]
+    ends = np.array([values.min(), values.max()])
+    shown = thinned(values.size)
+    return PartialResidualFigure(
+        values[shown],
+        partial[shown],
+        ends,
+        coefficient * ends,
+        centres,
+        coefficient * centres + np.array(quantiles),
+        level,
+        name,
+        shown.size,
+        values.size,
+    )
+
+
+def least_squares(
+    observations: Observations, columns: Sequence[int], alpha: float = 0.05
+) -> FloatArray:
+    """Return value, lower and upper limit of least-squares coefficients, shape (s, 3).
+
+    Parameters
+    ----------
+    observations : Observations
+        The data.
+    columns : sequence of int, length s
+        The coefficients.
+    alpha : float
+        One minus the coverage of the limits, which are robust (HC1).
+    """
+    obs = observations
+    endog = obs.endog if obs.offset is None else obs.endog - obs.offset
+    weights = np.ones(endog.size) if obs.case_weights is None else obs.case_weights
+    fit = WLS(endog, obs.exog, weights=weights).fit(cov_type="HC1")
+    half = float(special.ndtri(1.0 - 0.5 * alpha)) * fit.bse
+    made: FloatArray = np.column_stack([fit.params, fit.params - half, fit.params + half])
+    return made[list(columns)]

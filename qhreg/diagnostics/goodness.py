@@ -1,0 +1,196 @@
+r"""Goodness of fit: whether the fitted law is the law of the residuals.
+
+The Kolmogorov-Smirnov and Anderson-Darling statistics of the fitted distribution function at the
+responses. The parameters are estimated, which makes both much smaller than their textbook laws
+say: the p-values here come from samples of the fitted model, each refitted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from qhreg.diagnostics.simulation import expanded, simulate_fits
+from qhreg.distribution import quantile_huber
+from qhreg.exceptions import DataError, DomainError
+from qhreg.profile.data import ProfileData
+from qhreg.solver import Solution
+
+__all__ = ["GoodnessOfFit", "anderson_darling", "goodness_of_fit", "kolmogorov_smirnov"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def kolmogorov_smirnov(u: Any, tau: float, kappa: float) -> float:
+    r"""Return the largest distance between the empirical and the fitted distribution function.
+
+    Parameters
+    ----------
+    u : array_like, shape (n,)
+        Standardised residuals.
+    tau, kappa : float
+        The fitted law.
+
+    Notes
+    -----
+    :math:`D = \max_i \max\big(i/n - F(u_{(i)}),\ F(u_{(i)}) - (i-1)/n\big)`.
+
+    Examples
+    --------
+    >>> from qhreg.diagnostics.goodness import kolmogorov_smirnov
+    >>> kolmogorov_smirnov([0.0], 0.5, 1.0)
+    0.5
+    """
+    values = np.sort(np.asarray(u, dtype=np.float64))
+    n = values.size
+    cdf = quantile_huber.cdf(values, tau, kappa)
+    steps = np.arange(1, n + 1) / n
+    return float(max((steps - cdf).max(), (cdf - steps + 1.0 / n).max()))
+
+
+def anderson_darling(u: Any, tau: float, kappa: float) -> float:
+    r"""Return the weighted square distance of the empirical from the fitted distribution function.
+
+    Parameters
+    ----------
+    u : array_like, shape (n,)
+        Standardised residuals.
+    tau, kappa : float
+        The fitted law.
+
+    Notes
+    -----
+    :math:`A^2 = -n - \frac1n \sum_i (2i-1)\big(\log F(u_{(i)}) + \log(1 - F(u_{(n+1-i)}))\big)`.
+
+    Examples
+    --------
+    >>> from qhreg.diagnostics.goodness import anderson_darling
+    >>> round(anderson_darling([0.0], 0.5, 1.0), 6)  # 2 log 2 - 1
+    0.386294
+    """
+    values = np.sort(np.asarray(u, dtype=np.float64))
+    n = values.size
+    left = quantile_huber.logcdf(values, tau, kappa)
+    right = quantile_huber.logsf(values[::-1], tau, kappa)
+    return float(-n - ((2.0 * np.arange(1, n + 1) - 1.0) @ (left + right)) / n)
+
+
+@dataclass(frozen=True, repr=False)
+class GoodnessOfFit:
+    """Distances between residuals and fitted law, and how unusual they are.
+
+    Attributes
+    ----------
+    ks, ad : float
+        Kolmogorov-Smirnov and Anderson-Darling statistics.
+    ks_pvalue, ad_pvalue : float
+        Share of refitted samples from the fitted model that are at least as far, the data counted
+        as one of them.
+    nobs : int
+        Number of residuals.
+    n_boot : int
+        Number of samples that were fitted.
+    ks_samples, ad_samples : ndarray, shape (n_boot,)
+        The statistics of the samples.
+    """
+
+    ks: float
+    ad: float
+    ks_pvalue: float
+    ad_pvalue: float
+    nobs: int
+    n_boot: int
+    ks_samples: FloatArray
+    ad_samples: FloatArray
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the statistics, their 95 % critical values and p-values, one row for each test."""
+        return pd.DataFrame(
+            {
+                "statistic": [self.ks, self.ad],
+                "critical_95": [
+                    float(np.quantile(samples, 0.95))
+                    for samples in (self.ks_samples, self.ad_samples)
+                ],
+                "pvalue": [self.ks_pvalue, self.ad_pvalue],
+            },
+            index=["Kolmogorov-Smirnov", "Anderson-Darling"],
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"Goodness of fit ({self.nobs} residuals, {self.n_boot} samples from the fitted model)\n"
+            f"  Kolmogorov-Smirnov  D  = {self.ks:.4f}, p = {self.ks_pvalue:.3f}\n"
+            f"  Anderson-Darling    A2 = {self.ad:.4f}, p = {self.ad_pvalue:.3f}"
+        )
+
+    def _repr_html_(self) -> str:
+        html: str = self.to_frame().to_html(float_format="{:.4f}".format)
+        return html
+
+
+def goodness_of_fit(
+    data: ProfileData,
+    solution: Solution,
+    *,
+    n_boot: int = 199,
+    seed: int | np.random.Generator | None = 0,
+    progress: bool = False,
+) -> GoodnessOfFit:
+    """Return both tests of the hypothesis that the fitted family is the law of the residuals.
+
+    Parameters
+    ----------
+    data : ProfileData
+        The model. Frequency weights must be whole; sampling weights are not accepted.
+    solution : Solution
+        Its fit.
+    n_boot : int
+        Samples from the fitted model; each is refitted with what the model estimates.
+    seed : int, Generator or None
+        Of the random numbers.
+    progress : bool
+        Whether to show a progress bar.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.diagnostics.goodness import goodness_of_fit
+    >>> from qhreg.profile.data import profile_data
+    >>> from qhreg.solver import solve
+    >>> X, y = np.ones((200, 1)), np.random.default_rng(0).laplace(size=200)
+    >>> test = goodness_of_fit(profile_data(X, y, kappa=0.0), solve(X, y, kappa=0.0), n_boot=19)
+    >>> test.n_boot, bool(test.ad_pvalue > 0.05)
+    (19, True)
+    """
+    if n_boot < 1:
+        raise DomainError(f"n_boot must be at least 1, got {n_boot!r}")
+    residuals = expanded(data).observations.residuals(solution.beta)
+    u = residuals / solution.sigma
+    ks = kolmogorov_smirnov(u, solution.tau, solution.kappa)
+    ad = anderson_darling(u, solution.tau, solution.kappa)
+    samples = [
+        (
+            kolmogorov_smirnov(fit.u, fit.solution.tau, fit.solution.kappa),
+            anderson_darling(fit.u, fit.solution.tau, fit.solution.kappa),
+        )
+        for fit in simulate_fits(data, solution, n_boot, seed=seed, progress=progress)
+    ]
+    if not samples:
+        raise DataError("no sample from the fitted model could be fitted")
+    ks_samples, ad_samples = np.array(samples).T
+    made = len(samples)
+    return GoodnessOfFit(
+        ks,
+        ad,
+        (1.0 + float(np.count_nonzero(ks_samples >= ks))) / (made + 1.0),
+        (1.0 + float(np.count_nonzero(ad_samples >= ad))) / (made + 1.0),
+        u.size,
+        made,
+        ks_samples,
+        ad_samples,
+    )

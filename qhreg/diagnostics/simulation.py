@@ -1,0 +1,157 @@
+"""Samples from a fitted model, refitted: what residuals look like when the model is true."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.diagnostics.residuals import normal_scores
+from qhreg.distribution import quantile_huber
+from qhreg.exceptions import DataError, QhregError
+from qhreg.profile.data import ProfileData
+from qhreg.profile.refits import refit
+from qhreg.profile.trace import with_progress
+from qhreg.solver import Solution
+from qhreg.specification.observations import Observations
+
+__all__ = [
+    "SimulatedFit",
+    "SimulatedResiduals",
+    "expanded",
+    "simulate_fits",
+    "simulated_residuals",
+    "whole_counts",
+]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SimulatedFit:
+    """One sample from the fitted model and its refit.
+
+    Attributes
+    ----------
+    u : ndarray, shape (n,)
+        Standardised residuals of the refit, in increasing order.
+    solution : Solution
+        The refit.
+    """
+
+    u: FloatArray
+    solution: Solution
+
+
+def whole_counts(freq_weights: FloatArray | None) -> bool:
+    """Return whether frequency weights are whole numbers, or there are none."""
+    return freq_weights is None or bool((freq_weights == np.floor(freq_weights)).all())
+
+
+def expanded(data: ProfileData) -> ProfileData:
+    """Return the model with rows repeated as often as they were observed.
+
+    Parameters
+    ----------
+    data : ProfileData
+        With whole frequency weights or none. Sampling weights describe no law of the responses that
+        could be simulated.
+    """
+    obs = data.observations
+    if obs.weights is not None:
+        raise DataError("the model cannot be simulated with sampling weights")
+    if obs.freq_weights is None:
+        return data
+    if not whole_counts(obs.freq_weights):
+        raise DataError("the model can be simulated with whole frequency weights only")
+    counts = obs.freq_weights.astype(np.intp)
+    rows = np.repeat(np.arange(counts.size), counts)
+    offset = None if obs.offset is None else obs.offset[rows]
+    return replace(data, observations=Observations(obs.exog[rows], obs.endog[rows], offset))
+
+
+def simulate_fits(
+    data: ProfileData,
+    solution: Solution,
+    n_samples: int,
+    *,
+    seed: int | np.random.Generator | None = 0,
+    progress: bool = False,
+) -> Iterator[SimulatedFit]:
+    """Return samples from the fitted model one after another, each refitted with the model's settings.
+
+    Parameters
+    ----------
+    data : ProfileData
+        The model.
+    solution : Solution
+        Its fit: the law to draw from, and where each refit starts.
+    n_samples : int
+        Number of samples; a sample that cannot be fitted is left out.
+    seed : int, Generator or None
+        Of the random numbers.
+    progress : bool
+        Whether to show a progress bar.
+
+    Notes
+    -----
+    A refit follows the basin of the fit it starts from; it does not search the whole range of tau.
+    """
+    full = expanded(data)
+    obs = full.observations
+    rng = np.random.default_rng(seed)
+    location = obs.location(solution.beta)
+    for _ in with_progress(range(n_samples), progress, "samples from the fit"):
+        noise = quantile_huber.rvs(
+            solution.tau, solution.kappa, size=location.size, random_state=rng
+        )
+        sample = replace(full, observations=replace(obs, endog=location + solution.sigma * noise))
+        with warnings.catch_warnings():
+            # a sample may end on a bound: that is part of what is simulated
+            warnings.simplefilter("ignore")
+            try:
+                fit = refit(sample, {}, solution, search=False)
+            except QhregError:
+                continue
+        yield SimulatedFit(np.sort(sample.observations.residuals(fit.beta) / fit.sigma), fit)
+
+
+@dataclass(frozen=True)
+class SimulatedResiduals:
+    """Residuals of refitted samples from the fitted model, each row in increasing order.
+
+    Attributes
+    ----------
+    standardised : ndarray, shape (B, n)
+        Residuals over sigma.
+    scores : ndarray, shape (B, n)
+        Quantile residuals: the normal quantiles of each sample's own fitted distribution function.
+    """
+
+    standardised: FloatArray
+    scores: FloatArray
+
+
+def simulated_residuals(
+    data: ProfileData,
+    solution: Solution,
+    n_samples: int = 99,
+    *,
+    seed: int | np.random.Generator | None = 0,
+    progress: bool = False,
+) -> SimulatedResiduals:
+    """Return sorted residuals of refitted samples.
+
+    Parameters
+    ----------
+    data, solution, n_samples, seed, progress
+        As in `simulate_fits`.
+    """
+    fits = list(simulate_fits(data, solution, n_samples, seed=seed, progress=progress))
+    if not fits:
+        raise DataError("no sample from the fitted model could be fitted")
+    scores = [normal_scores(fit.u, fit.solution.tau, fit.solution.kappa) for fit in fits]
+    return SimulatedResiduals(np.array([fit.u for fit in fits]), np.array(scores))

@@ -1,0 +1,82 @@
+"""Wald intervals, each parameter on the scale on which it is closest to normal."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from qhreg.covariance.calibration import Calibration
+from qhreg.specification.parameters import ParameterSpace
+
+__all__ = ["wald_intervals"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def wald_intervals(
+    params: FloatArray,
+    bse: FloatArray,
+    space: ParameterSpace,
+    critical: float,
+    law: Calibration | None = None,
+) -> FloatArray:
+    r"""Return the limits of all parameters, shape (size, 2).
+
+    Parameters
+    ----------
+    params, bse : ndarray, shape (size,)
+        Estimates and standard errors.
+    space : ParameterSpace
+        Which parameters they are.
+    critical : float
+        Quantile of the reference law, 1.96 for 95 %.
+    law : Calibration, optional
+        What the estimates in standard errors are compared with; the quantile is then one of the normal
+        law, and stands for its probability.
+
+    Notes
+    -----
+    Coefficients on the natural scale; sigma and kappa on the log scale,
+    :math:`\hat\sigma\exp(\pm z\,\mathrm{se}/\hat\sigma)`; tau on the logit scale, where its standard
+    error is :math:`\mathrm{se}/(\hat\tau(1-\hat\tau))`. No limit leaves the parameter's domain. A
+    calibration moves the limits on these scales.
+    """
+    if law is None:
+        steps = np.array([-critical, critical])
+    else:
+        # t is the estimate minus the truth: the limits of the truth are those of t, turned around
+        steps = -law.limits(critical, _scale_bends(params, bse, space))[:, ::-1]
+    moved: FloatArray = bse[:, None] * steps
+    limits = params[:, None] + moved
+    for name in space.extra_names:
+        j = space.position(name)
+        value = float(params[j])
+        if name == "tau":
+            logit = np.log(value) - np.log1p(-value)
+            limits[j] = special.expit(logit + moved[j] / (value * (1.0 - value)))
+        elif value > 0.0:
+            limits[j] = [value * _exp(step / value) for step in moved[j].tolist()]
+        else:
+            limits[j] = np.nan
+    return limits
+
+
+def _exp(x: float) -> float:
+    """Return exp(x), infinity where a standard error is enormous: no upper limit."""
+    return math.inf if x > 709.0 else math.exp(x)
+
+
+def _scale_bends(params: FloatArray, bse: FloatArray, space: ParameterSpace) -> FloatArray:
+    """Return se g'' / g' of the scale g of each parameter."""
+    bends = np.zeros(params.size)
+    for name in space.extra_names:
+        j = space.position(name)
+        value = params[j]
+        if name == "tau":
+            bends[j] = bse[j] * (2.0 * value - 1.0) / (value * (1.0 - value))
+        elif value > 0.0:
+            bends[j] = -bse[j] / value
+    return bends

@@ -1,0 +1,275 @@
+"""Plots of residuals against the fitted law."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from qhreg.figures import (
+    DensityFigure,
+    FitFigure,
+    PitFigure,
+    QQFigure,
+    ResidualFigure,
+    TauLossFigure,
+    WormFigure,
+)
+from qhreg.plotting.axes import (
+    BLUE,
+    DARK,
+    GREY,
+    ORANGE,
+    RED,
+    SKY,
+    axes_of,
+    legend,
+    literal,
+    make_headroom,
+    percent,
+)
+from qhreg.plotting.profiles import plot_tau_loss
+
+__all__ = [
+    "plot_density",
+    "plot_diagnostics",
+    "plot_fit",
+    "plot_pit",
+    "plot_qq",
+    "plot_residuals",
+    "plot_worm",
+]
+
+BAND_STYLES = (":", "--", "-")
+
+
+def plot_density(figure: DensityFigure, ax: Axes | None = None) -> Axes:
+    """Draw the histogram of the standardised residuals with the fitted density.
+
+    Parameters
+    ----------
+    figure : DensityFigure
+        From :func:`qhreg.diagnostics.density_figure`.
+    ax : Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    Axes
+        With the density as first line.
+    """
+    ax = axes_of(ax)
+    rows = "residuals" + (f" ({figure.beyond} beyond the view)" if figure.beyond else "")
+    ax.stairs(figure.heights, figure.edges, fill=True, color=SKY, alpha=0.5, ec=GREY, label=rows)
+    ax.plot(figure.x, figure.density, color=BLUE, lw=2, label=figure.label)
+    if figure.zone[1] > figure.zone[0]:
+        ax.axvspan(*figure.zone, color=ORANGE, alpha=0.15, lw=0, label="quadratic zone", zorder=0)
+    ax.set(xlabel=r"residual / $\sigma$", ylabel="density")
+    ax.set_ylim(bottom=0.0)
+    legend(ax)
+    return ax
+
+
+def plot_qq(figure: QQFigure, ax: Axes | None = None) -> Axes:
+    """Draw quantiles of the residuals against those of the fitted law.
+
+    Parameters
+    ----------
+    figure : QQFigure
+        From :func:`qhreg.diagnostics.qq_figure`.
+    ax : Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    Axes
+        With the points as first line and the diagonal as second.
+    """
+    ax = axes_of(ax)
+    ax.plot(figure.theoretical, figure.observed, ".", color=BLUE, ms=4, label="residuals", zorder=3)
+    ends = [figure.theoretical[0], figure.theoretical[-1]]
+    ax.plot(ends, ends, color=DARK, lw=1.2, ls="--", label="fitted law", zorder=2)
+    if figure.lower is not None and figure.upper is not None:
+        label = f"{percent(figure.level)} of {figure.n_simulations} simulated fits"
+        ax.fill_between(
+            figure.theoretical,
+            figure.lower,
+            figure.upper,
+            color=ORANGE,
+            alpha=0.3,
+            lw=0,
+            label=label,
+        )
+    ax.set(xlabel="quantile of the fitted law", ylabel=r"residual / $\sigma$")
+    legend(ax, loc="upper left")
+    return ax
+
+
+def plot_worm(figure: WormFigure, ax: Axes | None = None) -> Axes:
+    """Draw the detrended normal quantile plot of the quantile residuals.
+
+    Parameters
+    ----------
+    figure : WormFigure
+        From :func:`qhreg.diagnostics.worm_figure`.
+    ax : Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    Axes
+        With the worm as first line, then zero and the two limits.
+    """
+    ax = axes_of(ax)
+    ax.plot(figure.normal, figure.deviation, ".", color=BLUE, ms=4, label="residuals", zorder=3)
+    ax.axhline(0.0, color=DARK, lw=1.0)
+    label = f"{percent(figure.level)}, pointwise"
+    if figure.n_simulations:
+        label = f"{percent(figure.level)} of {figure.n_simulations} simulated fits"
+    ax.plot(figure.x, figure.upper, color=RED, lw=1.3, ls="--", label=label)
+    ax.plot(figure.x, figure.lower, color=RED, lw=1.3, ls="--")
+    largest = max(1.3 * float(abs(figure.deviation).max()), 0.3)
+    ax.set(xlabel="normal quantile", ylabel="deviation", ylim=(-largest, 1.25 * largest))
+    legend(ax, loc="upper center", ncols=2)
+    return ax
+
+
+def plot_pit(figure: PitFigure, ax: Axes | None = None) -> Axes:
+    """Draw the histogram of the probability integral transform.
+
+    Parameters
+    ----------
+    figure : PitFigure
+        From :func:`qhreg.diagnostics.pit_figure`.
+    ax : Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    Axes
+        With the uniform density as first line.
+    """
+    ax = axes_of(ax)
+    ax.stairs(figure.heights, figure.edges, fill=True, color=SKY, alpha=0.5, ec=GREY, label="PIT")
+    ax.axhline(1.0, color=DARK, lw=1.2, ls="--", label="uniform")
+    label = f"{percent(figure.level)} of one bin"
+    ax.axhspan(figure.lower, figure.upper, color=ORANGE, alpha=0.22, lw=0, label=label)
+    for limit in (figure.lower, figure.upper):
+        ax.axhline(limit, color=RED, lw=1.0, ls=":")
+    top = 1.35 * max(float(figure.heights.max()), figure.upper)
+    ax.set(xlabel="fitted distribution function", ylabel="density", xlim=(0, 1), ylim=(0, top))
+    legend(ax, loc="upper center", ncols=3)
+    return ax
+
+
+def _band_style(level: float, levels: Sequence[float]) -> str:
+    """Return one line style for both quantiles of a pair, solid for the middle."""
+    depth = min(list(levels).index(level), len(levels) - 1 - list(levels).index(level))
+    return BAND_STYLES[min(depth, len(BAND_STYLES) - 1)]
+
+
+def _band_label(level: float, levels: Sequence[float], word: str = "quantile") -> str | None:
+    """Return the label of a pair of quantiles, once."""
+    i = list(levels).index(level)
+    mirror = len(levels) - 1 - i
+    if i > mirror:
+        return None
+    return f"{word} {level:g}" + ("" if i == mirror else f", {levels[mirror]:g}")
+
+
+def plot_residuals(figure: ResidualFigure, ax: Axes | None = None) -> Axes:
+    """Draw residuals against fitted values, with fitted and empirical quantiles.
+
+    Parameters
+    ----------
+    figure : ResidualFigure
+        From :func:`qhreg.diagnostics.residual_figure`.
+    ax : Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    Axes
+        With the rows as first line, then the fitted and the empirical quantiles of each level.
+    """
+    ax = axes_of(ax)
+    rows = "rows" if figure.shown == figure.n_rows else f"{figure.shown} of {figure.n_rows} rows"
+    ax.plot(figure.fitted, figure.resid, ".", color=GREY, ms=3, alpha=0.6, label=rows, zorder=1)
+    for i, level in enumerate(figure.levels):
+        style = _band_style(level, figure.levels)
+        label = _band_label(level, figure.levels, "fitted")
+        ax.axhline(figure.bands[i], color=BLUE, lw=1.4, ls=style, label=label, zorder=3)
+        name = "in groups of rows" if i == 0 else None
+        ax.plot(figure.centres, figure.empirical[:, i], "o-", color=RED, ms=3, lw=0.9, label=name)
+    ax.set(xlabel="fitted value", ylabel="residual, quantiles")
+    make_headroom(ax, 0.36)
+    legend(ax, loc="upper center", ncols=2)
+    return ax
+
+
+def plot_fit(figure: FitFigure, ax: Axes | None = None) -> Axes:
+    """Draw the fit along one regressor with fitted quantiles.
+
+    Parameters
+    ----------
+    figure : FitFigure
+        From :func:`qhreg.diagnostics.fit_figure`.
+    ax : Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    Axes
+        With the rows as first line, the location as second, then the quantiles.
+    """
+    ax = axes_of(ax)
+    ax.plot(figure.x, figure.y, ".", color=GREY, ms=4, alpha=0.7, label="data", zorder=1)
+    name = f"location (level {figure.location_level:.2f})"
+    ax.plot(figure.grid, figure.location, color=RED, lw=2.2, ls="-.", label=name, zorder=4)
+    for i, level in enumerate(figure.levels):
+        style = _band_style(level, figure.levels)
+        label = _band_label(level, figure.levels)
+        ax.plot(
+            figure.grid, figure.bands[:, i], color=BLUE, lw=1.4, ls=style, label=label, zorder=3
+        )
+    ax.set(xlabel=literal(figure.x_name), ylabel=literal(figure.y_name))
+    legend(ax)
+    return ax
+
+
+def plot_diagnostics(
+    density: DensityFigure,
+    qq: QQFigure,
+    residuals: ResidualFigure,
+    pit: PitFigure,
+    worm: WormFigure,
+    tau_loss: TauLossFigure,
+    *,
+    fig: Figure | None = None,
+) -> Figure:
+    """Draw all diagnostics of a fit in one figure.
+
+    Parameters
+    ----------
+    density, qq, residuals, pit, worm, tau_loss
+        The numbers of each panel, in the order of reading.
+    fig : Figure, optional
+        Where to draw; a new one by default.
+
+    Returns
+    -------
+    Figure
+        Six axes.
+    """
+    if fig is None:
+        fig = plt.figure(figsize=(13.5, 8.0), layout="constrained")
+    axes = fig.subplots(2, 3).ravel()
+    plot_density(density, ax=axes[0]).set_title("Residuals and fitted density")
+    plot_qq(qq, ax=axes[1]).set_title("Quantiles")
+    plot_residuals(residuals, ax=axes[2]).set_title("Residuals against fitted")
+    plot_pit(pit, ax=axes[3]).set_title("Probability integral transform")
+    plot_worm(worm, ax=axes[4]).set_title("Worm plot")
+    plot_tau_loss(tau_loss, ax=axes[5]).set_title(r"Loss of these residuals over $\tau$")
+    return fig

@@ -1,0 +1,108 @@
+"""A model as profiles see it: the data, what is fixed, and the names of the coefficients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.exceptions import DomainError
+from qhreg.solver import DEFAULT_TAU_BOUNDS
+from qhreg.specification.constraints import Constraint
+from qhreg.specification.observations import Observations
+from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
+
+__all__ = ["ProfileData", "profile_data"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ProfileData:
+    """A model as the profile sees it: the data, what is fixed, and the names of the columns.
+
+    Attributes
+    ----------
+    observations : Observations
+        The data.
+    space : ParameterSpace
+        Which of sigma, tau and kappa are fixed.
+    tau_bounds : (float, float)
+        Range of an estimated tau.
+    names : tuple of str
+        Names of the coefficients.
+    constraint : Constraint or None
+        Where the coefficients are ``transform @ gamma + shift``: `observations` and `space` are then
+        those of the regression for gamma, and so are solutions.
+    """
+
+    observations: Observations
+    space: ParameterSpace
+    tau_bounds: tuple[float, float]
+    names: tuple[str, ...]
+    constraint: Constraint | None = None
+
+    def expand(self, beta: FloatArray) -> FloatArray:
+        """Return the coefficients that belong to those of the regression."""
+        return beta if self.constraint is None else self.constraint.expand(beta)
+
+    def column(self, param: str | int) -> int | None:
+        """Return the column of a coefficient, or None for sigma, tau and kappa."""
+        if isinstance(param, str) and param in EXTRA_NAMES and param not in self.names:
+            return None
+        if isinstance(param, str):
+            if param not in self.names:
+                known = ", ".join((*self.names, *EXTRA_NAMES))
+                raise DomainError(f"there is no parameter {param!r}; there are {known}")
+            return self.names.index(param)
+        if not 0 <= int(param) < len(self.names):
+            raise DomainError(f"there are {len(self.names)} coefficients, got number {param!r}")
+        return int(param)
+
+    def is_fixed(self, param: str | int) -> bool:
+        """Return whether a constraint leaves a parameter one value."""
+        if self.constraint is None:
+            return False
+        column = self.column(param)
+        if column is None:
+            return param in self.constraint.fixed
+        return bool(np.abs(self.constraint.transform[column]).max(initial=0.0) < 1e-12)
+
+    def freed(self, param: str) -> ProfileData:
+        """Return the model in which sigma, tau or kappa is estimated."""
+        freed: dict[str, Any] = {param: None}
+        return replace(self, space=replace(self.space, **freed))
+
+
+def profile_data(
+    exog: Any,
+    endog: Any,
+    *,
+    kappa: float | None = 1.0,
+    tau: float | None = None,
+    sigma: float | None = None,
+    tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
+    weights: Any = None,
+    offset: Any = None,
+    names: Any = None,
+) -> ProfileData:
+    """Return arrays in the form that profiles take.
+
+    Parameters
+    ----------
+    exog, endog, tau, sigma, tau_bounds, weights, offset
+        As in :func:`qhreg.solver.solve`.
+    kappa : float or None
+        Huber width; None estimates it.
+    names : sequence of str, optional
+        Names of the columns.
+    """
+    x, y = np.asarray(exog, dtype=np.float64), np.asarray(endog, dtype=np.float64)
+    w = None if weights is None else np.asarray(weights, dtype=np.float64)
+    o = None if offset is None else np.asarray(offset, dtype=np.float64)
+    k = x.shape[1]
+    labels = tuple(map(str, names)) if names is not None else tuple(f"x{j}" for j in range(k))
+    space = ParameterSpace(k, sigma, tau, kappa)
+    return ProfileData(Observations(x, y, o, None, w), space, tau_bounds, labels)

@@ -1,0 +1,344 @@
+"""A fit compared with others: information criteria, the null model, tests of hypotheses."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.covariance import information_ratio
+from qhreg.covariance.dependence import lags
+from qhreg.exceptions import BoundaryWarning, DataError, DomainError
+from qhreg.fitstatistics import information_criterion, null_fit, null_loss, total_loss
+from qhreg.inference.hypothesis_tests import HypothesisTest, lr_test
+from qhreg.inference.score_tests import score_test
+from qhreg.inference.symmetry import SymmetryTest, symmetry_test
+from qhreg.solver import Solution
+from qhreg.solver.kappafit import solve_kappa
+from qhreg.specification.constraints import Constraint
+from qhreg.specification.nesting import require_nested
+from qhreg.specification.parameters import ParameterSpace
+
+__all__ = ["ComparisonResults"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+CRITERIA = ("aic", "aicc", "bic", "hqic", "tic", "gbic", "gbicp")
+"""The information criteria; the last three are for models that may be wrong."""
+
+
+class ComparisonResults:
+    """The part of the results that sets the fit against other models."""
+
+    model: Any
+    space: ParameterSpace
+    solution: Solution
+    kappa: float
+    tau: float
+    nobs: float
+    n_rows: int
+    constraint: Constraint | None
+    cov_type: Any
+    cov_params: Any
+    bse: Any
+    tau_estimated: Any
+    df_model: float
+    k_constant: int
+    n_params: Any
+    parameters: Any
+    _observations: Any
+    _fit_data: Any
+    _fit_solution: Any
+    _choice: Any
+    _known: Any
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion; sigma, tau and kappa count where they are estimated."""
+        return self.info_criteria("aic")
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's criterion."""
+        return self.info_criteria("bic")
+
+    @property
+    def hqic(self) -> float:
+        """Criterion of Hannan and Quinn."""
+        return self.info_criteria("hqic")
+
+    @property
+    def tic(self) -> float:
+        """Takeuchi's criterion: Akaike's for a wrong model."""
+        return self.info_criteria("tic")
+
+    @property
+    def gbic(self) -> float:
+        """Schwarz's criterion for a wrong model."""
+        return self.info_criteria("gbic")
+
+    def info_criteria(self, crit: str = "aic") -> float:
+        r"""Return an information criterion.
+
+        Parameters
+        ----------
+        crit : {"aic", "aicc", "bic", "hqic", "tic", "gbic", "gbicp"}
+            Which. The last three allow for a wrong model.
+
+        Notes
+        -----
+        With sampling weights the log-likelihood has the unit of the weights: compare models with the
+        same weights only.
+
+        With H the inverse smoothed bread times the meat of the robust covariance, which is near the
+        identity when the model holds, "tic" is :math:`-2\ell + 2\operatorname{tr} H`, "gbic"
+        :math:`-2\ell + k\log n - \log\det H` and "gbicp" that plus :math:`\operatorname{tr} H` [1]_.
+
+        References
+        ----------
+        .. [1] J. Lv and J. S. Liu (2014), Model selection principles in misspecified models, Journal
+           of the Royal Statistical Society B 76, 141-167, equations (20) and (23).
+        """
+        if crit not in CRITERIA:
+            raise DomainError(f"crit must be one of {', '.join(CRITERIA)}; got {crit!r}")
+        if crit not in ("tic", "gbic", "gbicp"):
+            return information_criterion(self.solution.loglike, self.n_params, self.nobs, crit)
+        trace, log_det = self._information_ratio
+        if crit == "tic":
+            return -2.0 * self.solution.loglike + 2.0 * trace
+        return self.info_criteria("bic") - log_det + (trace if crit == "gbicp" else 0.0)
+
+    @cached_property
+    def _information_ratio(self) -> tuple[float, float]:
+        """Trace and logarithm of the determinant of inverse bread times meat."""
+        data = self._fit_data
+        obs = data.observations
+        ratio = information_ratio(
+            obs.exog,
+            obs.endog,
+            self._fit_solution,
+            free=data.space.free,
+            freq_weights=obs.freq_weights,
+            weights=obs.weights,
+            offset=obs.offset,
+        )
+        return float(np.trace(ratio)), float(np.linalg.slogdet(ratio)[1])
+
+    @cached_property
+    def llnull(self) -> float:
+        """Log-likelihood with a constant as only regressor."""
+        model = self.model
+        with warnings.catch_warnings():
+            # a constant may well end on a bound: that is no news about this fit
+            warnings.simplefilter("ignore", BoundaryWarning)
+            return null_fit(
+                self._observations,
+                kappa=model.kappa,
+                tau=model.tau,
+                sigma=model.sigma,
+                tau_bounds=model.tau_bounds,
+            ).loglike
+
+    @property
+    def llr(self) -> float:
+        """Likelihood ratio statistic against the constant: 2 (llf - llnull)."""
+        return 2.0 * (self.solution.loglike - self.llnull)
+
+    @property
+    def llr_pvalue(self) -> float:
+        """The p-value of `llr`, corrected for small samples; NaN when there is nothing to test.
+
+        NaN with sampling weights too: the unit of the weights is that of the statistic. And under
+        constraints, which a constant need not satisfy.
+        """
+        comparable = self.model.weights is None and self.constraint is None
+        if not self.k_constant or self.df_model <= 0 or not comparable:
+            return math.nan
+        null = "no regressors"
+        return self._lr_test(self.llnull, int(self.df_model), null=null).pvalue
+
+    def pseudo_rsquared(self, kind: str = "r1") -> float:
+        """Return a pseudo R-squared.
+
+        Parameters
+        ----------
+        kind : {"r1", "cs", "mcf"}
+            "r1" (Koenker and Machado): one minus the loss over that of the best constant at the same
+            sigma, tau and kappa. "cs" (Cox and Snell): one minus exp(-llr / n), n the sum of the
+            weights, R-squared itself for normal noise. "mcf" (McFadden): one minus llf / llnull,
+            whose value depends on the units of the response, as that of any density does.
+        """
+        if kind == "r1":
+            return self.prsquared
+        if kind == "cs":
+            return -math.expm1(-self.llr / self.solution.n)
+        if kind == "mcf":
+            return 1.0 - self.solution.loglike / self.llnull
+        raise DomainError(f"kind must be 'r1', 'cs' or 'mcf', got {kind!r}")
+
+    @cached_property
+    def prsquared(self) -> float:
+        """R1 of Koenker and Machado, as in QuantReg: one minus the ratio of the losses.
+
+        NaN where a constant fits exactly.
+        """
+        loss = total_loss(self.solution.loglike, self.solution.n, self.parameters)
+        null = null_loss(self._observations, self.parameters)
+        return 1.0 - loss / null if null > 0.0 else math.nan
+
+    # ------------------------------------------------------------------ tests
+
+    def _require_likelihood(self, what: str) -> None:
+        if self.model.weights is not None:
+            raise DomainError(
+                f"{what} needs the likelihood of the sample, which sampling weights replace: use "
+                "t_test or wald_test, whose covariance is robust"
+            )
+
+    def _lr_test(
+        self, restricted: float, df: int, *, null: str, correction: bool = True
+    ) -> HypothesisTest:
+        return lr_test(
+            self.solution.loglike,
+            restricted,
+            df,
+            nobs=self.nobs,
+            k=self.n_params,
+            tau=self.tau,
+            tau_estimated=self.tau_estimated,
+            null=null,
+            correction=correction,
+        )
+
+    def lr_test(self, restricted: Any, *, correction: bool = True) -> HypothesisTest:
+        """Return the likelihood ratio test of a restricted fit against this one.
+
+        Parameters
+        ----------
+        restricted : QuantileHuberResults
+            A fit to the same data whose model is nested in this one: fewer columns, a constraint, or
+            a fixed parameter. That is checked while the data are there.
+        correction : bool
+            Whether the p-value is corrected for small samples: see
+            :func:`qhreg.inference.hypothesis_tests.lr_inflation`.
+        """
+        self._require_likelihood("a likelihood ratio test")
+        if not hasattr(restricted, "n_params"):
+            raise DataError(
+                f"restricted must be a fit of this model, got {type(restricted).__name__}"
+            )
+        restricted._require_likelihood("a likelihood ratio test")
+        if restricted.nobs != self.nobs or restricted.n_rows != self.n_rows:
+            raise DataError(
+                f"the restricted fit has {restricted.nobs:.10g} observations, this one "
+                f"{self.nobs:.10g}: both must be fits to the same data"
+            )
+        df = self.n_params - restricted.n_params
+        if df < 1:
+            raise DataError(
+                f"the restricted fit has {restricted.n_params} parameters, this one {self.n_params}: "
+                "it is not nested in this one"
+            )
+        if self.model.exog is not None and restricted.model.exog is not None:
+            inner, outer = restricted._fit_data, self._fit_data
+            require_nested((inner.observations, inner.space), (outer.observations, outer.space))
+        return self._lr_test(restricted.llf, df, null="the restricted model", correction=correction)
+
+    def compare_lr_test(
+        self, restricted: Any, *, correction: bool = True
+    ) -> tuple[float, float, int]:
+        """Return statistic, p-value and degrees of freedom of `lr_test`, as OLS results do.
+
+        Parameters
+        ----------
+        restricted : QuantileHuberResults
+            A fit to the same data whose model is nested in this one.
+        correction : bool
+            Whether the p-value is corrected for small samples.
+        """
+        test = self.lr_test(restricted, correction=correction)
+        return test.statistic, test.pvalue, test.df
+
+    def test_symmetry(self) -> SymmetryTest:
+        """Return likelihood ratio, score and Wald tests of tau = 1/2.
+
+        The Wald test uses the covariance of these results. An estimated kappa is estimated again
+        under the hypothesis for the likelihood ratio, and held at its estimate for the score test.
+        """
+        self._require_likelihood("test_symmetry")
+        if not self.tau_estimated:
+            raise DomainError(f"tau is fixed at {self.tau:g}: there is no symmetry to test")
+        obs, model = self._observations, self.model
+        if self.constraint is not None:
+            raise DomainError("test_symmetry is for fits without constraints")
+        position = self.space.position("tau")
+        data = {"sigma": model.sigma, "weights": obs.case_weights, "offset": obs.offset}
+        made = symmetry_test(
+            obs.exog,
+            obs.endog,
+            self.solution,
+            tau_bounds=model.tau_bounds,
+            tau_variance=float(self.cov_params()[position, position]),
+            **data,
+        )
+        if model.kappa is not None:
+            return made
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BoundaryWarning)
+            symmetric = solve_kappa(obs.exog, obs.endog, tau=0.5, **data).solution
+        lr = self._lr_test(symmetric.loglike, 1, null="tau = 1/2")
+        return replace(made, lr=lr, restricted=symmetric)
+
+    def score_test(self, exog_extra: Any, *, robust: bool | None = None) -> HypothesisTest:
+        """Return the score test of adding columns, without fitting the larger model.
+
+        Parameters
+        ----------
+        exog_extra : array_like, shape (n,) or (n, r)
+            Columns to add; a Series or DataFrame is matched to the rows by label.
+        robust : bool, optional
+            Whether the variance of the score comes from the scores themselves; by default when the
+            covariance of these results is not "nonrobust". It allows for the clusters or lags that the
+            covariance allows for.
+        """
+        obs = self._observations
+        if self.constraint is not None:
+            raise DomainError("score_test is for fits without constraints")
+        robust = self.cov_type != "nonrobust" if robust is None else robust
+        if not robust:
+            self._require_likelihood("a score test that is not robust")
+        return score_test(
+            obs.exog,
+            obs.endog,
+            self.solution,
+            np.asarray(self.model.row_source.take("exog_extra", exog_extra), dtype=np.float64),
+            free=tuple(name for name in self.space.free if name not in self._not_stationary),
+            freq_weights=obs.freq_weights,
+            weights=obs.weights,
+            offset=obs.offset,
+            robust=robust,
+            **(self._dependence if robust else {}),
+        )
+
+    @property
+    def _not_stationary(self) -> tuple[str, ...]:
+        """Estimated parameters on an end of their range: their scores do not sum to zero."""
+        at_bound = ("tau",) if self.solution.tau_at_bound else ()
+        return (*self._known, *at_bound)
+
+    @property
+    def _dependence(self) -> dict[str, Any]:
+        """How the covariance lets rows depend on each other."""
+        options = {k: v for k, v in self._choice.options.items() if k != "width"}
+        if self.cov_type == "HAC":
+            return {
+                **options,
+                "maxlags": lags(options.get("maxlags"), self._observations.endog.size),
+            }
+        return options if self.cov_type == "cluster" else {}

@@ -1,0 +1,321 @@
+"""The uncertainty of a fit: covariance, standard errors, intervals, bootstrap."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from qhreg.covariance import CovarianceEstimate, no_covariance
+from qhreg.covariance.choice import CovarianceChoice, estimate_covariance
+from qhreg.covariance.scores import score_sum
+from qhreg.exceptions import ColumnRangeError, DataError, DomainError, FewRowsError
+from qhreg.inference.bootstrap import BootstrapResult, bootstrap
+from qhreg.inference.intervals import wald_intervals
+from qhreg.profile.score_intervals import SANDWICHES, score_intervals
+from qhreg.results.uncertainty import UncertaintyResults
+from qhreg.solver import Solution
+from qhreg.specification.alignment import group_codes
+from qhreg.specification.constraints import Constraint
+from qhreg.specification.parameters import ParameterSpace
+
+__all__ = ["CovarianceResults"]
+
+FloatArray = npt.NDArray[np.float64]
+
+SMALLEST_VARIANCE = 1e-290
+"""Variance below which floating point numbers lose digits."""
+
+
+class CovarianceResults(UncertaintyResults):
+    """The part of the results that says how uncertain the estimates are."""
+
+    model: Any
+    params: FloatArray
+    space: ParameterSpace
+    solution: Solution
+    constraint: Constraint | None
+    kappa_limit: Any
+    sigma: float
+    use_t: bool
+    profile_intervals: Any
+    _fit_data: Any
+    _observations: Any
+
+    @cached_property
+    def _residuals(self) -> FloatArray:
+        """Response minus location, kept since several numbers of a summary need them."""
+        residuals: FloatArray = self._observations.residuals(self.solution.beta)
+        return residuals
+
+    @cached_property
+    def _covariance(self) -> CovarianceEstimate:
+        if self._choice.cov_type == "bootstrap":
+            return self._bootstrap_covariance()
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                made = estimate_covariance(
+                    self._choice,
+                    self._observations,
+                    self.solution,
+                    self.space,
+                    self.constraint,
+                    known=self._known,
+                    resid=None if self.cov_type == "nonrobust" else self._residuals,
+                    names=self.model.data.param_names,
+                )
+        except FewRowsError as error:
+            return no_covariance(self.cov_type, self.space.size, self.space.free, error)
+        except ColumnRangeError as error:
+            if self.constraint is not None:
+                raise
+            raise self._beyond_range(error.column) from error
+        self._require_range(made.cov.diagonal())
+        return made
+
+    def _require_range(self, variances: FloatArray) -> None:
+        """Raise a DataError where a square of the units is no floating point number."""
+        if all(SMALLEST_VARIANCE < variance < math.inf for variance in variances.tolist()):
+            return
+        lost = ~np.isfinite(variances) | ((variances > 0.0) & (variances < SMALLEST_VARIANCE))
+        lost |= (variances == 0.0) & (self.sigma < math.sqrt(SMALLEST_VARIANCE))
+        if lost.any():
+            raise self._beyond_range(int(np.flatnonzero(lost)[0]))
+
+    def _beyond_range(self, j: int) -> DataError:
+        """Return the error that names a parameter whose variance is no floating point number."""
+        return DataError(
+            f"the variance of {self.model.data.param_names[j]} is beyond the range of floating point "
+            f"numbers (its estimate is {self.params[j]:.3g}): give endog or the column in another unit"
+        )
+
+    @property
+    def _known(self) -> tuple[str, ...]:
+        """Estimated parameters that have no sampling distribution: kappa at an end, tau with it."""
+        if self.kappa_limit is None:
+            return ()
+        at_end = {
+            "laplace": ("kappa",),
+            "one-sided": ("kappa",),
+            "gaussian": ("tau", "kappa"),
+        }
+        return tuple(
+            name for name in at_end[self.kappa_limit] if self.space.position(name) is not None
+        )
+
+    def _bootstrap_covariance(self) -> CovarianceEstimate:
+        made = self._replicates
+        text = f"Covariance: {made.kind} bootstrap with {len(made.params)} replicates"
+        text += f", {made.n_failed} more failed." if made.n_failed else "."
+        return CovarianceEstimate(made.cov, "bootstrap", text, self.space.free)
+
+    @cached_property
+    def _replicates(self) -> BootstrapResult:
+        """The replicates behind a bootstrap covariance."""
+        return self.bootstrap(**self._choice.options)
+
+    def bootstrap(
+        self,
+        kind: str | None = None,
+        n_boot: int = 999,
+        seed: Any = None,
+        groups: Any = None,
+        **options: Any,
+    ) -> BootstrapResult:
+        """Return bootstrap replicates of the estimates.
+
+        Parameters
+        ----------
+        kind : {"pairs", "cluster", "parametric", "multiplier"}, optional
+            What is resampled: rows, whole groups, noise from the fitted law, or weights of the
+            scores, without refits. By default rows, or groups when there are groups.
+        n_boot : int
+            Number of replicates.
+        seed : int, Generator or SeedSequence, optional
+            Source of randomness.
+        groups : array_like, Series or str, optional
+            Groups, as for the cluster covariance.
+        **options
+            ``n_jobs``, ``progress`` and ``method``: see :func:`qhreg.inference.bootstrap.bootstrap`.
+
+        Returns
+        -------
+        BootstrapResult
+            With ``params``, ``cov``, ``bse`` and ``conf_int(alpha, method)``.
+        """
+        if self.constraint is not None:
+            raise DomainError("the bootstrap is for fits without constraints")
+        obs = self._observations
+        if groups is not None:
+            groups = group_codes(self.model.row_source.take("groups", groups))
+        return bootstrap(
+            obs.exog,
+            obs.endog,
+            self.solution,
+            kind=kind or ("pairs" if groups is None else "cluster"),
+            n_boot=n_boot,
+            seed=seed,
+            groups=groups,
+            free=self.space.free,
+            tau_bounds=self.model.tau_bounds,
+            freq_weights=obs.freq_weights,
+            weights=obs.weights,
+            offset=obs.offset,
+            **options,
+        )
+
+    @cached_property
+    def gradient_norm(self) -> float:
+        r"""Length of the score in units of standard errors: 0 at an exact maximum.
+
+        :math:`\sqrt{g' I^{-1} g}` with g the score and I the expected information, both of the
+        parameters that are not held: about how many standard errors a Newton step would move. NaN at
+        kappa = 0, where the log-likelihood has a corner at its maximum; see `duality_gap`.
+        """
+        if self.solution.kappa == 0.0:
+            return float("nan")
+        obs, space = self._observations, self.space
+        score = score_sum(
+            obs.exog,
+            obs.endog,
+            self.solution,
+            free=space.free,
+            weights=obs.case_weights,
+            offset=obs.offset,
+        )
+        cases = replace(obs, freq_weights=obs.case_weights, weights=None)
+        plain = CovarianceChoice("nonrobust")
+        made = estimate_covariance(
+            plain, cases, self.solution, space, self.constraint, known=self._known
+        )
+        return math.sqrt(max(float(score @ made.cov @ score), 0.0))
+
+    @property
+    def bse(self) -> FloatArray:
+        """Standard errors; NaN for a parameter that is treated as known."""
+        errors = np.sqrt(self._covariance.cov.diagonal())
+        for name in self._covariance.held_fixed:
+            errors[self.space.position(name)] = np.nan
+        if self.constraint is not None:
+            known = np.abs(self.constraint.transform).max(axis=1, initial=0.0) < 1e-12
+            errors[: self.space.k][known] = np.nan
+        return errors
+
+    @property
+    def held_fixed(self) -> dict[str, str]:
+        """Estimated parameters that the covariance treats as known, and why."""
+        by_user = {} if self.constraint is None else self.constraint.fixed
+        reasons = {}
+        for name in self._covariance.held_fixed:
+            if name in by_user:
+                reasons[name] = "constrained"
+            elif name in self._known:
+                reasons[name] = "limit"
+            else:
+                at_bound = name == "tau" and self.solution.tau_at_bound
+                reasons[name] = "at bound" if at_bound else "no info"
+        return reasons
+
+    @property
+    def null_values(self) -> FloatArray:
+        """The values that `tvalues` test: 0 for coefficients, 1/2 for tau, none for the others."""
+        values = np.zeros(self.params.size)
+        for name in self.space.extra_names:
+            values[self.space.position(name)] = 0.5 if name == "tau" else np.nan
+        return values
+
+    @cached_property
+    def tvalues(self) -> FloatArray:
+        """Estimate minus tested value, in standard errors; NaN where there is nothing to test."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values: FloatArray = (self.params - self.null_values) / self.bse
+        return values
+
+    @property
+    def pvalues(self) -> FloatArray:
+        """Two-sided p-values of `tvalues`; with HC0 and HC1 of the law that intervals use."""
+        law = self._covariance.calibration
+        if law is not None:
+            return law.pvalues(self.tvalues)
+        distance = -np.abs(self.tvalues)
+        if self.use_t:
+            return np.asarray(2.0 * special.stdtr(self.df_resid_inference, distance))
+        return np.asarray(2.0 * special.ndtr(distance))
+
+    def _critical_value(self, alpha: float) -> float:
+        """Return the two-sided critical value of the normal or t distribution."""
+        upper = 1.0 - 0.5 * alpha
+        if self.use_t:
+            return float(special.stdtrit(self.df_resid_inference, upper))
+        return float(special.ndtri(upper))
+
+    def conf_int(self, alpha: float = 0.05, method: str = "wald", **options: Any) -> FloatArray:
+        """Return confidence limits of the parameters, shape (size, 2).
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the coverage.
+        method : {"wald", "profile", "score", "bootstrap"}
+            Standard errors, with tau on the logit and sigma on the log scale; inversion of the
+            likelihood ratio test; inversion of the robust score test; resampling.
+        **options
+            Options of the profile, of the score test (``search``) or of the bootstrap (see
+            `bootstrap`), and ``interval``, "percentile" or "bca", for the latter. Fits with a
+            bootstrap covariance use its replicates when no option of the bootstrap is given.
+
+        Notes
+        -----
+        What decides how well they cover is not the number of rows but that on the light side of the
+        fit, m = nobs min(tau, 1 - tau). Wald intervals with the expected information need about
+        m = 100. Profile intervals trust the density and cover 93 to 97 % from m = 10 on when it holds.
+        When it does not, Wald intervals with ``cov_type="HC1"`` cover 93 to 97.5 % from 200 rows on with
+        t, heteroskedastic and Gumbel noise: their quantiles allow for skewness and for the noise of the
+        sandwich (:mod:`qhreg.covariance.calibration`). With gamma noise, which drives tau towards its
+        bound, they cover 82 to 88 % at 200 rows and 92 to 97 % at 500; "score" intervals, which take
+        longer, cover 94 to 97.4 % there. Those allow for the dependence of the `cov_type`
+        (HC1 if that is no sandwich). The coverage study in the documentation has the numbers.
+        """
+        if not 0.0 < alpha < 1.0:
+            raise DomainError(f"alpha must satisfy 0 < alpha < 1, got {alpha!r}")
+        if method == "wald":
+            if options:
+                raise TypeError(f"Wald intervals have no option {next(iter(options))!r}")
+            law = self._covariance.calibration
+            critical = self._critical_value(alpha) if law is None else special.ndtri(1 - alpha / 2)
+            return wald_intervals(self.params, self.bse, self.space, float(critical), law)
+        if method == "profile":
+            limits: FloatArray = self.profile_intervals(alpha, **options)
+            return limits
+        if method == "score":
+            return self._score_intervals(alpha, **options)
+        if method == "bootstrap":
+            interval = options.pop("interval", "percentile")
+            stored = self.cov_type == "bootstrap" and not options
+            made = self._replicates if stored else self.bootstrap(**options)
+            return made.conf_int(alpha, interval)
+        raise DomainError(
+            f"method must be 'wald', 'profile', 'score' or 'bootstrap', got {method!r}"
+        )
+
+    def _score_intervals(self, alpha: float, search: bool | None = None) -> FloatArray:
+        """Return intervals from robust score tests that allow for what the covariance allows for."""
+        if self.constraint is not None:
+            raise DomainError("score intervals are for fits without constraints")
+        if self.kappa_limit == "gaussian":
+            raise DomainError("kappa ended at infinity, where tau has no score: use Wald intervals")
+        robust = self.cov_type in SANDWICHES
+        options = {k: v for k, v in self._choice.options.items() if k != "width"} if robust else {}
+        return score_intervals(
+            self._fit_data,
+            self.solution,
+            alpha=alpha,
+            cov_type=self.cov_type if robust else "HC1",
+            search=search,
+            **options,
+        )

@@ -1,0 +1,384 @@
+"""The fitted model: estimates, inference and predictions."""
+
+from __future__ import annotations
+
+import copy
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from statsmodels.base.model import GenericLikelihoodModelResults, LikelihoodResultsWrapper
+from statsmodels.base.wrapper import populate_wrapper
+
+from qhreg.certificate import BiconvexityCertificate, biconvexity_certificate
+from qhreg.covariance.choice import CovarianceChoice, choose_covariance
+from qhreg.covariance.scores import INTERPOLATED, checked_sample
+from qhreg.exceptions import DomainError
+from qhreg.fitstatistics import (
+    location_level,
+    share_below,
+)
+from qhreg.globalopt import GlobalCertificate, certify_global
+from qhreg.notoffered import NotOffered, without
+from qhreg.profile.data import ProfileData
+from qhreg.results.comparison import ComparisonResults
+from qhreg.results.covariance import CovarianceResults
+from qhreg.results.plots import PlotResults
+from qhreg.results.rows import RowResults
+from qhreg.results.summary import summary2_tables, summary_tables
+from qhreg.results.wald import WaldResults
+from qhreg.solver import Solution
+from qhreg.specification.constraints import Constraint
+from qhreg.specification.parameters import Parameters, ParameterSpace
+
+__all__ = ["QuantileHuberResults", "QuantileHuberResultsWrapper"]
+
+FloatArray = npt.NDArray[np.float64]
+
+# statsmodels carries no types, and mypy forbids a base class without one.
+_Base: Any = GenericLikelihoodModelResults
+_WrapperBase: Any = LikelihoodResultsWrapper
+
+
+class QuantileHuberResults(
+    RowResults,
+    CovarianceResults,
+    ComparisonResults,
+    WaldResults,
+    PlotResults,
+    _Base,  # type: ignore[misc]
+):
+    """A fitted quantile Huber regression.
+
+    Attributes
+    ----------
+    params : ndarray
+        Estimates: coefficients, then those of sigma, tau and kappa that are estimated.
+    sigma, tau, kappa : float
+        Scale, asymmetry and width, fixed or estimated.
+    solution : Solution
+        What the solver returned.
+    nobs : float
+        Number of observations (sum of the frequency weights).
+    df_model, df_resid : float
+        Regressors without the constant; observations minus estimated parameters.
+    mle_retvals : dict
+        What the solver said: converged, iterations, passes, duality_gap, gradient_norm and more.
+    """
+
+    # the observed Hessian of the first two counts the rows in the zone only
+    covjhj = NotOffered('use get_robustcov_results("HC0")')
+    bsejhj = NotOffered('use get_robustcov_results("HC0")')
+    covjac = NotOffered("use cov_params, from the expected information")
+    bsejac = NotOffered("use bse, from the expected information")
+    get_nlfun = NotOffered("use get_prediction, or wald_test for linear functions")
+
+    def __dir__(self) -> list[str]:
+        return without(super().__dir__(), type(self))
+
+    def __init__(
+        self,
+        model: Any,
+        solution: Solution,
+        choice: CovarianceChoice,
+        *,
+        use_t: bool = False,
+        settings: dict[str, Any] | None = None,
+        details: dict[str, Any] | None = None,
+        constraint: Constraint | None = None,
+    ) -> None:
+        self.model = model
+        self.solution = solution
+        self.space: ParameterSpace = model.space
+        self.params = self.space.pack(
+            Parameters(solution.beta, solution.sigma, solution.tau, solution.kappa)
+        )
+        self.sigma, self.tau, self.kappa = solution.sigma, solution.tau, solution.kappa
+        self.nobs = model.observations.nobs
+        self.n_rows = len(model.endog)
+        self.rows_counted = model.observations.rows_counted
+        self.k_constant = model.k_constant
+        self.details = details or {}
+        self.constraint = constraint
+        self.rank = solution.rank
+        self.df_model = float(solution.rank - model.k_constant)
+        self.df_resid = self.nobs - self.n_params
+        self.scale = 1.0
+        self.use_t = use_t
+        self.mle_settings = settings or {"optimizer": "newton"}
+        self._choice = choice
+        self._cache: dict[str, Any] = {}
+        self._data_attr: list[str] = []
+        self._data_in_cache: list[str] = []
+
+    # ------------------------------------------------------------------ the fit
+
+    @cached_property
+    def mle_retvals(self) -> dict[str, Any]:
+        """What the solver said, and how small the score is."""
+        return {**_retvals(self.solution), "gradient_norm": self.gradient_norm}
+
+    @property
+    def parameters(self) -> Parameters:
+        """beta, sigma, tau and kappa, fixed ones included."""
+        return Parameters(self.solution.beta, self.sigma, self.tau, self.kappa)
+
+    @property
+    def n_params(self) -> int:
+        """Number of estimated parameters; linearly dependent columns count once."""
+        fixed = {} if self.constraint is None else self.constraint.fixed
+        return self.solution.rank + len(self.space.extra_names) - len(fixed)
+
+    @property
+    def tau_estimated(self) -> bool:
+        """Whether tau was free in this fit."""
+        constrained = self.constraint is not None and "tau" in self.constraint.fixed
+        return self.space.tau is None and not constrained
+
+    @property
+    def llf(self) -> float:
+        """Log-likelihood."""
+        return self.solution.loglike
+
+    @property
+    def converged(self) -> bool:
+        """Whether the solver proved its result."""
+        return self.solution.converged
+
+    @property
+    def duality_gap(self) -> float:
+        """How far the log-likelihood at the fitted tau can be below its maximum."""
+        return self.solution.gap
+
+    @property
+    def rows_in_zone(self) -> int:
+        """Rows whose residual lies in the quadratic zone."""
+        return self.solution.rows_in_zone
+
+    @property
+    def quantile_level(self) -> float:
+        """P(y < x'beta) in the fitted distribution: 1 - tau only at kappa = 0."""
+        return location_level(self.tau, self.kappa)
+
+    @property
+    def kappa_limit(self) -> str | None:
+        """Which end of its range an estimated kappa reached, or None inside it.
+
+        "laplace" is 0, "gaussian" infinity; "one-sided" means that every larger width fits equally
+        well.
+
+        """
+        profiled = self.details.get("kappa_solution")
+        return None if profiled is None else profiled.limit
+
+    @cached_property
+    def share_below(self) -> float:
+        """Share of the observations below the fitted line, weights included.
+
+        Rows that a fit interpolates, as one with kappa = 0 and the only row of a category, lie on the
+        line, not below it.
+        """
+        obs, resid = self._observations, self._residuals
+        if self.kappa > 0.0:
+            return share_below(resid, obs.case_weights, INTERPOLATED * self.sigma)
+        sample = checked_sample(obs.exog, obs.endog, self.solution, obs.offset, resid)
+        return share_below(sample.u, obs.case_weights)
+
+    @cached_property
+    def certificate(self) -> BiconvexityCertificate:
+        """Whether the objective is convex in tau whatever the residuals are."""
+        return biconvexity_certificate(self.kappa)
+
+    def certify_global(self, tol: float = 1e-6, **options: Any) -> GlobalCertificate:
+        """Return bounds on the highest log-likelihood over (beta, sigma) and all tau.
+
+        Parameters
+        ----------
+        tol : float
+            Gap in log-likelihood at which the certificate holds.
+        **options
+            Passed to :func:`qhreg.globalopt.certify_global`.
+        """
+        if not self.tau_estimated:
+            raise DomainError(
+                "tau is fixed: the problem is convex, and duality_gap already bounds it globally"
+            )
+        data = self._fit_data
+        obs = data.observations
+        return certify_global(
+            obs.exog,
+            obs.endog,
+            self._fit_solution,
+            sigma=data.space.sigma,
+            tau_bounds=data.tau_bounds,
+            weights=obs.case_weights,
+            offset=obs.offset,
+            tol=tol,
+            **options,
+        )
+
+    # ------------------------------------------------------------------ covariance
+
+    def get_robustcov_results(
+        self, cov_type: str = "HC1", use_t: bool | None = None, **cov_kwds: Any
+    ) -> QuantileHuberResultsWrapper:
+        """Return the same fit with another covariance; this one stays as it is.
+
+        Parameters
+        ----------
+        cov_type : {"nonrobust", "HC0", "HC1", "cluster", "HAC", "bootstrap"}
+            Type.
+        use_t : bool, optional
+            Whether to use the t distribution; unchanged by default.
+        **cov_kwds
+            Options of the type, such as ``groups``.
+        """
+        self.model.require_data()
+        choice = covariance_request(self.model, cov_type, cov_kwds)
+        made = copy.copy(self)
+        for name in ("_covariance", "_replicates", "tvalues"):
+            made.__dict__.pop(name, None)
+        made._cache = {}
+        made._choice = choice
+        made.use_t = self.use_t if use_t is None else use_t
+        return QuantileHuberResultsWrapper(made)
+
+    @property
+    def _profile_data(self) -> ProfileData:
+        self._require_likelihood("a profile or a simulation")
+        return super()._profile_data
+
+    # ------------------------------------------------------------------ tables
+
+    def summary(
+        self,
+        yname: str | None = None,
+        xname: list[str] | None = None,
+        title: str | None = None,
+        alpha: float = 0.05,
+    ) -> Any:
+        """Return tables of the fit.
+
+        Parameters
+        ----------
+        yname : str, optional
+            Name of the response.
+        xname : list of str, optional
+            Names of the coefficients, or of all parameters.
+        title : str, optional
+            Title.
+        alpha : float
+            One minus the coverage of the intervals.
+        """
+        return summary_tables(self, yname=yname, xname=xname, title=title, alpha=alpha)
+
+    def summary2(
+        self,
+        yname: str | None = None,
+        xname: list[str] | None = None,
+        title: str | None = None,
+        alpha: float = 0.05,
+        float_format: str = "%.4f",
+    ) -> Any:
+        """Return the tables of the fit in the layout of summary2.
+
+        Parameters
+        ----------
+        yname, xname, title, alpha
+            As in `summary`.
+        float_format : str
+            Format of numbers.
+        """
+        return summary2_tables(
+            self, yname=yname, xname=xname, title=title, alpha=alpha, float_format=float_format
+        )
+
+    def _repr_html_(self) -> str:
+        html: str = self.summary().as_html()
+        return html
+
+    # ------------------------------------------------------------------ data
+
+    def remove_data(self) -> None:
+        """Remove all arrays of the length of the data, here and in the model.
+
+        What the summary needs is computed before; new rows can be predicted afterwards.
+        """
+        if self.model.exog is not None:
+            for name in ("_covariance", "share_below", "prsquared", "certificate", "mle_retvals"):
+                getattr(self, name)
+        for name in ("_residuals", "_observations"):
+            self.__dict__.pop(name, None)
+        kept = {k: v for k, v in self._choice.options.items() if np.ndim(v) == 0}
+        self._choice = CovarianceChoice(self.cov_type, kept, self._choice.reason)
+        for name in ("exog", "endog", "weights", "offset", "freq_weights"):
+            if hasattr(self.model, name):
+                setattr(self.model, name, None)
+        data = self.model.data
+        for name in ("exog", "endog", "orig_exog", "orig_endog", "frame"):
+            if hasattr(data, name):
+                setattr(data, name, None)
+        data._cache.pop("row_labels", None)
+
+
+def covariance_request(
+    model: Any, cov_type: str | None, cov_kwds: dict[str, Any] | None
+) -> CovarianceChoice:
+    """Return the covariance for a fit of this model."""
+    return choose_covariance(
+        cov_type,
+        cov_kwds,
+        model.row_source,
+        tau_fixed=model.tau is not None,
+        weights=model.weights,
+        freq_weights=getattr(model, "freq_weights", None),
+    )
+
+
+def _retvals(solution: Solution) -> dict[str, Any]:
+    """Return what the solver said, under the names statsmodels uses where it has one."""
+    return {
+        "converged": solution.converged,
+        "warnflag": 0 if solution.converged else 1,
+        "iterations": solution.iterations,
+        "fcalls": solution.passes,
+        "fopt": solution.value,
+        "duality_gap": solution.gap,
+        "tau_slope": solution.tau_slope,
+        "tau_at_bound": solution.tau_at_bound,
+        "searched": solution.searched,
+        "doubtful": solution.doubtful,
+        "rank": solution.rank,
+        "rows_in_zone": solution.rows_in_zone,
+        "message": solution.reason,
+    }
+
+
+class QuantileHuberResultsWrapper(_WrapperBase):  # type: ignore[misc]
+    """Results with the names of the parameters and the labels of the rows."""
+
+    _attrs = {  # noqa: RUF012
+        "params": "columns",
+        "bse": "columns",
+        "tvalues": "columns",
+        "pvalues": "columns",
+        "resid": "rows",
+        "fittedvalues": "rows",
+        "resid_standardized": "rows",
+        "resid_pearson": "rows",
+        "resid_pit": "rows",
+        "resid_quantile": "rows",
+        "weights": "rows",
+        "normalized_cov_params": "cov",
+        "cov_params_default": "cov",
+    }
+    _wrap_attrs = _attrs
+    _wrap_methods = {"cov_params": "cov", "conf_int": "columns"}  # noqa: RUF012
+
+    def _repr_html_(self) -> str:
+        html: str = self._results._repr_html_()
+        return html
+
+
+populate_wrapper(QuantileHuberResultsWrapper, QuantileHuberResults)

@@ -1,0 +1,261 @@
+"""Profiles and goodness of fit of a fitted model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.diagnostics.goodness import GoodnessOfFit, goodness_of_fit
+from qhreg.globalopt import GlobalCertificate
+from qhreg.profile import profile_intervals, profile_likelihood
+from qhreg.profile.data import ProfileData
+from qhreg.profile.maxima import LocalMaxima, local_maxima
+from qhreg.profile.result import ProfileLikelihood
+from qhreg.profile.surface import ProfileSurface, profile_surface
+from qhreg.solver import Solution
+
+__all__ = ["ProfileResults"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class ProfileResults:
+    """The part of a fitted model that looks at its likelihood."""
+
+    model: Any
+    solution: Any
+    space: Any
+    constraint: Any
+    sigma: float
+    tau: float
+    kappa: float
+    params: Any
+    bse: Any
+
+    @property
+    def _fit_data(self) -> ProfileData:
+        """The regression that was fitted: under constraints, that of the reduced coefficients."""
+        model, space = self.model, self.space
+        names = tuple(str(name) for name in model.exog_names[: space.k])
+        if self.constraint is None:
+            return ProfileData(model.observations, space, model.tau_bounds, names)
+        fixed = {**self.constraint.fixed, "k": self.constraint.transform.shape[1]}
+        reduced = self.constraint.reduce(model.observations)
+        return ProfileData(
+            reduced, replace(space, **fixed), model.tau_bounds, names, self.constraint
+        )
+
+    @property
+    def _fit_solution(self) -> Solution:
+        """The solution of `_fit_data`."""
+        solution: Solution = self.solution
+        if self.constraint is None:
+            return solution
+        gamma = self.constraint.transform.T @ (solution.beta - self.constraint.shift)
+        return replace(solution, beta=gamma)
+
+    @property
+    def _profile_data(self) -> ProfileData:
+        return self._fit_data
+
+    def _standard_error(self, param: str | int) -> float:
+        column = self._profile_data.column(param)
+        place = column if column is not None else self.space.position(str(param))
+        return math.nan if place is None else float(np.asarray(self.bse)[place])
+
+    # ------------------------------------------------------------------ likelihood
+
+    def profile_likelihood(
+        self,
+        param: str | int = "tau",
+        grid: Any = None,
+        alpha: float = 0.05,
+        *,
+        cut: str | float = "corrected",
+        certificate: GlobalCertificate | None = None,
+        search: bool | None = None,
+        progress: bool | None = None,
+    ) -> ProfileLikelihood:
+        """Return the profile likelihood of a parameter with its interval.
+
+        Parameters
+        ----------
+        param : str or int
+            "tau", "sigma", "kappa", or the name or column of a coefficient.
+        grid : array_like, optional
+            Values at which to fit; by default chosen to reach beyond the 99 % interval.
+        alpha : float
+            One minus the nominal coverage.
+        cut : {"corrected", "chi2"} or float
+            Critical value: with the small-sample factor, the chi-square quantile, or a number.
+        certificate : GlobalCertificate, optional
+            From `certify_global`, for the plot of tau.
+        search, progress : bool, optional
+            See :func:`qhreg.profile.profile_likelihood`.
+
+        Returns
+        -------
+        ProfileLikelihood
+            With ``to_frame()``, ``conf_int(alpha)``, ``interval`` and ``plot(ax)``.
+        """
+        return profile_likelihood(
+            self._profile_data,
+            self._fit_solution,
+            param,
+            grid=grid,
+            alpha=alpha,
+            cut=cut,
+            se=self._standard_error(param),
+            certificate=certificate,
+            search=search,
+            progress=progress,
+        )
+
+    def profile_intervals(
+        self,
+        alpha: float = 0.05,
+        *,
+        cut: str | float = "corrected",
+        search: bool | None = None,
+        progress: bool = False,
+    ) -> FloatArray:
+        """Return the profile-likelihood intervals of all parameters, shape (size, 2).
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the nominal coverage.
+        cut, search, progress
+            As in `profile_likelihood`.
+        """
+        data = self._profile_data
+        bse = np.asarray(self.bse)
+        k = self.space.k
+        free = [k + i for i, name in enumerate(self.space.extra_names) if not data.is_fixed(name)]
+        places = [*range(k), *free]
+        # what a constraint fixes has one value
+        limits = np.column_stack([np.asarray(self.params)] * 2).astype(np.float64)
+        limits[places] = profile_intervals(
+            data,
+            self._fit_solution,
+            alpha=alpha,
+            cut=cut,
+            bse=bse[places],
+            search=search,
+            progress=progress,
+        )
+        return limits
+
+    def local_maxima(self) -> LocalMaxima:
+        """Return the local maxima of the likelihood over tau, the highest first.
+
+        In small samples a one-sided law, with tau on a bound, can have the highest likelihood; the
+        best maximum inside the bounds is then ``local_maxima().interior``.
+
+        Returns
+        -------
+        LocalMaxima
+            With ``to_frame()``, ``points`` and ``interior``; at the fitted width, where kappa is
+            estimated.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from qhreg import QuantileHuberMLE
+        >>> tails = -np.log1p(-(np.arange(30) + 0.5) / 30)
+        >>> y = np.concatenate([-1.0 - 0.35 * tails, 1.0 + 0.4 * tails])  # two peaks
+        >>> fit = QuantileHuberMLE(y, np.ones((60, 1)), kappa=0.3).fit()
+        >>> fit.local_maxima().to_frame()[["tau", "llf", "at_bound"]].round(3).values.tolist()
+        [[0.84, -104.409, False], [0.178, -106.203, False]]
+        """
+        return local_maxima(self._fit_data, self._fit_solution)
+
+    def profile_surface(
+        self,
+        params: tuple[str, str] = ("tau", "kappa"),
+        *,
+        grids: tuple[Any, Any] | None = None,
+        points: int = 25,
+        progress: bool = False,
+    ) -> ProfileSurface:
+        """Return the profile likelihood of tau with kappa or sigma, on a grid.
+
+        Parameters
+        ----------
+        params : (str, str)
+            ("tau", "kappa") or ("tau", "sigma").
+        grids : (array_like, array_like), optional
+            Values of both.
+        points : int
+            Number of values of each by default.
+        progress : bool
+            Whether to show a progress bar.
+        """
+        return profile_surface(
+            self._profile_data,
+            self._fit_solution,
+            params,
+            grids=grids,
+            points=points,
+            progress=progress,
+        )
+
+    def goodness_of_fit(
+        self, n_boot: int = 199, *, seed: Any = 0, progress: bool = False
+    ) -> GoodnessOfFit:
+        """Return Kolmogorov-Smirnov and Anderson-Darling tests with bootstrap p-values.
+
+        Parameters
+        ----------
+        n_boot : int
+            Samples from the fitted model, each refitted.
+        seed : int, Generator or None
+            Of the random numbers.
+        progress : bool
+            Whether to show a progress bar.
+        """
+        return goodness_of_fit(
+            self._profile_data, self._fit_solution, n_boot=n_boot, seed=seed, progress=progress
+        )
+
+    # ------------------------------------------------------------------ plots
+
+    def plot_profile(
+        self,
+        param: str | int = "tau",
+        ax: Any = None,
+        *,
+        alpha: float = 0.05,
+        certify: bool | None = None,
+        whole: bool | None = None,
+        **options: Any,
+    ) -> Any:
+        """Draw the likelihood ratio of a parameter and return the Axes.
+
+        Parameters
+        ----------
+        param : str or int
+            The parameter.
+        ax : Axes, optional
+            Where to draw.
+        alpha : float
+            One minus the nominal coverage of the shaded interval.
+        certify : bool, optional
+            Whether to show what the global certificate excludes; by default for an estimated tau
+            at a given kappa.
+        whole : bool, optional
+            Whether to show the whole range of tau; by default where another local maximum is not
+            rejected at the 99 % level.
+        **options
+            Of `profile_likelihood`.
+        """
+        space = self._profile_data.space
+        possible = param == "tau" and space.tau is None and space.kappa is not None
+        if possible and certify is not False and options.get("certificate") is None:
+            options["certificate"] = self.certify_global()  # type: ignore[attr-defined]
+        made = self.profile_likelihood(param, alpha=alpha, **options)
+        return made.plot(ax=ax, whole=whole)

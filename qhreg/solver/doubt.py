@@ -1,0 +1,247 @@
+r"""Whether a local optimum may not be the global one, and where a better one could be.
+
+The profile over tau has several optima where the noise is unlike the model: light tails, two peaks,
+many equal values; where the zone has few rows, since the profile is not smooth then; and where there
+are many columns, since a plane through as many rows may have all others on one side and close to it.
+What a fit brings with it tells most of this at no cost. In doubt the profile is looked at with the
+slopes held at the fit, and at zero, where a pile of equal responses would be met exactly.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.loss import quantile_huber_loss
+from qhreg.normalizer import log_normalizer_derivatives
+from qhreg.rows import ArrayRows, GivenRows, residuals
+from qhreg.solver.local import BY_NEWTON, LocalFit
+from qhreg.solver.problem import Problem, Task
+from qhreg.solver.taufit import TINY_KAPPA, TauFit
+from qhreg.solver.tauscan import TauScan, scan_tau
+
+__all__ = [
+    "has_ties",
+    "is_far_from_the_model",
+    "is_jagged",
+    "is_like_the_model",
+    "may_be_one_sided",
+    "other_starts",
+]
+
+FloatArray = npt.NDArray[np.float64]
+Start = tuple[FloatArray, float]
+
+END_OF_TAU = 0.05
+"""Distance of tau from 0 or 1 below which there often is a better optimum: a bound often is one."""
+
+FEW_IN_ZONE = 60
+"""Rows in the zone below which the profile over tau is jagged."""
+
+SURE_IN_ZONE = 100
+"""Rows in the zone below which they do not tell whether the noise is like the model."""
+
+FLAT_KURTOSIS = 3.5
+"""Kurtosis of least-squares residuals below which there may be two peaks."""
+
+LIGHT_KURTOSIS = 2.5
+"""Kurtosis below which a look along tau with slopes held often shows nothing: the slopes change too."""
+
+WIDE = 5.0
+"""Width from which on the rows outside the zone are few, and tau and 1 - tau may do about as well."""
+
+STRANGE_SHARE = 0.3
+"""Share by which the sum of psi^2 differs only in fits that have little to do with the model."""
+
+SLOPE_SHARE = 0.06
+"""Share by which the sum of psi^2 may differ from what the model expects of it."""
+
+ZONE_SHARE = 0.1
+"""Share by which the number of rows in the zone may differ from what the model expects of it."""
+
+ZONE_SPREAD = 2.5
+"""Standard deviations by which it may."""
+
+MANY_PER_COLUMN = 10.0
+"""Rows per column on the light side of a fit from which on none with all rows on one side was better."""
+
+FEW_PER_COLUMN = 4.0
+"""Rows per column on the light side below which such a fit may be better whatever the noise."""
+
+ONE_SIDED = 0.6
+"""Log-likelihood per row that the slopes may gain, in between, when all rows come to lie on one side."""
+
+SPACED_RESPONSES = 40
+"""Responses among which equal values are looked for."""
+
+SCANNED_ROWS = 30_000
+"""Rows whose residuals are sorted, and up to twice as many: a third of them misses optima."""
+
+FAR = 1.0
+"""Distance in tau, on the logit scale, beyond which a low profile is another optimum."""
+
+NEAR_LOGLIKE = 30.0
+"""Log-likelihood within which the profile with slopes held is low: they could gain that much."""
+
+NEAR_SHARE = 0.02
+"""The same per row, times tau (1 - tau): near the ends of tau the profile itself falls that little."""
+
+LOWER = 0.01
+"""Log-likelihood by which anything lower is another optimum, near or far."""
+
+LOWER_SHARE = 1e-3
+"""The same per row where some of them are scanned, which have an optimum of their own."""
+
+MOST_STARTS = 3
+"""Starts returned at most."""
+
+
+def is_jagged(local: LocalFit, few: int = FEW_IN_ZONE) -> bool:
+    """Return whether there often is a slightly better optimum nearby that only a search finds.
+
+    So it is with few rows in the zone, where the profile over tau is not smooth, and near 0 and 1.
+
+    Parameters
+    ----------
+    local : LocalFit
+        The optimum.
+    few : int
+        Rows in the zone that are few.
+    """
+    fit = local.fit
+    return (
+        local.reason != BY_NEWTON
+        or fit.rows_in_zone < few
+        or min(fit.tau, 1.0 - fit.tau) < END_OF_TAU
+    )
+
+
+def is_far_from_the_model(local: LocalFit, problem: Problem, kurtosis: float) -> bool:
+    """Return whether only a search tells of other optima: noise unlike the model, many columns."""
+    few = MANY_PER_COLUMN if problem.kappa > WIDE else FEW_PER_COLUMN
+    if not kurtosis >= LIGHT_KURTOSIS or _light_rows(local, problem) < few:
+        return True
+    ratio = local.fit.dual.square / (problem.n * _mean_square(local, problem))
+    return not abs(ratio - 1.0) <= STRANGE_SHARE
+
+
+def _light_rows(local: LocalFit, problem: Problem) -> float:
+    """Return how many rows the model expects on the light side of the fit, per column."""
+    light = problem.rows.n_rows * min(local.fit.tau, 1.0 - local.fit.tau)
+    return light / max(local.fit.z.size - 1, 1)
+
+
+def may_be_one_sided(local: LocalFit, problem: Problem, task: Task) -> bool:
+    """Return whether, with all rows on one side, so many columns could have a higher likelihood.
+
+    That is where the profile with the slopes held does not rise by much to an end of tau.
+    """
+    if _light_rows(local, problem) >= MANY_PER_COLUMN:
+        return False
+    fit = local.fit
+    every = max(1, problem.rows.n_rows // SCANNED_ROWS)
+    u, weights = problem.residuals(fit.z, every), problem.weights(every)
+    scan = scan_tau(u, weights, problem.kappa, task.tau_bounds, free_scale=problem.theta is None)
+    n, here = _value(problem, fit, every)
+    rise = min(scan.value[0], scan.value[-1]) - n * math.log(fit.z[-1]) - here
+    return bool(rise < ONE_SIDED * n)
+
+
+def _mean_square(local: LocalFit, problem: Problem) -> float:
+    """Return what the model expects of psi^2."""
+    return 2.0 * float(log_normalizer_derivatives(local.fit.tau, problem.kappa).d_kappa)
+
+
+def is_like_the_model(local: LocalFit, problem: Problem, kurtosis: float, rows: GivenRows) -> bool:
+    """Return whether nothing speaks for noise unlike the model, from numbers that are at hand.
+
+    In the model kappa E[psi^2] is the probability of the zone: a fit with another sum of psi^2, or
+    another number of rows in the zone, is one of other noise. So is one with light tails or with
+    equal responses. Near the ends of tau, with few rows in a zone that is to have some or for as many
+    columns, and where few are outside, it is not known.
+    """
+    fit = local.fit
+    if _light_rows(local, problem) < MANY_PER_COLUMN:
+        return False
+    sure = fit.rows_in_zone >= SURE_IN_ZONE or problem.kappa <= TINY_KAPPA
+    inside = END_OF_TAU <= fit.tau <= 1.0 - END_OF_TAU
+    if not (sure and inside and problem.kappa <= WIDE and kurtosis >= FLAT_KURTOSIS):
+        return False
+    square = _mean_square(local, problem)
+    if not abs(fit.dual.square / (problem.n * square) - 1.0) <= SLOPE_SHARE:
+        return False
+    n = problem.rows.n_rows
+    expected = n * problem.kappa * square
+    outside = n - expected
+    allowed = ZONE_SPREAD * math.sqrt(expected * outside / n)
+    allowed = max(allowed, ZONE_SHARE * min(expected, outside))
+    beyond = fit.rows_in_zone - expected
+    drawn = fit.z.size * outside / n  # the fit draws rows into the zone
+    return -allowed <= beyond <= allowed + drawn and not has_ties(rows)
+
+
+def has_ties(rows: GivenRows) -> bool:
+    """Return whether equal values are found among some of the responses."""
+    every = max(1, rows.n_rows // SPACED_RESPONSES)
+    if isinstance(rows, ArrayRows) and rows.endog is not None and rows.offset is None:
+        some = rows.endog[::every]
+    else:
+        some = rows.take(np.arange(0, rows.n_rows, every)).endog
+    return len(set(some.tolist())) < some.size
+
+
+def other_starts(
+    problem: Problem, fit: TauFit, task: Task, flat: FloatArray, constant: FloatArray
+) -> list[Start]:
+    """Return (z, tau) from which better optima could be reached, the most promising first.
+
+    Parameters
+    ----------
+    problem, fit, task : Problem, TauFit, Task
+        The problem, its local optimum, and what is free.
+    flat : ndarray, shape (k,)
+        The response alone in the coordinates of the problem: all slopes zero.
+    constant : ndarray, shape (k,)
+        The direction of a constant.
+    """
+    every = max(1, problem.rows.n_rows // SCANNED_ROWS)
+    weights = problem.weights(every)
+    n, here = _value(problem, fit, every)
+    found: list[tuple[float, Start]] = []
+    for base in (fit.z, flat):
+        u = problem.residuals(base, every)
+        scan = scan_tau(
+            u, weights, problem.kappa, task.tau_bounds, free_scale=problem.theta is None
+        )
+        del u  # before the next ones
+        rise = (scan.value - n * math.log(base[-1]) - here) * (problem.n / n)
+        lower = LOWER if every == 1 else LOWER_SHARE * problem.n
+        for k in _low_points(scan, rise, fit.tau, problem.n, lower):
+            z = scan.scale[k] * base - scan.location[k] * constant
+            found.append((float(rise[k]), (z, float(scan.tau[k]))))
+    found.sort(key=lambda item: item[0])
+    return [start for _, start in found[:MOST_STARTS]]
+
+
+def _low_points(scan: TauScan, rise: FloatArray, tau: float, n: float, lower: float) -> list[int]:
+    """Return where the curve is lowest among its points that could belong to another optimum."""
+    logit = np.log(scan.tau / (1.0 - scan.tau))
+    far = np.abs(logit - math.log(tau / (1.0 - tau))) > FAR
+    near = NEAR_LOGLIKE + NEAR_SHARE * n * scan.tau * (1.0 - scan.tau)
+    low = (rise < -lower) | (far & (rise < near))
+    curve = np.where(low, rise, np.inf)
+    around = np.concatenate([[np.inf], curve, [np.inf]])
+    return np.flatnonzero(low & (curve <= around[:-2]) & (curve < around[2:])).tolist()
+
+
+def _value(problem: Problem, fit: TauFit, every: int) -> tuple[float, float]:
+    """Return the weight of evenly spaced rows and their negative log-likelihood at the fit."""
+    raw, n, loss = problem.to_rows(fit.z), 0.0, 0.0
+    for block in problem.spaced(every):
+        losses = quantile_huber_loss(residuals(block, raw), fit.tau, problem.kappa)
+        n += losses.size if block.weights is None else float(block.weights.sum())
+        loss += float(losses.sum() if block.weights is None else losses @ block.weights)
+    log_c = float(log_normalizer_derivatives(fit.tau, problem.kappa).value)
+    return n, loss + n * (log_c - math.log(fit.z[-1]))

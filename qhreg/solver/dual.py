@@ -1,0 +1,272 @@
+r"""The dual of the fixed-tau fit: a rigorous lower bound from any nearly optimal point.
+
+For fixed tau (QH-15)
+
+.. math::
+
+    \min_{b,\theta}\ \sum_i w_i\,\rho_\tau(u_i) - n\log\theta \;=\; \max_v\
+    n + n\log\frac{\sum_i w_i v_i y_i}{n} - \frac{\kappa}{2}\sum_i w_i v_i^2
+    \quad\text{s.t.}\quad X'(w v) = 0,\ -\tau\le v\le 1-\tau ,
+
+and with sigma fixed the first two terms are :math:`\theta\sum w_i v_i y_i - n\log\theta`. At the
+optimum v = psi. Near it, psi moved onto the null space of X' along rows with slack and shrunk into
+the box is feasible, and its dual value is a bound no matter how it was found.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qhreg.gram import weighted_gram
+from qhreg.loss import zone_part
+from qhreg.rows import residuals
+from qhreg.solver.newton import NewtonPoint, solve_positive
+from qhreg.solver.problem import Problem
+
+__all__ = [
+    "DualPoint",
+    "DualVector",
+    "dual_from_gradient",
+    "dual_from_newton",
+    "dual_from_rows",
+    "dual_value",
+]
+
+FloatArray = npt.NDArray[np.float64]
+SideArray = npt.NDArray[np.int8]
+
+PIECE = 32_768
+"""Rows whose dual variables are written out at a time."""
+
+
+@dataclass(frozen=True)
+class DualVector:
+    """The dual variables of all rows: most lie on a bound, and numbers are kept of the others alone.
+
+    Attributes
+    ----------
+    side : ndarray of int8, shape (n,)
+        The sign of the variables on a bound, zero for the others.
+    below, above : float
+        The bounds.
+    inside : ndarray, shape (m,)
+        The other variables in the order of their rows.
+    """
+
+    side: SideArray
+    below: float
+    above: float
+    inside: FloatArray
+
+    def pieces(self) -> Iterator[FloatArray]:
+        """Iterate over the variables."""
+        end, half = 0, 0.5 * (self.above - self.below)
+        for start in range(0, self.side.size, PIECE):
+            side = self.side[start : start + PIECE]
+            v: FloatArray = np.multiply(side, half, dtype=np.float64)
+            v += self.below + half
+            inside = np.flatnonzero(side == 0)
+            begin, end = end, end + inside.size
+            v[inside] = self.inside[begin:end]
+            yield v
+
+    def dot(self, other: DualVector, weights: FloatArray | None) -> float:
+        """Return the sum of products with the variables of another point."""
+        total, start = 0.0, 0
+        for left, right in zip(self.pieces(), other.pieces(), strict=True):
+            if weights is not None:
+                left *= weights[start : start + left.size]
+            total, start = total + float(left @ right), start + left.size
+        return total
+
+
+@dataclass(frozen=True)
+class DualPoint:
+    """A feasible dual point.
+
+    Attributes
+    ----------
+    value : float
+        The lower bound on min h(z) = sum w rho - n log theta.
+    alignment : float
+        sum w v y in the coordinates of the problem.
+    square : float
+        sum w v^2.
+    v : ndarray, shape (m,), or None
+        The point itself where the rows are held in memory.
+    overshoot : float
+        What it was divided by to lie in the box.
+    kept : DualVector or None
+        The point itself, all rows, where it was asked for.
+    """
+
+    value: float
+    alignment: float
+    square: float
+    v: FloatArray | None = None
+    overshoot: float = 1.0
+    kept: DualVector | None = None
+
+
+def dual_value(
+    alignment: FloatArray | float,
+    square: FloatArray | float,
+    n: float,
+    kappa: float,
+    theta: float | None,
+) -> Any:
+    """Return the dual objective of (QH-15); minus infinity where the alignment is not positive."""
+    if theta is None and isinstance(alignment, float) and alignment > 0.0:
+        return n + n * math.log(alignment / n) - 0.5 * kappa * square
+    a = np.asarray(alignment, dtype=np.float64)
+    if theta is not None:
+        return theta * a - n * np.log(theta) - 0.5 * kappa * np.asarray(square)
+    positive = a > 0.0
+    value: FloatArray = np.where(
+        positive, n + n * np.log(np.where(positive, a, 1.0) / n) - 0.5 * kappa * square, -np.inf
+    )
+    return value
+
+
+def _overshoot(v: FloatArray, tau: float | FloatArray) -> float:
+    """Return the factor by which v leaves the box [-tau, 1 - tau], at least one."""
+    if v.size == 0:
+        return 1.0
+    if isinstance(tau, np.ndarray):
+        return max(1.0, float((v / (1.0 - tau)).max()), float((v / -tau).max()))
+    return max(1.0, float(v.max()) / (1.0 - tau), float(v.min()) / -tau)
+
+
+def dual_from_gradient(problem: Problem, point: NewtonPoint) -> DualPoint:
+    """Return the dual bound (QH-19) that the gradient alone gives, without a pass over the data.
+
+    Moving psi along the rows of the zone onto the null space of X' takes changes delta with
+    ``sum w delta^2 = omega^2 = d' G^-1 d``, d = X'(w psi), G the Gram matrix of the zone's rows, none
+    of which exceeds omega divided by the root of the least weight. If no row of the zone has less
+    slack than that, the moved point is in the box, otherwise it is shrunk into it.
+    """
+    n, kappa, tau, now = problem.n, problem.kappa, point.tau, point.objective
+    theta = float(point.z[-1])
+    r = point.z.size - 1
+    assert now.d2_z is not None
+    correction = solve_positive(kappa * now.d2_z[:r, :r], now.d_z[:r])
+    if correction is None:
+        return DualPoint(-math.inf, 0.0, 0.0)
+    omega2 = max(float(now.d_z[:r].dot(correction)), 0.0)
+    omega = math.sqrt(omega2) if math.isfinite(omega2) else math.inf
+    largest = omega / math.sqrt(problem.rows.least_weight)
+    shrink = 1.0 if largest <= now.slack else 1.0 + largest / min(tau, 1.0 - tau)
+    ends = []
+    for t in (-omega * math.sqrt(now.square), omega * math.sqrt(now.square)):
+        alignment = (now.loss + 0.5 * kappa * now.square + kappa * t) / (shrink * theta)
+        square = (now.square + 2.0 * t + omega2) / shrink**2
+        value = float(dual_value(alignment, square, n, kappa, problem.theta))
+        ends.append((value, alignment, square))
+    return DualPoint(*min(ends))
+
+
+def dual_from_newton(
+    problem: Problem, point: NewtonPoint, *, keep: bool = False
+) -> DualPoint | None:
+    """Return the dual point of a nearly stationary z in one pass, or None without enough slack.
+
+    The correction lives on the rows in the zone: their Gram matrix is the Hessian's own.
+    """
+    n, kappa, tau, now = problem.n, problem.kappa, point.tau, point.objective
+    r = point.z.size - 1
+    assert now.d2_z is not None
+    try:
+        correction = np.linalg.solve(kappa * now.d2_z[:r, :r], now.d_z[:r])
+    except np.linalg.LinAlgError:
+        return None
+    shift = np.zeros(r + 1)
+    shift[:r] = correction
+    theta = float(point.z[-1])
+    here, shift = problem.to_rows(point.z), problem.to_rows(shift)
+    alignment = square = 0.0
+    overshoot = 1.0
+    sides: list[SideArray] = []
+    inside: list[FloatArray] = []
+    for block in problem.rows.blocks():
+        u = residuals(block, here)
+        v = zone_part(u, tau, kappa)
+        in_zone = v == u
+        v /= kappa
+        v -= in_zone * residuals(block, shift)
+        overshoot = max(overshoot, _overshoot(v, tau))
+        weighted = _weighted(v, block.weights)
+        alignment += float(weighted @ u)
+        square += float(weighted @ v)
+        if keep:
+            inside.append(v.take(np.flatnonzero(in_zone)))
+            side = 2 * (u > 0.0).view(np.int8) - 1
+            sides.append(side * ~in_zone)
+    if not np.isfinite(alignment):
+        return None
+    alignment /= overshoot * theta
+    square /= overshoot**2
+    value = float(dual_value(alignment, square, n, kappa, problem.theta))
+    kept = None
+    if keep:
+        free = np.concatenate(inside)
+        free /= overshoot
+        kept = DualVector(np.concatenate(sides), -tau / overshoot, (1.0 - tau) / overshoot, free)
+    return DualPoint(value, alignment, square, overshoot=overshoot, kept=kept)
+
+
+def dual_from_rows(
+    design: FloatArray,
+    v: FloatArray,
+    tau: float | FloatArray,
+    kappa: float,
+    n: float,
+    *,
+    theta: float | None,
+    weights: FloatArray | None = None,
+    linear: FloatArray | None = None,
+    square_decided: float = 0.0,
+) -> DualPoint:
+    """Return a feasible dual point near v for rows held in memory.
+
+    Parameters
+    ----------
+    design : ndarray, shape (m, k)
+        W of the rows whose dual variable is free to move.
+    v : ndarray, shape (m,)
+        Nearly feasible dual variables of these rows.
+    tau : float or ndarray, shape (m,)
+        Asymmetry, the same for all rows or one for each.
+    linear : ndarray, shape (k,), or None
+        sum w v W over the decided rows, whose v sits on a bound.
+    square_decided : float
+        sum w v^2 over the decided rows.
+    """
+    ell = np.zeros(design.shape[1]) if linear is None else linear
+    v = np.clip(v, -tau, 1.0 - tau)
+    exog = design[:, :-1]
+    slack = np.minimum(v + tau, 1.0 - tau - v)
+    gram = weighted_gram(exog, _weighted(slack, weights))
+    if not (np.isfinite(gram).all() and np.isfinite(ell).all()):
+        return DualPoint(-np.inf, 0.0, 0.0, None)
+    for _ in range(2 if exog.shape[1] else 0):  # the second sweep removes the first one's rounding
+        defect = _weighted(v, weights) @ exog + ell[:-1]
+        change = exog @ np.linalg.lstsq(gram, defect, rcond=1e-14)[0]
+        change *= slack
+        v -= change
+    overshoot = _overshoot(v, tau)
+    v /= overshoot
+    weighted = _weighted(v, weights)
+    alignment = float(weighted @ design[:, -1]) + ell[-1] / overshoot
+    square = float(weighted @ v) + square_decided / overshoot**2
+    value = float(dual_value(alignment, square, n, kappa, theta))
+    return DualPoint(value, alignment, square, v, overshoot)
+
+
+def _weighted(values: FloatArray, weights: FloatArray | None) -> FloatArray:
+    return values if weights is None else values * weights

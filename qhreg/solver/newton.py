@@ -1,0 +1,282 @@
+r"""Newton's method on the projected likelihood: the paper's Algorithm 1 with its exact Hessian.
+
+Eliminating tau from the Newton system gives the step of the projected function
+:math:`\tilde g(z) = \min_\tau g(z, \tau)` (QH-13):
+
+.. math::
+
+    \Big(H_{zz} - \frac{h h'}{H_{\tau\tau}}\Big)\,dz = -\Big(g_z - h\,\frac{g_\tau}{H_{\tau\tau}}\Big),
+    \qquad d\tau = -\frac{g_\tau + h'dz}{H_{\tau\tau}}, \qquad h = H_{z\tau}.
+
+tau follows its optimum by one scalar Newton step per pass instead of a search of its own, so that an
+iteration is one pass over the data.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg.lapack import dposv
+
+from qhreg.likelihood import Objective
+from qhreg.solver.problem import Problem
+from qhreg.zone import Zone
+
+__all__ = [
+    "SHORT_STEP",
+    "NewtonPoint",
+    "newton",
+    "newton_step",
+    "solve_positive",
+    "tau_room_of",
+    "unverified_step",
+]
+
+FloatArray = npt.NDArray[np.float64]
+
+ARMIJO = 1e-4
+MAX_TAU_STEP = 0.15
+"""Longest step in tau: farther away the quadratic model of log c is not to be trusted."""
+
+ROUNDING_ERROR = 1e-9
+"""Error below which a step that gains less than a digit has met the rounding of the gradient."""
+
+SETTLED = 1e-8
+"""Error at which a step changes the value by less than its rounding."""
+
+SHORT_STEP = 3e-2
+"""Error up to which a step need not be verified: what it leaves is of the order of its square."""
+
+SHORT_ROOM = 0.05
+"""Distance to a bound of tau below which a step down the profile goes all the way."""
+
+
+class NewtonPoint(NamedTuple):
+    """Where Newton's method ended.
+
+    Attributes
+    ----------
+    z, tau : ndarray of shape (k,), float
+        The point.
+    objective : Objective
+        g and its derivatives there.
+    error : float
+        Newton step length in units of standard deviations per row: the square root of twice the
+        decrement over n.
+    iterations, passes : int
+        Steps taken; passes over the data.
+    """
+
+    z: FloatArray
+    tau: float
+    objective: Objective
+    error: float
+    iterations: int
+    passes: int
+
+
+def solve_positive(matrix: FloatArray, rhs: FloatArray) -> FloatArray | None:
+    """Return the solution of a positive definite system, or None when it is not one."""
+    if rhs.size == 0:
+        return rhs
+    _, solution, info = dposv(matrix, rhs)
+    return solution if info == 0 else None
+
+
+def _solve_shifted(matrix: FloatArray, rhs: FloatArray, n: float) -> FloatArray:
+    """Return the solution with the smallest diagonal shift that makes the matrix definite."""
+    shift = 0.0
+    while True:
+        shifted = matrix + shift * np.eye(rhs.size) if shift else matrix
+        solution = solve_positive(shifted, rhs)
+        if solution is not None:
+            return solution
+        shift = max(10.0 * shift, 1e-10 * n)
+
+
+def newton_step(
+    now: Objective, tau_room: tuple[float, float] | None, n: float, k: int
+) -> tuple[FloatArray, float]:
+    """Return (dz, dtau) of (QH-13) in the first k coordinates of z.
+
+    The matrix of the joint system is positive definite where H_tautau and the projected one are, and
+    its factor does the elimination.
+
+    Parameters
+    ----------
+    now : Objective
+        g with its second derivatives.
+    tau_room : (float, float) or None
+        How far tau may move down and up; None when tau is fixed.
+    n : float
+        Sum of weights: the size of a harmless diagonal shift.
+    """
+    assert now.d2_z is not None
+    assert now.d_z_tau is not None
+    g, hessian = now.d_z[:k], now.d2_z[:k, :k]
+    if tau_room is None:
+        return -_solve_shifted(hessian, g, n), 0.0
+    h = now.d_z_tau[:k]
+    joint, gradient = np.empty((k + 1, k + 1)), np.empty(k + 1)
+    joint[:k, :k], joint[k, k], gradient[:k], gradient[k] = hessian, now.d2_tau, g, now.d_tau
+    joint[k, :k] = joint[:k, k] = h
+    solution = solve_positive(joint, gradient)
+    if solution is not None:
+        move = -float(solution[k])
+        if tau_room[0] <= move <= tau_room[1]:
+            return -solution[:k], move
+    else:  # the profile is not convex here: a long step down it
+        slope = now.d_tau - float(h.dot(_solve_shifted(hessian, g, n)))
+        room = tau_room[1] if slope < 0.0 else tau_room[0]
+        move = room if abs(room) < SHORT_ROOM else 0.5 * room
+    move = min(max(move, tau_room[0]), tau_room[1])
+    return -_solve_shifted(hessian, g + h * move, n), move
+
+
+def tau_room_of(tau: float, bounds: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Return how far tau may move down and up in one step."""
+    if bounds is None:
+        return None
+    return max(bounds[0] - tau, -MAX_TAU_STEP), min(bounds[1] - tau, MAX_TAU_STEP)
+
+
+def newton(
+    problem: Problem,
+    z: FloatArray,
+    tau: float,
+    *,
+    tau_bounds: tuple[float, float] | None,
+    since: Zone | None = None,
+    tol: float | None = None,
+    max_passes: int = 60,
+) -> NewtonPoint:
+    """Return a stationary point of g by damped Newton steps.
+
+    From the second pass on, the Hessian is that of the last point with the rows that changed sides
+    added or taken off: as exact as a new one, at little more than the cost of the gradient.
+
+    Parameters
+    ----------
+    problem : Problem
+        With kappa > 0.
+    z, tau : ndarray of shape (k,), float
+        Starting point.
+    tau_bounds : (float, float) or None
+        None keeps tau fixed, and stops where fewer rows than unknowns are in the zone: the Hessian is
+        singular, and another method has to go on.
+    since : Zone or None
+        The zone of an earlier fit to the same rows.
+    tol : float or None
+        Error (see NewtonPoint) at which to stop; rounding may stop it earlier, below 1e-9. None stops
+        where the gradient alone proves the fit to about 1e-9 per row.
+    max_passes : int
+        Passes over the data after which to give up.
+    """
+    n = problem.n
+    if tau_bounds is not None:
+        tau = min(max(tau, tau_bounds[0]), tau_bounds[1])
+    k = z.size if problem.theta is None else z.size - 1
+    now = problem.evaluate(z, tau, since=since)
+    if not math.isfinite(now.value):
+        raise FloatingPointError("the likelihood is not finite at the starting point")
+    passes, iterations = 1, 0
+    last_error = math.inf
+    while True:
+        dz, dtau = newton_step(now, tau_room_of(tau, tau_bounds), n, k)
+        slope = float(now.d_z[:k].dot(dz)) + now.d_tau * dtau
+        error = math.sqrt(max(-slope, 0.0) / n) if math.isfinite(slope) else math.nan
+        at_rounding = error < ROUNDING_ERROR and error > 0.1 * last_error
+        starved = tau_bounds is None and now.rows_in_zone < k - 1
+        done = _proved(problem, now, error, tau) if tol is None else error <= tol
+        if done or at_rounding or starved or not math.isfinite(error):
+            return NewtonPoint(z, tau, now, error, iterations, passes)
+        found, tried = _line_search(
+            problem,
+            (z, tau, now),
+            (dz, dtau),
+            slope,
+            max_passes - passes,
+            slack=tol is None and _slack_decides(problem, tau, error, last_error),
+        )
+        passes, iterations, last_error = passes + tried, iterations + 1, error
+        if found is None:
+            return NewtonPoint(z, tau, now, error, iterations, passes)
+        z, tau, now = found
+
+
+def unverified_step(
+    problem: Problem, point: NewtonPoint, tau_bounds: tuple[float, float] | None
+) -> tuple[FloatArray, float, float]:
+    """Return z and tau after one more Newton step and the value it predicts, without another pass.
+
+    For errors up to SHORT_STEP.
+    """
+    now, z, tau = point.objective, point.z, point.tau
+    k = z.size if problem.theta is None else z.size - 1
+    dz, dtau = newton_step(now, tau_room_of(tau, tau_bounds), problem.n, k)
+    there = z.copy()
+    there[:k] += dz
+    if not there[-1] > 0.5 * z[-1]:
+        return z, tau, now.value
+    slope = float(now.d_z[:k].dot(dz)) + now.d_tau * dtau
+    return there, tau + dtau, now.value + 0.5 * slope
+
+
+def _proof_limit(problem: Problem, tau: float, slack: float) -> float:
+    """Return the error in the coefficients up to which the gradient alone proves the fit.
+
+    See `qhreg.solver.dual.dual_from_gradient`: up to the slack of the rows in the zone the gap is of
+    second order, beyond it of first order, and 1e-9 per row is then too much.
+    """
+    per_row = math.sqrt(problem.kappa * problem.rows.least_weight / problem.n)
+    return max(1e-9 * tau * (1.0 - tau), 0.9 * slack) * per_row
+
+
+def _slack_decides(problem: Problem, tau: float, error: float, last_error: float) -> bool:
+    """Return whether the fit may be proved after the next step, and with the slack only."""
+    expected = error * (error / last_error) ** 2  # if the errors fall quadratically
+    return expected < 100.0 * SETTLED and expected > _proof_limit(problem, tau, 0.0)
+
+
+def _proved(problem: Problem, now: Objective, error: float, tau: float) -> bool:
+    """Return whether the gradient alone proves the fit to about 1e-9 per row."""
+    if not error <= SETTLED:
+        return False
+    limit = _proof_limit(problem, tau, now.slack)
+    if error <= limit:
+        return True
+    assert now.d2_z is not None
+    d = now.d_z[:-1]
+    step = solve_positive(now.d2_z[:-1, :-1], d)
+    return step is not None and float(d.dot(step)) <= problem.n * limit**2
+
+
+def _line_search(
+    problem: Problem,
+    here: tuple[FloatArray, float, Objective],
+    move: tuple[FloatArray, float],
+    slope: float,
+    max_passes: int,
+    *,
+    slack: bool,
+) -> tuple[tuple[FloatArray, float, Objective] | None, int]:
+    """Return the first point down the move that decreases g enough, and the passes taken.
+
+    None when the passes are used up or the decrease is below rounding.
+    """
+    (z, tau, now), (dz, dtau) = here, move
+    rounding = 1e-13 * (problem.n + abs(now.value))
+    step = 1.0
+    if problem.theta is None and dz[-1] < 0.0:  # theta stays positive
+        step = min(step, 0.8 * float(z[-1]) / -float(dz[-1]))
+    for tried in range(1, max_passes + 1):
+        trial = z.copy()
+        trial[: dz.size] += step * dz
+        after = problem.evaluate(trial, tau + step * dtau, since=now.zone, slack=slack)
+        if after.value <= now.value + ARMIJO * step * slope + rounding:
+            return (trial, tau + step * dtau, after), tried
+        step *= 0.4
+    return None, max_passes

@@ -1,0 +1,206 @@
+"""What a user gives a model, checked: keywords, numbers, tables, weights."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from qhreg.exceptions import DataError, DomainError
+from qhreg.specification.alignment import RowSource, numeric_vector, to_pandas, unmasked
+from qhreg.specification.formulas import SPEC_NAME
+
+FloatArray = npt.NDArray[np.float64]
+
+ROW_EXTRAS = ("freq_weights", "weights", "offset")
+"""Arrays with one number for each row, besides the response and the regressors."""
+
+FORMULA_KEYS = ("formula", "missing_idx", SPEC_NAME)
+"""What statsmodels passes to a model that it builds from a formula."""
+
+KEYWORDS = ("kappa", "tau", "sigma", "tau_bounds", *ROW_EXTRAS, "missing", "hasconst")
+"""The keywords of the model."""
+
+REMEDY = ': use missing="drop" for NaN, or remove these rows'
+"""The end of a message about values that are no numbers."""
+
+
+def reject_unknown(kwargs: dict[str, Any]) -> None:
+    """Raise a TypeError that names an unknown keyword, and the known one that is meant."""
+    for key in kwargs:
+        if key in FORMULA_KEYS:
+            continue
+        close = difflib.get_close_matches(key, KEYWORDS, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(KEYWORDS)}"
+        raise TypeError(f"QuantileHuberMLE got an unknown keyword {key!r}{hint}")
+
+
+def has_mask(kwargs: dict[str, Any]) -> bool:
+    """Return whether a formula dropped rows with missing values."""
+    return kwargs.get("missing_idx") is not None
+
+
+def number(name: str, value: Any, check: Any) -> float:
+    """Return a checked parameter as one float, or raise a DomainError."""
+    checked = check(value)
+    if not isinstance(checked, float):
+        raise DomainError(f"{name} must be one number, got an array of shape {checked.shape}")
+    return checked
+
+
+def bounds(bounds: Any) -> tuple[float, float]:
+    """Return the bounds of tau as floats, or raise a DomainError."""
+    try:
+        low, high = (float(bound) for bound in bounds)
+    except (TypeError, ValueError) as error:
+        raise DomainError(f"tau_bounds must be two numbers, got {bounds!r}") from error
+    if not 0.0 < low < high < 1.0:
+        raise DomainError(f"tau_bounds must satisfy 0 < lower < upper < 1, got {bounds!r}")
+    return low, high
+
+
+def as_table(name: str, values: Any) -> Any:
+    """Return pandas objects and floats as they are, everything else as an array of floats."""
+    values = unmasked(to_pandas(values))
+    if isinstance(values, pd.Series):
+        return values if values.dtype in _FLOATS else _numeric_series(name, values)
+    if isinstance(values, pd.DataFrame):
+        text = [str(c) for c in values.columns if not _is_numeric(values[c])]
+        if text:
+            raise DataError(
+                f"{name} has columns that are not numeric: {', '.join(text)}; use a formula to code them"
+            )
+        if all(dtype in _FLOATS for dtype in values.dtypes):
+            return values
+        # numbers, booleans and nullable numbers side by side would become objects
+        floats = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        return pd.DataFrame(floats, index=values.index, columns=values.columns)
+    if hasattr(values, "toarray"):
+        raise DataError(f"{name} is a sparse matrix, which the model does not take: use .toarray()")
+    array = np.asarray(values)
+    if array.dtype in _FLOATS:
+        return array
+    if np.iscomplexobj(array):
+        raise DataError(f"{name} must be real, got complex numbers")
+    if array.dtype.kind in "mM":
+        raise DataError(f"{name} must be numeric, got {array.dtype}")
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} must be numeric: {error}") from error
+
+
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def _is_numeric(column: Any) -> bool:
+    """Return whether a column holds numbers; of columns with the same name, whether all do."""
+    if isinstance(column, pd.DataFrame):
+        return all(_is_numeric(column.iloc[:, j]) for j in range(column.shape[1]))
+    kind, dtype = pd.api.types, column.dtype
+    boolean = kind.is_bool_dtype(dtype) and not isinstance(dtype, pd.CategoricalDtype)
+    return bool(kind.is_numeric_dtype(dtype) or boolean)
+
+
+def _numeric_series(name: str, values: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a Series of integers, booleans or nullable numbers as floats, NA as NaN."""
+    kind = pd.api.types
+    if kind.is_datetime64_any_dtype(values.dtype) or kind.is_timedelta64_dtype(values.dtype):
+        raise DataError(f"{name} must be numeric, got {values.dtype}")
+    try:
+        floats = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} must be numeric: {error}") from error
+    return pd.Series(floats, index=values.index, name=values.name)
+
+
+def check_lengths(endog: Any, exog: Any) -> None:
+    """Raise a DataError when response and regressors do not have the same number of rows."""
+    if len(endog) != len(exog):
+        raise DataError(f"endog has {len(endog)} rows, exog has {len(exog)}")
+
+
+def match_extras(endog: Any, exog: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Return weights and offset as arrays in the order of the rows."""
+    labels = next((t.index for t in (exog, endog) if hasattr(t, "index")), None)
+    source = RowSource(len(endog), labels=labels)
+    return {
+        name: None if values is None else numeric_vector(name, source.take(name, values))
+        for name, values in given.items()
+    }
+
+
+def formula_extras(
+    data: pd.DataFrame, subset: Any, named: dict[str, Any]
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Return the chosen rows, and weights and offset for them."""
+    n_given = len(data)
+    kept, chosen = None, data
+    if subset is not None:
+        kept = _chosen(data.index, subset)
+        chosen = data.iloc[kept]
+    source = RowSource(n_given, kept, chosen.index, data)
+    extras = {
+        name: numeric_vector(name, source.take(name, values))
+        for name, values in named.items()
+        if values is not None
+    }
+    return chosen, extras
+
+
+def _chosen(index: pd.Index, subset: Any) -> npt.NDArray[np.intp]:
+    """Return the positions of the rows that a subset names, or raise a DataError."""
+    places = pd.Series(np.arange(len(index)), index=index)
+    try:
+        found = places.loc[subset]
+    except (KeyError, IndexError, TypeError, ValueError, pd.errors.IndexingError) as error:
+        raise DataError(
+            f"subset must be booleans, one for each of {len(index)} rows, or a list of labels of the "
+            f"index: {error}"
+        ) from error
+    if np.ndim(found) == 0:
+        raise DataError(f"subset must be a list of labels or booleans, got {subset!r}")
+    return np.asarray(found, dtype=np.intp)
+
+
+def require_rows(n: int, n_given: int) -> None:
+    """Raise a DataError when no row is left, and say what may have left out all that were given."""
+    if n == 0 and n_given:
+        raise DataError(
+            f"there are no rows left to fit: each of the {n_given} given rows has a missing value. If "
+            "the data have few, a function in the formula (bs, cr, center, standardize) may be missing "
+            "everywhere as soon as one value is: drop the rows with missing values first"
+        )
+    if n == 0:
+        raise DataError("there are no rows left to fit")
+
+
+def check_design(exog: FloatArray, names: Sequence[Any] | None = None) -> None:
+    """Raise a DataError when there are no columns, or one that names those with NaN or infinity."""
+    if exog.shape[1] == 0:
+        raise DataError("exog has no columns: pass at least a column of ones for a constant")
+    with np.errstate(all="ignore"):
+        if np.isfinite(exog.sum()):
+            return
+    bad = np.flatnonzero(~np.isfinite(exog).all(axis=0))
+    if bad.size:
+        columns = [str(j if names is None else names[j]) for j in bad[:10]]
+        raise DataError(f"exog contains {gaps(exog)}, in column(s) {', '.join(columns)}{REMEDY}")
+
+
+def gaps(array: FloatArray) -> str:
+    """Return how many values of an array are NaN and how many infinite, in words."""
+    counts = {"NaN": int(np.isnan(array).sum()), "infinite": int(np.isinf(array).sum())}
+    return " and ".join(f"{n} {kind} value(s)" for kind, n in counts.items() if n)
+
+
+def default_names(k: int, constant: int | None) -> list[str]:
+    """Return const and x1, x2, ... as statsmodels calls the columns of an array."""
+    names = [f"x{j}" for j in range(1, k + (constant is None))]
+    if constant is not None:
+        names.insert(constant, "const")
+    return names
