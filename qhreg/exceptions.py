@@ -57,7 +57,7 @@ class ColumnRangeError(DataError):
 
 
 class FewRowsError(DataError):
-    """There are no more observations than parameters: no residual tells of the noise."""
+    """Too few observations for a covariance: no more than parameters, or next to none on one side."""
 
 
 class BoundaryWarning(ModelWarning):  # type: ignore[misc]

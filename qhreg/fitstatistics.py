@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.loss import quantile_huber_loss, zone_part
-from qhreg.normalizer import half_normalizer, log_normalizer_derivatives
+from qhreg.normalizer import location_level, log_normalizer_derivatives
 from qhreg.quantiles import weighted_quantiles
 from qhreg.solver import Solution, solve
 from qhreg.solver.kappafit import solve_kappa
@@ -19,7 +19,6 @@ from qhreg.specification.parameters import Parameters
 __all__ = [
     "best_constant",
     "information_criterion",
-    "location_level",
     "loglike_obs",
     "null_fit",
     "null_loss",
@@ -64,19 +63,6 @@ def total_loss(loglike: float, weight: float, parameters: Parameters) -> float:
     _, sigma, tau, kappa = parameters
     log_c = float(log_normalizer_derivatives(tau, kappa).value)
     return -loglike - weight * (log_c + math.log(sigma))
-
-
-def location_level(tau: float, kappa: float) -> float:
-    """Return P(y < x'beta): 1 - tau at kappa = 0, closer to 1/2 for kappa > 0.
-
-    Examples
-    --------
-    >>> from qhreg.fitstatistics import location_level
-    >>> round(location_level(0.9, 0.0), 4), round(location_level(0.9, 1.0), 4)
-    (0.1, 0.1324)
-    """
-    left, right = half_normalizer(tau, kappa), half_normalizer(1.0 - tau, kappa)
-    return float(left / (left + right))
 
 
 def robust_weights(u: FloatArray, tau: float, kappa: float) -> FloatArray:

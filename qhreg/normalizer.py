@@ -28,6 +28,7 @@ from qhreg.domain import check_broadcast, check_kappa, check_tau
 __all__ = [
     "LogNormalizer",
     "half_normalizer",
+    "location_level",
     "log_normalizer",
     "log_normalizer_derivatives",
     "log_normalizer_higher",
@@ -293,3 +294,16 @@ def _fourth_of_half(t: FloatArray, kappa: FloatArray) -> FloatArray:
     """Return g_4(t) of (QH-9)."""
     x = np.minimum(kappa * t * t, _NEGLIGIBLE)
     return np.asarray((((x + 3.0) * x + 12.0) * x + 24.0) * np.exp(-0.5 * x) / t**5)
+
+
+def location_level(tau: float, kappa: float) -> float:
+    """Return P(y < x'beta): 1 - tau at kappa = 0, closer to 1/2 for kappa > 0.
+
+    Examples
+    --------
+    >>> from qhreg.normalizer import location_level
+    >>> round(location_level(0.9, 0.0), 4), round(location_level(0.9, 1.0), 4)
+    (0.1, 0.1324)
+    """
+    left, right = half_normalizer(tau, kappa), half_normalizer(1.0 - tau, kappa)
+    return float(left / (left + right))

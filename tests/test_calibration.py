@@ -202,9 +202,9 @@ def test_influences_of_some_rows_at_a_time(order, weighted, monkeypatch):
     whole = covariance("HC1", exog, endog, fit, **options)
     monkeypatch.setattr("qhreg.covariance.sandwich.FEW_ROWS", 0)
     for limit in ("calibration.MOMENT_BYTES", "curvature.SCORE_BYTES"):
-        monkeypatch.setattr(f"qhreg.{limit}", 0)
+        monkeypatch.setattr(f"qhreg.covariance.{limit}", 0)
     for least in ("calibration.LEAST_ROWS", "curvature.LEAST_ROWS"):
-        monkeypatch.setattr(f"qhreg.{least}", 99)
+        monkeypatch.setattr(f"qhreg.covariance.{least}", 99)
     pieces = covariance("HC1", exog, endog, fit, **options)
     assert_allclose(pieces.cov, whole.cov, rtol=1e-9)
     assert_allclose(pieces.calibration.df, whole.calibration.df, rtol=1e-8)

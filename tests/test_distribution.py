@@ -1,7 +1,6 @@
 """The quantile Huber distribution: tails, quantiles, moments, limits, scipy's own checks."""
 
 import csv
-import doctest
 import pathlib
 import pickle
 
@@ -10,7 +9,6 @@ import pytest
 import statsmodels.api as sm
 from scipy import integrate, stats
 
-from qhreg import distribution as distribution_module
 from qhreg.distribution import quantile_huber
 from qhreg.loss import quantile_huber_loss
 from qhreg.normalizer import log_normalizer, log_normalizer_derivatives
@@ -441,9 +439,3 @@ def test_goodness_of_fit_takes_it():
     bimodal = np.concatenate([sample, sample + 200.0])
     bad = stats.goodness_of_fit(quantile_huber, bimodal, rng=np.random.default_rng(1), **arguments)
     assert bad.pvalue <= 0.05
-
-
-def test_examples_in_the_docstrings_run():
-    result = doctest.testmod(distribution_module)
-    assert result.attempted > 0
-    assert result.failed == 0

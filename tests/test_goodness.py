@@ -1,13 +1,10 @@
 """Goodness of fit: the statistics against scipy, the p-values against their own law."""
 
-import doctest
-
 import numpy as np
 import pytest
 from scipy import stats
 from solver_data import regression
 
-import qhreg.diagnostics.goodness
 from qhreg.diagnostics.goodness import anderson_darling, goodness_of_fit, kolmogorov_smirnov
 from qhreg.diagnostics.simulation import expanded, simulate_fits, simulated_residuals
 from qhreg.distribution import quantile_huber
@@ -160,7 +157,3 @@ def test_weights_that_describe_no_sample_are_rejected():
         goodness_of_fit(data, fit)
     with pytest.raises(DomainError, match="n_boot"):
         goodness_of_fit(profile_data(X, y), fit, n_boot=0)
-
-
-def test_the_examples_in_the_docstrings_run():
-    assert doctest.testmod(qhreg.diagnostics.goodness).failed == 0

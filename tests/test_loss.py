@@ -1,7 +1,5 @@
 """The loss and its derivatives: definition, calculus, identities, limits, bad input."""
 
-import doctest
-
 import mpmath as mp
 import numpy as np
 import pytest
@@ -375,9 +373,3 @@ def test_bad_arguments_are_named_with_what_is_allowed(function, arguments, messa
         function(*arguments)
     assert isinstance(caught.value, QhregError)
     assert isinstance(caught.value, ValueError)
-
-
-def test_examples_in_the_docstrings_run():
-    result = doctest.testmod(loss_module)
-    assert result.attempted > 0
-    assert result.failed == 0

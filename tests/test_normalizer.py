@@ -1,7 +1,6 @@
 """log c and its derivatives: against mpmath, against quadrature, at every limit."""
 
 import csv
-import doctest
 import itertools
 import math
 import pathlib
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
-from qhreg import normalizer as normalizer_module
 from qhreg.exceptions import DomainError, QhregError
 from qhreg.loss import quantile_huber_loss
 from qhreg.normalizer import (
@@ -263,9 +261,3 @@ def test_bad_parameters_are_named_with_what_is_allowed(tau, kappa, message):
         log_normalizer(tau, kappa)
     assert isinstance(caught.value, QhregError)
     assert isinstance(caught.value, ValueError)
-
-
-def test_examples_in_the_docstrings_run():
-    result = doctest.testmod(normalizer_module)
-    assert result.attempted > 0
-    assert result.failed == 0

@@ -1,8 +1,5 @@
 """Every plot draws the numbers it was given; nothing else is asked of it."""
 
-import doctest
-import importlib
-
 import matplotlib
 
 matplotlib.use("Agg")
@@ -413,11 +410,6 @@ def test_no_two_lines_of_a_plot_share_colour_and_style(profile, residuals):
         styles = [look[1] for look in looks]
         assert len(set(looks)) == len(looks)
         assert len(set(styles)) >= len(styles) - 1
-
-
-def test_the_examples_in_the_docstrings_run():
-    for module in ("diagnostics", "row_groups"):
-        assert doctest.testmod(importlib.import_module(f"qhreg.{module}")).failed == 0
 
 
 # --- through the results ---------------------------------------------------------------------------

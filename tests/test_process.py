@@ -1,8 +1,6 @@
 """Fits at many values of tau: each is the single fit, and together they have one covariance."""
 
 import dataclasses
-import doctest
-import importlib
 import pickle
 
 import matplotlib
@@ -518,12 +516,3 @@ def test_partial_residuals_show_a_bend_that_the_fit_does_not_have():
     figure = partial_residual_figure(x, bent.resid, bent.params[1])
     assert (figure.shown, figure.n_rows) == (2000, 5000)
     assert plot_partial_residuals(figure).get_legend() is not None
-
-
-@pytest.mark.parametrize(
-    "module",
-    ["process", "process_results", "joint_covariance", "coefficient_figures", "model_fits"],
-)
-def test_the_examples_in_the_docstrings_run(module):
-    found = doctest.testmod(importlib.import_module(f"qhreg.{module}"))
-    assert found.failed == 0

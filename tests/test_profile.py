@@ -1,7 +1,5 @@
 """Profile likelihoods: exact points, limits by brute force, open intervals, certified bounds."""
 
-import doctest
-import importlib
 import math
 import pickle
 import warnings
@@ -922,24 +920,6 @@ def test_short_work_shows_no_bar(monkeypatch):
     free = solve_kappa(*known_law()).solution
     profile_likelihood(profile_data(*known_law(), kappa=None), free, "tau", grid=[0.36])
     assert asked == [False, True]
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "profile",
-        "profile_roots",
-        "profile_surface",
-        "profile_trace",
-        "profile_fits",
-        "profile_band",
-        "profile_maxima",
-        "results_profile",
-    ],
-)
-def test_the_examples_in_the_docstrings_run(name):
-    outcome = doctest.testmod(importlib.import_module(f"qhreg.{name}"))
-    assert outcome.failed == 0
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 """The penalised fit: independent solvers agree, and the proof it carries is one."""
 
 import dataclasses
-import doctest
-import importlib
 import warnings
 
 import cvxpy as cp
@@ -561,11 +559,3 @@ def test_the_objective_is_that_of_statsmodels_elastic_net():
 
     assert value(ours) <= value(theirs) <= value(ours) + 1e-3
     assert_allclose(ours[1:], third.coef_, atol=1e-8)
-
-
-@pytest.mark.parametrize(
-    "module", ["penalized", "regularized", "regularized_results", "regularized_cv", "model_fits"]
-)
-def test_the_examples_in_the_docstrings_run(module):
-    found = doctest.testmod(importlib.import_module(f"qhreg.{module}"))
-    assert found.failed == 0

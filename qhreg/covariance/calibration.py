@@ -136,11 +136,12 @@ class Calibration(NamedTuple):
         law = f"t with {few} {to} degrees of freedom, corrected for skewness"
         return f" P-values and intervals: {law}."
 
-    def pvalues(self, t: FloatArray) -> FloatArray:
-        """Return two-sided p-values of studentised estimates."""
+    def pvalues(self, t: FloatArray, bend: Any = 0.0) -> FloatArray:
+        """Return two-sided p-values of studentised estimates, 5 % at the limits of 95 %."""
         tail = np.maximum(special.stdtr(self.df, -np.abs(t)), 1e-300)
         normal = np.copysign(special.ndtri(tail), t)
-        return np.asarray(2.0 * special.ndtr(-np.abs(hall(normal, self.skew))))
+        moved = hall(normal, self.skew, bend, STEEPEST)
+        return np.asarray(2.0 * special.ndtr(-np.abs(moved)))
 
     def limits(self, critical: float, bend: FloatArray) -> FloatArray:
         """Return what t lies between as often as a normal variable within the critical value."""

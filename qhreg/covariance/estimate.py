@@ -122,12 +122,16 @@ class CovarianceEstimate:
 
 
 def no_covariance(
-    cov_type: str, size: int, free: tuple[str, ...], error: FewRowsError
+    cov_type: str,
+    size: int,
+    free: tuple[str, ...],
+    error: FewRowsError,
+    held: tuple[str, ...] = (),
 ) -> CovarianceEstimate:
     """Return the covariance of estimates that have none, NaN, and warn of it."""
     warn_none(str(error))
     text = f"Covariance: none, as {error}."
-    return CovarianceEstimate(np.full((size, size), np.nan), cov_type, text, free)
+    return CovarianceEstimate(np.full((size, size), np.nan), cov_type, text, free, held)
 
 
 _ALLOWED = {

@@ -9,8 +9,9 @@ import pandas as pd
 from scipy import special
 
 from qhreg.covariance import CovarianceEstimate
-from qhreg.fitstatistics import information_criterion, location_level
+from qhreg.fitstatistics import information_criterion
 from qhreg.inference.intervals import wald_intervals
+from qhreg.normalizer import location_level
 from qhreg.solver import Solution
 from qhreg.specification.parameters import Parameters, ParameterSpace
 

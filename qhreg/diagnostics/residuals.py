@@ -21,9 +21,8 @@ from qhreg.figures import (
     TauLossFigure,
     WormFigure,
 )
-from qhreg.fitstatistics import location_level
 from qhreg.loss import quantile_huber_loss
-from qhreg.normalizer import log_normalizer
+from qhreg.normalizer import location_level, log_normalizer
 from qhreg.solver import DEFAULT_TAU_BOUNDS
 from qhreg.solver.projection import best_tau
 

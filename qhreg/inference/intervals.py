@@ -11,7 +11,7 @@ from scipy import special
 from qhreg.covariance.calibration import Calibration
 from qhreg.specification.parameters import ParameterSpace
 
-__all__ = ["wald_intervals"]
+__all__ = ["scale_bends", "wald_intervals"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -48,7 +48,7 @@ def wald_intervals(
         steps = np.array([-critical, critical])
     else:
         # t is the estimate minus the truth: the limits of the truth are those of t, turned around
-        steps = -law.limits(critical, _scale_bends(params, bse, space))[:, ::-1]
+        steps = -law.limits(critical, scale_bends(params, bse, space))[:, ::-1]
     moved: FloatArray = bse[:, None] * steps
     limits = params[:, None] + moved
     for name in space.extra_names:
@@ -69,7 +69,7 @@ def _exp(x: float) -> float:
     return math.inf if x > 709.0 else math.exp(x)
 
 
-def _scale_bends(params: FloatArray, bse: FloatArray, space: ParameterSpace) -> FloatArray:
+def scale_bends(params: FloatArray, bse: FloatArray, space: ParameterSpace) -> FloatArray:
     """Return se g'' / g' of the scale g of each parameter."""
     bends = np.zeros(params.size)
     for name in space.extra_names:

@@ -245,6 +245,8 @@ class ProcessResults:
                 width=width,
             )
 
+        for fit in self.results:
+            fit._results._require_light_rows()
         parts = [influence(fit) for fit in self.results]
         cov = joint_covariance(
             self.cov_type, parts, chosen, freq_weights=obs.freq_weights, **options

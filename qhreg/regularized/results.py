@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from qhreg.exceptions import DomainError
-from qhreg.fitstatistics import location_level
+from qhreg.normalizer import location_level
 from qhreg.regularized.solution import RegularizedSolution
 from qhreg.results.rows import RowResults
 from qhreg.specification.parameters import Parameters, ParameterSpace

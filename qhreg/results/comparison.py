@@ -47,6 +47,8 @@ class ComparisonResults:
     cov_type: Any
     cov_params: Any
     bse: Any
+    tvalues: Any
+    pvalues: Any
     tau_estimated: Any
     df_model: float
     k_constant: int
@@ -268,8 +270,9 @@ class ComparisonResults:
     def test_symmetry(self) -> SymmetryTest:
         """Return likelihood ratio, score and Wald tests of tau = 1/2.
 
-        The Wald test uses the covariance of these results. An estimated kappa is estimated again
-        under the hypothesis for the likelihood ratio, and held at its estimate for the score test.
+        The Wald test is that of the table: it uses the covariance of these results. An estimated kappa
+        is estimated again under the hypothesis for the likelihood ratio, and held at its estimate for
+        the score test.
         """
         self._require_likelihood("test_symmetry")
         if not self.tau_estimated:
@@ -284,9 +287,11 @@ class ComparisonResults:
             obs.endog,
             self.solution,
             tau_bounds=model.tau_bounds,
-            tau_variance=float(self.cov_params()[position, position]),
+            tau_variance=float(self.bse[position]) ** 2,
             **data,
         )
+        t, p = float(self.tvalues[position]), float(self.pvalues[position])
+        made = replace(made, wald=replace(made.wald, statistic=t * t, pvalue=p))
         if model.kappa is not None:
             return made
         with warnings.catch_warnings():

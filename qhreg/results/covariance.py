@@ -13,10 +13,11 @@ from scipy import special
 
 from qhreg.covariance import CovarianceEstimate, no_covariance
 from qhreg.covariance.choice import CovarianceChoice, estimate_covariance
+from qhreg.covariance.lightside import light_rows, require_light_rows
 from qhreg.covariance.scores import score_sum
 from qhreg.exceptions import ColumnRangeError, DataError, DomainError, FewRowsError
 from qhreg.inference.bootstrap import BootstrapResult, bootstrap
-from qhreg.inference.intervals import wald_intervals
+from qhreg.inference.intervals import scale_bends, wald_intervals
 from qhreg.profile.score_intervals import SANDWICHES, score_intervals
 from qhreg.results.uncertainty import UncertaintyResults
 from qhreg.solver import Solution
@@ -58,6 +59,15 @@ class CovarianceResults(UncertaintyResults):
         if self._choice.cov_type == "bootstrap":
             return self._bootstrap_covariance()
         try:
+            self._require_light_rows()
+            return self._estimated_covariance()
+        except FewRowsError as error:
+            held = ("tau",) if self.solution.tau_at_bound else ()
+            return no_covariance(self.cov_type, self.space.size, self.space.free, error, held)
+
+    def _estimated_covariance(self) -> CovarianceEstimate:
+        """Return the covariance as the type has it, or raise a FewRowsError."""
+        try:
             with np.errstate(over="ignore", invalid="ignore"):
                 made = estimate_covariance(
                     self._choice,
@@ -69,14 +79,27 @@ class CovarianceResults(UncertaintyResults):
                     resid=None if self.cov_type == "nonrobust" else self._residuals,
                     names=self.model.data.param_names,
                 )
-        except FewRowsError as error:
-            return no_covariance(self.cov_type, self.space.size, self.space.free, error)
         except ColumnRangeError as error:
             if self.constraint is not None:
                 raise
             raise self._beyond_range(error.column) from error
         self._require_range(made.cov.diagonal())
         return made
+
+    @property
+    def light_rows(self) -> float:
+        """How many rows the fitted density expects on the side of the line with fewer of them.
+
+        What decides how far estimates are from normal: see `conf_int`.
+        """
+        return light_rows(self.solution.tau, self.solution.kappa, self._observations.nobs)
+
+    def _require_light_rows(self) -> None:
+        """Raise a FewRowsError where next to no row lies on one side of the line."""
+        solution, k = self.solution, self.solution.rank
+        if self.constraint is not None:
+            k = min(k, self.constraint.transform.shape[1])
+        require_light_rows(solution.tau, solution.kappa, self._observations.nobs, k)
 
     def _require_range(self, variances: FloatArray) -> None:
         """Raise a DataError where a square of the units is no floating point number."""
@@ -207,6 +230,16 @@ class CovarianceResults(UncertaintyResults):
         return errors
 
     @property
+    def _rough_errors(self) -> FloatArray:
+        """Standard errors for the first steps of a profile, also where they are not to be trusted."""
+        known = "_covariance" in self.__dict__ or self.cov_type == "bootstrap"
+        try:
+            made = self._covariance if known else self._estimated_covariance()
+        except FewRowsError:
+            return np.full(self.params.size, np.nan)
+        return np.sqrt(made.cov.diagonal())
+
+    @property
     def held_fixed(self) -> dict[str, str]:
         """Estimated parameters that the covariance treats as known, and why."""
         by_user = {} if self.constraint is None else self.constraint.fixed
@@ -223,17 +256,30 @@ class CovarianceResults(UncertaintyResults):
 
     @property
     def null_values(self) -> FloatArray:
-        """The values that `tvalues` test: 0 for coefficients, 1/2 for tau, none for the others."""
+        """The values that `tvalues` test: 0 for coefficients, 1/2 for tau, none for the others.
+
+        None for tau either where kappa ended at a limit at which every larger width fits as well: tau
+        then depends on the width that stands for all of them.
+        """
         values = np.zeros(self.params.size)
+        tested = self.kappa_limit not in ("one-sided", "gaussian")
         for name in self.space.extra_names:
-            values[self.space.position(name)] = 0.5 if name == "tau" else np.nan
+            values[self.space.position(name)] = 0.5 if name == "tau" and tested else np.nan
         return values
 
     @cached_property
     def tvalues(self) -> FloatArray:
-        """Estimate minus tested value, in standard errors; NaN where there is nothing to test."""
+        """Estimate minus tested value, in standard errors; NaN where there is nothing to test.
+
+        tau on the logit scale, as its interval, so that the two never contradict each other;
+        `t_test` and `wald_test` are on the scale of the parameters.
+        """
+        distance, j = self.params - self.null_values, self.space.position("tau")
+        if j is not None and np.isfinite(distance[j]):
+            tau = float(self.params[j])
+            distance[j] = tau * (1.0 - tau) * (math.log(tau) - math.log1p(-tau))
         with np.errstate(divide="ignore", invalid="ignore"):
-            values: FloatArray = (self.params - self.null_values) / self.bse
+            values: FloatArray = distance / self.bse
         return values
 
     @property
@@ -241,7 +287,7 @@ class CovarianceResults(UncertaintyResults):
         """Two-sided p-values of `tvalues`; with HC0 and HC1 of the law that intervals use."""
         law = self._covariance.calibration
         if law is not None:
-            return law.pvalues(self.tvalues)
+            return law.pvalues(self.tvalues, scale_bends(self.params, self.bse, self.space))
         distance = -np.abs(self.tvalues)
         if self.use_t:
             return np.asarray(2.0 * special.stdtr(self.df_resid_inference, distance))

@@ -15,11 +15,9 @@ from qhreg.certificate import BiconvexityCertificate, biconvexity_certificate
 from qhreg.covariance.choice import CovarianceChoice, choose_covariance
 from qhreg.covariance.scores import INTERPOLATED, checked_sample
 from qhreg.exceptions import DomainError
-from qhreg.fitstatistics import (
-    location_level,
-    share_below,
-)
+from qhreg.fitstatistics import share_below
 from qhreg.globalopt import GlobalCertificate, certify_global
+from qhreg.normalizer import location_level
 from qhreg.notoffered import NotOffered, without
 from qhreg.profile.data import ProfileData
 from qhreg.results.comparison import ComparisonResults

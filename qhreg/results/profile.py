@@ -34,7 +34,7 @@ class ProfileResults:
     tau: float
     kappa: float
     params: Any
-    bse: Any
+    _rough_errors: Any
 
     @property
     def _fit_data(self) -> ProfileData:
@@ -65,7 +65,7 @@ class ProfileResults:
     def _standard_error(self, param: str | int) -> float:
         column = self._profile_data.column(param)
         place = column if column is not None else self.space.position(str(param))
-        return math.nan if place is None else float(np.asarray(self.bse)[place])
+        return math.nan if place is None else float(self._rough_errors[place])
 
     # ------------------------------------------------------------------ likelihood
 
@@ -133,7 +133,7 @@ class ProfileResults:
             As in `profile_likelihood`.
         """
         data = self._profile_data
-        bse = np.asarray(self.bse)
+        bse = self._rough_errors
         k = self.space.k
         free = [k + i for i, name in enumerate(self.space.extra_names) if not data.is_fixed(name)]
         places = [*range(k), *free]

@@ -18,12 +18,16 @@ __all__ = ["summary2_tables", "summary_tables"]
 
 FloatArray = npt.NDArray[np.float64]
 
+FEW_LIGHT = 30.0
+"""Rows on the light side of the line below which Wald intervals of the density are clearly too short."""
+
 _NOTE_WIDTH = 76
 _LIMITS = {
     "laplace": "kappa ended at 0: the asymmetric Laplace law fits best. kappa is treated as known.",
     "one-sided": (
         "kappa is not determined: no residual lies beyond the zone on the light side, and every "
-        "width above {kappa:.4g} fits equally well. kappa is treated as known."
+        "width above {kappa:.4g} fits equally well. kappa is treated as known; tau and sigma are those "
+        "at this width, and tau is not tested."
     ),
     "gaussian": (
         "kappa ended at infinity: the normal law fits best. It is represented by kappa = {kappa:g}, "
@@ -170,7 +174,13 @@ def notes(results: Any) -> list[str]:
         found.append("The parameters satisfy linear constraints; one they determine has no error.")
     if results.solution.tau_at_bound:
         found.append(
-            f"tau ended on its bound {results.tau:g}: the noise lies on one side of the line."
+            f"tau ended on its bound {results.tau:g}: as far as the fit can tell all noise lies on one "
+            "side of the line, rows on the line apart."
+        )
+    elif results.cov_type == "nonrobust" and results.light_rows < FEW_LIGHT:
+        found.append(
+            f"About {results.light_rows:.0f} rows are expected on the light side of the line: with so "
+            'few, Wald intervals cover less than they say. Prefer conf_int(method="profile").'
         )
     if results.solution.doubtful:
         found.append(

@@ -95,7 +95,8 @@ class WaldResults:
         if self.model.exog is None:
             raise DataError(
                 "the data of this model were removed (remove_data), and the p-value of a combination "
-                "of parameters needs them: give use_t=False for the normal law"
+                "of parameters needs them: give use_t=False (wald_test: use_f=False) for the normal "
+                "distribution"
             )
         obs = results._observations
         return contrast_calibration(
@@ -126,7 +127,7 @@ class WaldResults:
         r_matrix : array_like, str or tuple
             Restrictions, such as ``"tau = 0.5, x1 = x2"``.
         cov_p, invcov, use_f, df_constraints
-            As in statsmodels.
+            As in statsmodels. Without them a single restriction has the p-value of `t_test`.
         scalar : bool
             Whether the statistic is a number.
 
@@ -138,9 +139,10 @@ class WaldResults:
         """
         if np.ndim(r_matrix) == 2 and np.shape(r_matrix)[0] == 0:  # a term without columns
             return _no_test(self.use_t if use_f is None else use_f, self.df_resid_inference)
-        if cov_p is None and invcov is None:
+        own = cov_p is None and invcov is None
+        if own:
             self._require_errors(r_matrix)
-        return super().wald_test(  # type: ignore[misc]
+        made = super().wald_test(  # type: ignore[misc]
             r_matrix,
             cov_p=cov_p,
             invcov=invcov,
@@ -148,10 +150,41 @@ class WaldResults:
             df_constraints=df_constraints,
             scalar=scalar,
         )
+        if own and use_f is None:
+            self._as_in_t_test(made, r_matrix)
+        return made
+
+    def f_test(self, r_matrix: Any, cov_p: Any = None, invcov: Any = None) -> Any:
+        """Return the F test of linear restrictions; see statsmodels.
+
+        Parameters
+        ----------
+        r_matrix : array_like, str or tuple
+            Restrictions, such as ``"x1 = 0, x2 = 0"``. A single one has the p-value of `t_test`.
+        cov_p, invcov
+            As in statsmodels.
+        """
+        made = super().f_test(r_matrix, cov_p=cov_p, invcov=invcov)  # type: ignore[misc]
+        if cov_p is None and invcov is None:
+            self._as_in_t_test(made, r_matrix)
+        return made
+
+    def _as_in_t_test(self, made: Any, r_matrix: Any) -> None:
+        """Give the test of a single restriction the p-value that the sandwich has for it."""
+        results: Any = self
+        if results._covariance.calibration is None:
+            return
+        matrix = np.atleast_2d(linear_constraints(r_matrix, self.model.data.param_names)[0])
+        if len(matrix) == 1:
+            made.pvalue = float(np.squeeze(self.t_test(r_matrix).pvalue))
 
     def _require_errors(self, r_matrix: Any) -> None:
         """Raise a DomainError when a restriction involves a parameter that is treated as known."""
-        held: dict[str, str] = self.held_fixed  # type: ignore[attr-defined]
+        results: Any = self
+        if np.isnan(results._covariance.cov).any():
+            why = results._covariance.description
+            raise DomainError(f"a Wald test needs a covariance. {why}")
+        held: dict[str, str] = results.held_fixed
         if not held:
             return
         matrix = np.atleast_2d(linear_constraints(r_matrix, self.model.data.param_names)[0])

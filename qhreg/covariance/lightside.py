@@ -1,0 +1,49 @@
+"""The rows on the light side of a fit, which decide whether a standard error means anything.
+
+Near the ends of tau nearly all rows lie on one side of the line. With fewer rows expected on the other
+side than there are coefficients the line is held by the rows it passes through, as an edge of the data
+is: the estimates converge faster than at the usual rate, and not to a normal distribution. In samples
+from the model that ended there 95 % Wald intervals held a slope in 8 to 51 %, nonrobust and HC1 alike.
+"""
+
+from __future__ import annotations
+
+from qhreg.exceptions import FewRowsError
+from qhreg.normalizer import location_level
+
+__all__ = ["light_rows", "require_light_rows"]
+
+NEAR_END = 0.1
+"""Share of rows on the light side above which it is not light: few rows are then few on both sides."""
+
+
+def light_rows(tau: float, kappa: float, nobs: float) -> float:
+    """Return how many rows the density expects on the side of the line with fewer of them.
+
+    Parameters
+    ----------
+    tau, kappa : float
+        Asymmetry and width.
+    nobs : float
+        Number of observations.
+
+    Examples
+    --------
+    >>> from qhreg.covariance.lightside import light_rows
+    >>> round(light_rows(0.999, 0.0, 200), 3)
+    0.2
+    """
+    level = location_level(tau, kappa)
+    return nobs * min(level, 1.0 - level)
+
+
+def require_light_rows(tau: float, kappa: float, nobs: float, coefficients: int) -> None:
+    """Raise a FewRowsError where fewer rows are expected on the light side than coefficients."""
+    light = light_rows(tau, kappa, nobs)
+    if light < min(float(coefficients), NEAR_END * nobs):
+        raise FewRowsError(
+            f"at tau = {tau:.4g} about {light:.2g} of {nobs:.10g} rows are expected on the light side "
+            f"of the line, fewer than its {coefficients} coefficients: it is held by the rows it passes "
+            "through, and estimates over standard errors are far from normal (profile and score "
+            "intervals need none)"
+        )
