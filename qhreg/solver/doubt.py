@@ -23,10 +23,13 @@ from qhreg.solver.taufit import TINY_KAPPA, TauFit
 from qhreg.solver.tauscan import TauScan, scan_tau
 
 __all__ = [
+    "has_likely_tails",
+    "has_many_columns",
     "has_ties",
     "is_far_from_the_model",
     "is_jagged",
     "is_like_the_model",
+    "is_near_an_end",
     "may_be_one_sided",
     "other_starts",
 ]
@@ -71,7 +74,13 @@ FEW_PER_COLUMN = 4.0
 """Rows per column on the light side below which such a fit may be better whatever the noise."""
 
 ONE_SIDED = 0.6
-"""Log-likelihood per row that the slopes may gain, in between, when all rows come to lie on one side."""
+"""Log-likelihood per row that the slopes may gain on the way to an end of tau."""
+
+TAIL_PARTS = (4.0, 2.0, 4.0 / 3.0)
+"""One over the shares of a tail that lie beyond the bounds of its four parts."""
+
+UNLIKELY_TAILS = 25.0
+"""Chi-square statistic of the parts of both tails that is rare in the model: 1 of 1,000 samples."""
 
 SPACED_RESPONSES = 40
 """Responses among which equal values are looked for."""
@@ -110,12 +119,14 @@ def is_jagged(local: LocalFit, few: int = FEW_IN_ZONE) -> bool:
     few : int
         Rows in the zone that are few.
     """
-    fit = local.fit
     return (
-        local.reason != BY_NEWTON
-        or fit.rows_in_zone < few
-        or min(fit.tau, 1.0 - fit.tau) < END_OF_TAU
+        local.reason != BY_NEWTON or local.fit.rows_in_zone < few or is_near_an_end(local.fit.tau)
     )
+
+
+def is_near_an_end(tau: float) -> bool:
+    """Return whether tau is near 0 or 1."""
+    return min(tau, 1.0 - tau) < END_OF_TAU
 
 
 def is_far_from_the_model(local: LocalFit, problem: Problem, kurtosis: float) -> bool:
@@ -133,13 +144,16 @@ def _light_rows(local: LocalFit, problem: Problem) -> float:
     return light / max(local.fit.z.size - 1, 1)
 
 
-def may_be_one_sided(local: LocalFit, problem: Problem, task: Task) -> bool:
-    """Return whether, with all rows on one side, so many columns could have a higher likelihood.
+def has_many_columns(local: LocalFit, problem: Problem) -> bool:
+    """Return whether a plane through as many rows as columns could have all others on one side."""
+    return _light_rows(local, problem) < MANY_PER_COLUMN
 
-    That is where the profile with the slopes held does not rise by much to an end of tau.
+
+def may_be_one_sided(local: LocalFit, problem: Problem, task: Task) -> bool:
+    """Return whether the profile, with the slopes held, does not rise by much to an end of tau.
+
+    With other slopes, and all rows on one side or nearly so, the likelihood could then be higher.
     """
-    if _light_rows(local, problem) >= MANY_PER_COLUMN:
-        return False
     fit = local.fit
     every = max(1, problem.rows.n_rows // SCANNED_ROWS)
     u, weights = problem.residuals(fit.z, every), problem.weights(every)
@@ -163,11 +177,12 @@ def is_like_the_model(local: LocalFit, problem: Problem, kurtosis: float, rows: 
     columns, and where few are outside, it is not known.
     """
     fit = local.fit
-    if _light_rows(local, problem) < MANY_PER_COLUMN:
+    if has_many_columns(local, problem):
         return False
     sure = fit.rows_in_zone >= SURE_IN_ZONE or problem.kappa <= TINY_KAPPA
-    inside = END_OF_TAU <= fit.tau <= 1.0 - END_OF_TAU
-    if not (sure and inside and problem.kappa <= WIDE and kurtosis >= FLAT_KURTOSIS):
+    if not (
+        sure and not is_near_an_end(fit.tau) and problem.kappa <= WIDE and kurtosis >= FLAT_KURTOSIS
+    ):
         return False
     square = _mean_square(local, problem)
     if not abs(fit.dual.square / (problem.n * square) - 1.0) <= SLOPE_SHARE:
@@ -180,6 +195,38 @@ def is_like_the_model(local: LocalFit, problem: Problem, kurtosis: float, rows: 
     beyond = fit.rows_in_zone - expected
     drawn = fit.z.size * outside / n  # the fit draws rows into the zone
     return -allowed <= beyond <= allowed + drawn and not has_ties(rows)
+
+
+def has_likely_tails(local: LocalFit, problem: Problem) -> bool:
+    """Return whether the residuals in four equal parts of each tail are as many as the model expects.
+
+    Beyond the zone the density is exponential, so that a share 1/s of a tail lies beyond log(s) over
+    its slope. What the numbers of a fit do not show is seen here, such as rows that lie exactly on another
+    plane.
+    """
+    fit, kappa = local.fit, problem.kappa
+    u, weights = problem.residuals(fit.z, 1), problem.weights(1)
+    n = float(u.size)
+    if weights is not None:
+        weights = weights / weights.sum()
+        n = 1.0 / float(weights @ weights)  # as many rows of equal weight tell as much
+    mass = log_normalizer_derivatives(fit.tau, kappa).value
+    statistic = 0.0
+    for slope, beyond in ((fit.tau, -u), (1.0 - fit.tau, u)):
+        start = kappa * slope
+        bounds = [start + math.log(part) / slope for part in TAIL_PARTS]
+        seen = [_share(beyond > bound, weights) for bound in (*bounds, start)]
+        expected = 0.25 * math.exp(-0.5 * kappa * slope**2 - mass) / slope
+        parts = [after - before for before, after in zip([0.0, *seen], seen, strict=False)]
+        statistic += n * sum((part - expected) ** 2 for part in parts) / expected
+    return statistic <= UNLIKELY_TAILS
+
+
+def _share(chosen: npt.NDArray[np.bool_], weights: FloatArray | None) -> float:
+    """Return the share of the weight in the chosen rows."""
+    if weights is None:
+        return float(np.count_nonzero(chosen)) / chosen.size
+    return float(chosen @ weights)
 
 
 def has_ties(rows: GivenRows) -> bool:

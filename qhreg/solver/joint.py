@@ -29,10 +29,13 @@ from qhreg.rows import GivenRows
 from qhreg.solver.basis import Basis, minimum_norm
 from qhreg.solver.convex import TINY_KAPPA
 from qhreg.solver.doubt import (
+    has_likely_tails,
+    has_many_columns,
     has_ties,
     is_far_from_the_model,
     is_jagged,
     is_like_the_model,
+    is_near_an_end,
     may_be_one_sided,
     other_starts,
 )
@@ -74,7 +77,7 @@ JAGGED_ROWS = 5000
 """Rows up to which it is searched where the profile over tau is jagged, or tau near 0 or 1."""
 
 DOUBTFUL_ROWS = 20_000
-"""Rows up to which it is searched far from the model, with many columns, or where a look asks for it."""
+"""Rows up to which it is searched near the ends of tau, far from the model, or where a look asks for it."""
 
 
 @dataclass(frozen=True)
@@ -296,11 +299,15 @@ def _fit_rows(
         return setup, Found(local)
     follows = start is not None and start.converged
     jagged = is_jagged(local, 0) if follows else is_jagged(local)
-    if whole or (search is None and rows.n_rows <= JAGGED_ROWS and jagged):
+    few = rows.n_rows <= DOUBTFUL_ROWS
+    asked = (rows.n_rows <= JAGGED_ROWS and jagged) or (few and is_near_an_end(local.fit.tau))
+    if whole or (search is None and asked):
         return setup, _searched(setup, local, memory)
     if search is False or follows:
         return setup, Found(local)
-    if is_like_the_model(local, setup.problem, setup.kurtosis, rows):
+    if is_like_the_model(local, setup.problem, setup.kurtosis, rows) and (
+        not few or has_likely_tails(local, setup.problem)
+    ):
         return setup, Found(local)
     if search is None and rows.n_rows <= JAGGED_ROWS and has_ties(rows):
         return setup, _searched(setup, local, memory)
@@ -335,14 +342,16 @@ def _looked_further(setup: Setup, local: LocalFit) -> Found:
     """Return the fit after a look along tau, the slopes held at the fit and at zero.
 
     Where that shows another optimum the whole range of tau is searched, and large data are fitted
-    from the most promising other starts. Far from the model, and where so many columns could have all
-    rows on one side, the look tells little.
+    from the most promising other starts. The look tells little far from the model, with few rows in a
+    zone that is to have some, and where the profile hardly rises to an end of tau; of large data the
+    last counts only with so many columns that all rows could lie on one side.
     """
     problem, task = setup.problem, setup.task
     few = problem.rows.n_rows <= DOUBTFUL_ROWS
     far = is_far_from_the_model(local, problem, setup.kurtosis)
-    far = far or may_be_one_sided(local, problem, task)
-    if far and few:
+    if few or has_many_columns(local, problem):
+        far = far or may_be_one_sided(local, problem, task)
+    if few and (far or (task.kappa > TINY_KAPPA and is_jagged(local))):
         return _searched(setup, local)
     flat = setup.basis.matrix @ local.fit.z
     flat[:-1] = 0.0

@@ -256,7 +256,7 @@ def _refined_on_chunks(
     """Return a better start from an eighth of the rows."""
     chunks = _Chunks(rows, rows.n_rows // (8 * CHUNK_ROWS))
     n = chunks.weight_sum
-    if not n > 0.0 or _easy_width(task.kappa, int(n), start[0].size) != task.kappa:
+    if not n > 0.0 or _easy_width(task.kappa, chunks.n_rows, start[0].size) != task.kappa:
         return start
     part = replace(problem, rows=chunks, n=n)
     point = newton(part, *start, tau_bounds=task.free_bounds, tol=SHORT_STEP, max_passes=6)
@@ -383,7 +383,7 @@ def narrowed_start(
     With many columns, where exact fits take long, the zone is then narrowed step by step.
     """
     slowly = start[0].size > MANY_COLUMNS and task.kappa > TINY_KAPPA
-    width = _easy_width(task.kappa, int(problem.n), start[0].size)
+    width = _easy_width(task.kappa, problem.rows.n_rows, start[0].size)
     while width > task.kappa:
         wide = replace(problem, kappa=width)
         point = newton(wide, *start, tau_bounds=task.free_bounds, tol=1e-5, max_passes=NARROWING)
