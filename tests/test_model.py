@@ -361,7 +361,7 @@ def test_a_clone_from_init_keywords_is_the_same_model():
 
 def test_fit_accepts_what_statsmodels_passes():
     fit = QuantileHuberMLE(Y, X).fit(
-        maxiter=10, full_output=0, disp=0, callback=None, warn_convergence=False, skip_hessian=True
+        full_output=0, disp=0, callback=None, warn_convergence=False, skip_hessian=True
     )
     assert fit.converged
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +14,6 @@ from qhreg.exceptions import DataError, DomainError
 from qhreg.specification.alignment import RowSource
 from qhreg.specification.formulas import new_design
 from qhreg.specification.given import (
-    FORMULA_KEYS,
     ROW_EXTRAS,
     as_table,
     check_lengths,
@@ -24,7 +22,7 @@ from qhreg.specification.given import (
 )
 from qhreg.specification.observations import find_constant
 
-__all__ = ["FormulaRows", "Tables", "formula_rows", "gather", "reject_unknown"]
+__all__ = ["FormulaRows", "Tables", "formula_rows", "gather"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
@@ -41,16 +39,6 @@ KEYWORDS = (
     "hasconst",
 )
 """The keywords of the model."""
-
-
-def reject_unknown(kwargs: dict[str, Any], known: tuple[str, ...] = KEYWORDS) -> None:
-    """Raise a TypeError that names an unknown keyword, and the known one that is meant."""
-    for key in kwargs:
-        if key in FORMULA_KEYS or key in known:
-            continue
-        close = difflib.get_close_matches(key, known, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(known)}"
-        raise TypeError(f"QuantileHuberDistributional got an unknown keyword {key!r}{hint}")
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from statsmodels.base.model import GenericLikelihoodModel, LikelihoodModel
 
+from qhreg.covariance.choice import OPTIONS
 from qhreg.domain import check_kappa, check_sigma, check_tau
 from qhreg.exceptions import ConvergenceWarning, DataError, DomainError
 from qhreg.model.fits import OtherFits
@@ -47,8 +48,13 @@ from qhreg.specification.given import (
     has_mask,
     match_extras,
     number,
-    reject_unknown,
     require_rows,
+)
+from qhreg.specification.keywords import (
+    reject_fit_keywords,
+    reject_scalar_start,
+    reject_unknown,
+    warn_of_maxiter,
 )
 from qhreg.specification.observations import Observations, find_constant
 from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
@@ -145,7 +151,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         hasconst: bool | None = None,
         **kwargs: Any,
     ) -> None:
-        reject_unknown(kwargs)
+        reject_unknown("QuantileHuberMLE", kwargs, KEYWORDS)
         if missing not in ("none", "drop", "raise"):
             raise DataError(f"missing must be 'none', 'drop' or 'raise', got {missing!r}")
         self.kappa = None if kappa is None else number("kappa", kappa, check_kappa)
@@ -268,7 +274,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         """
         if args:
             raise TypeError(f"from_formula takes keywords after drop_cols, got {args!r}")
-        reject_unknown({k: v for k, v in kwargs.items() if k not in (*KEYWORDS, "eval_env")})
+        reject_unknown("QuantileHuberMLE", kwargs, (*KEYWORDS, "eval_env"))
         namespace = formula_namespace(formula, kwargs.pop("eval_env", None), depth=2)
         data = formula_frame(data, formula)
         named = {key: kwargs.pop(key) for key in ROW_EXTRAS if key in kwargs}
@@ -332,6 +338,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         retall: bool = False,
         warn_convergence: bool = True,
         skip_hessian: bool = False,
+        **unknown: Any,
     ) -> QuantileHuberResultsWrapper:
         """Return the maximum-likelihood fit.
 
@@ -356,17 +363,23 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
             Whether to search the whole range of tau for the global maximum; by default up to 500
             rows, up to 5000 with few rows in the zone or where tau ends within 0.05 of 0 or 1, and up
             to 20,000 where the noise is unlike the model and a look along tau shows another maximum.
-        maxiter, full_output, disp, callback, retall, skip_hessian
+        maxiter : int, optional
+            Not used, which a warning says: the solver stops when its duality gap is closed.
+        full_output, disp, callback, retall, skip_hessian
             Accepted since statsmodels passes them; the solver has no use for them.
         warn_convergence : bool
             Whether to warn when the solver could not prove its result.
+        **unknown
+            None are accepted; the error says where a keyword belongs.
 
         Returns
         -------
         QuantileHuberResultsWrapper
             The fit. ``mle_retvals`` holds what the solver said.
         """
+        reject_fit_keywords(self.fit, unknown, KEYWORDS, OPTIONS)
         request = covariance_request(self, cov_type, cov_kwds)
+        warn_of_maxiter(maxiter)
         if method not in ("newton", "lbfgs"):
             raise DomainError(f"method must be 'newton' or 'lbfgs', got {method!r}")
         start = None if start_params is None else self._start(start_params)
@@ -422,6 +435,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
 
     def _start(self, start_params: Any) -> Solution:
         """Return a starting point in the form the solver takes."""
+        reject_scalar_start(start_params, self.space.size)
         p = self.space.unpack(np.asarray(start_params, dtype=np.float64))
         n = self.observations.nobs
         return Solution(

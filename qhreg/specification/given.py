@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,16 +26,6 @@ KEYWORDS = ("kappa", "tau", "sigma", "tau_bounds", *ROW_EXTRAS, "missing", "hasc
 
 REMEDY = ': use missing="drop" for NaN, or remove these rows'
 """The end of a message about values that are no numbers."""
-
-
-def reject_unknown(kwargs: dict[str, Any]) -> None:
-    """Raise a TypeError that names an unknown keyword, and the known one that is meant."""
-    for key in kwargs:
-        if key in FORMULA_KEYS:
-            continue
-        close = difflib.get_close_matches(key, KEYWORDS, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(KEYWORDS)}"
-        raise TypeError(f"QuantileHuberMLE got an unknown keyword {key!r}{hint}")
 
 
 def has_mask(kwargs: dict[str, Any]) -> bool:
