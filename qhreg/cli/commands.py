@@ -21,7 +21,7 @@ from patsy import PatsyError
 from qhreg._version import __version__
 from qhreg.cli.files import check_folder, check_target, read_table, separator_hint
 from qhreg.exceptions import DataError, DomainError
-from qhreg.specification.formulas import mentions
+from qhreg.specification.formula_text import mentions
 
 __all__ = ["COMMANDS", "as_json", "demo", "fit_formula", "predictions"]
 

@@ -19,6 +19,7 @@ from qhreg.specification.given import (
     check_lengths,
     default_names,
     match_extras,
+    remedy,
 )
 from qhreg.specification.observations import find_constant
 
@@ -150,7 +151,7 @@ def _complete(tables: Tables, missing: str) -> Tables:
         if missing != "drop" and gap.any():
             raise DataError(
                 f"{name} contains NaN or infinite values in {int(gap.sum())} row(s), the first in "
-                f'row {int(np.flatnonzero(gap)[0])}: use missing="drop" for NaN, or remove these rows'
+                f"row {int(np.flatnonzero(gap)[0])}{remedy(array)}"
             )
         gaps |= gap
     if not gaps.any():

@@ -25,6 +25,7 @@ from qhreg.domain import check_kappa, check_sigma, check_tau
 from qhreg.exceptions import ConvergenceWarning, DataError, DomainError
 from qhreg.solver import DEFAULT_TAU_BOUNDS
 from qhreg.specification.alignment import numeric_vector
+from qhreg.specification.formula_text import check_formula
 from qhreg.specification.formulas import (
     SPEC_NAME,
     eval_env_argument,
@@ -145,7 +146,7 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
         reject_unknown("QuantileHuberDistributional", kwargs, KEYWORDS)
         if missing not in ("none", "drop", "raise"):
             raise DataError(f"missing must be 'none', 'drop' or 'raise', got {missing!r}")
-        self.kappa = number("kappa", kappa, check_kappa)
+        self.kappa = number("kappa", kappa, check_kappa, optional=False)
         self.tau = None if tau is None else number("tau", tau, check_tau)
         self.sigma = None if sigma is None else number("sigma", sigma, check_sigma)
         self.tau_bounds = bounds(tau_bounds)
@@ -272,6 +273,7 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
             raise TypeError(f"from_formula takes keywords after drop_cols, got {args!r}")
         known = tuple(k for k in KEYWORDS if not k.startswith("exog_"))
         reject_unknown("QuantileHuberDistributional", kwargs, (*known, "scale", "eval_env"))
+        check_formula(formula, data)
         sigma = kwargs.get("sigma")
         if scale is not None and not isinstance(scale, str):
             raise DataError(f'scale must be a formula such as "~ z", got {scale!r}')

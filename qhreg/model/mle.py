@@ -26,6 +26,7 @@ from qhreg.results import (
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
 from qhreg.solver.kappafit import solve_kappa
 from qhreg.specification.alignment import RowSource, numeric_vector
+from qhreg.specification.formula_text import check_formula, unknown_names_told
 from qhreg.specification.formulas import (
     SPEC_NAME,
     dump_spec,
@@ -36,7 +37,6 @@ from qhreg.specification.formulas import (
 )
 from qhreg.specification.given import (
     KEYWORDS,
-    REMEDY,
     ROW_EXTRAS,
     as_table,
     bounds,
@@ -48,6 +48,7 @@ from qhreg.specification.given import (
     has_mask,
     match_extras,
     number,
+    remedy,
     require_rows,
 )
 from qhreg.specification.keywords import (
@@ -216,7 +217,8 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
                 raise DataError(f"{name} has length {array.size}, exog has {n} rows")
             bad = np.flatnonzero(~np.isfinite(array))
             if bad.size:
-                raise DataError(f"{name} contains {gaps(array)}, the first in row {bad[0]}{REMEDY}")
+                where = f"the first in row {bad[0]}"
+                raise DataError(f"{name} contains {gaps(array)}, {where}{remedy(array)}")
             if name != "endog" and name != "offset" and float(array.min(initial=0.0)) < 0.0:
                 raise DataError(f"{name} must not be negative, got {float(array.min())!r}")
         require_rows(n, self.nobs_given)
@@ -275,19 +277,21 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         if args:
             raise TypeError(f"from_formula takes keywords after drop_cols, got {args!r}")
         reject_unknown("QuantileHuberMLE", kwargs, (*KEYWORDS, "eval_env"))
+        check_formula(formula, data)
         namespace = formula_namespace(formula, kwargs.pop("eval_env", None), depth=2)
         data = formula_frame(data, formula)
         named = {key: kwargs.pop(key) for key in ROW_EXTRAS if key in kwargs}
         data, extras = formula_extras(data, subset, named)
-        model: QuantileHuberMLE = super().from_formula(
-            formula,
-            data,
-            None,
-            drop_cols,
-            eval_env=eval_env_argument(namespace),
-            **kwargs,
-            **extras,
-        )
+        with unknown_names_told(formula, list(data.columns)):
+            model: QuantileHuberMLE = super().from_formula(
+                formula,
+                data,
+                None,
+                drop_cols,
+                eval_env=eval_env_argument(namespace),
+                **kwargs,
+                **extras,
+            )
         model._namespace = namespace
         if isinstance(named.get("offset"), str):
             model._offset_name = named["offset"]
