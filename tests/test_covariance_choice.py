@@ -24,6 +24,12 @@ WRONG = [
         DataError,
         "groups column 1 has only one cluster",
     ),
+    (
+        "cluster",
+        {"groups": [np.arange(60) % 9] * 3},
+        DataError,
+        "at most two columns, got a list of 3",
+    ),
     ("HAC", {"maxlags": -1}, DomainError, "maxlags must be a whole number from 0 to 59, got -1"),
     ("HAC", {"maxlags": 60}, DomainError, "maxlags must be a whole number"),
     ("HAC", {"maxlags": float("nan")}, DomainError, "maxlags must be a whole number"),

@@ -21,7 +21,7 @@ from qhreg.covariance.estimate import (
     check_width,
     covariance,
 )
-from qhreg.exceptions import DomainError
+from qhreg.exceptions import DataError, DomainError
 from qhreg.solver import Solution
 from qhreg.specification.alignment import RowSource, group_codes
 from qhreg.specification.constraints import Constraint
@@ -173,6 +173,10 @@ def _take_groups(groups: Any, rows: RowSource) -> Any:
     if isinstance(groups, (list, tuple)) and len(groups) == 2:
         first, second = (rows.take("groups", part) for part in groups)
         return {0: list(first), 1: list(second)}
+    if isinstance(groups, (list, tuple)) and len(groups) not in (rows.n_kept, rows.n_given):
+        columns = [part for part in groups if isinstance(part, str) or np.ndim(part)]
+        if len(columns) > 2:
+            raise DataError(f"groups must be at most two columns, got a list of {len(groups)}")
     return rows.take("groups", groups)
 
 
