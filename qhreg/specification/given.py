@@ -46,9 +46,9 @@ def number(name: str, value: Any, check: Any, *, optional: bool = True) -> float
         Whether None, which estimates it, would do too.
     """
     try:
-        real = check_real(name, value)
+        real: Any = check_real(name, value)
     except DomainError:
-        real = None  # type: ignore[assignment]
+        real = None
     if isinstance(real, float):
         return float(check(real))
     allowed = "one number, or None to estimate it" if optional else "one number"
