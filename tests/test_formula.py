@@ -1,5 +1,7 @@
 """Formulas: names, factors, functions, subsets, missing rows, weights by name, both engines."""
 
+import doctest
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from model_data import skewed_frame, with_gaps
 import qhreg.formula.api as qhf
 from qhreg import QuantileHuberMLE
 from qhreg.exceptions import DataError
+from qhreg.specification import formula_text
 
 FRAME = skewed_frame()
 
@@ -250,6 +253,12 @@ def test_dates_within_a_function_are_what_it_makes_of_them(engine):
     model = qhf.quantile_huber("y ~ I((day - day.min()).dt.days)", frame)
     assert model.exog.shape[1] == 2
     assert qhf.quantile_huber("y ~ C(day)", frame).exog.shape[1] == frame["day"].nunique()
+
+
+def test_the_examples_in_the_docstrings_run():
+    result = doctest.testmod(formula_text)
+    assert result.attempted > 0
+    assert result.failed == 0
 
 
 class Foreign:
