@@ -262,6 +262,25 @@ def test_percentile_interval_holds_the_middle_of_the_replicates():
     assert_allclose(result.conf_int(0.1), [[50.0, 950.0]])
 
 
+def test_a_printed_bootstrap_is_a_table_of_what_the_replicates_say():
+    result = made_up(np.arange(1001), 490.0, 0.0)
+    table = result.summary_frame(0.1)
+    assert table.index.tolist() == ["beta[0]"]
+    assert_allclose(table, [[490.0, np.std(np.arange(1001), ddof=1), 10.0, 50.0, 950.0]])
+    head, names, values = str(result).splitlines()
+    assert head == "BootstrapResult: 1001 replicates, pairs; 95 % percentile limits"
+    assert names.split() == ["estimate", "se", "bias", "ci_lower", "ci_upper"]
+    assert values.split() == ["beta[0]", "490", "289.1", "10", "25", "975"]
+    assert repr(result) == "<BootstrapResult: 1001 replicates, pairs>"
+
+
+def test_a_kind_of_bootstrap_that_is_not_there_is_answered_with_those_there_are(data):
+    with pytest.raises(
+        DomainError, match="one of pairs, cluster, parametric, multiplier; got 'wild'"
+    ):
+        bootstrap(*data, kind="wild")
+
+
 def test_bca_interval_follows_its_formula():
     params = np.random.default_rng(0).gamma(2.0, size=2000)
     estimate, a = 1.5, 0.05

@@ -21,7 +21,7 @@ from qhreg.cli import commands, files
 from qhreg.cli.parser import EPILOG, FIT_EPILOG, PAPER_EPILOG, PREDICT_EPILOG, make_parser
 from qhreg.cli.report import html_report
 from qhreg.distribution import quantile_huber
-from qhreg.exceptions import DataError
+from qhreg.exceptions import BoundaryWarning, DataError, DomainError
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -307,8 +307,12 @@ def test_a_file_of_another_kind_is_reported(capsys, table, saved, tmp_path):
 
 
 def test_predict_asks_for_levels_and_rejects_those_that_do_not_belong(capsys, table, saved):
-    assert "needs q" in failure(capsys, "predict", saved, "--data", table, "--which", "quantile")
-    assert "q" in failure(capsys, "predict", saved, "--data", table, "--q", "0.5")
+    start = ["predict", saved, "--data", table]
+    assert "--which quantile needs --q\n" in failure(capsys, *start, "--which", "quantile")
+    assert "--which prob needs --y-values\n" in failure(capsys, *start, "--which", "prob")
+    assert "--q goes with --which quantile, not with mean" in failure(capsys, *start, "--q", "0.5")
+    line = failure(capsys, *start, "--which", "median", "--y-values", "2")
+    assert "--y-values goes with --which prob, not with median" in line
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".feather"])
@@ -426,8 +430,8 @@ def test_what_patsy_says_of_a_formula_comes_without_its_carets(capsys, table, fo
     [
         ("y;x\n1;2\n3;4\n", "semicolons"),
         ("y;x;z\n1,5;2,5;3\n3,5;4,5;3\n", "semicolons"),
-        ("y\tx\n1\t2\n", "tabs; end the name of the file in .tsv"),
-        ("y|x\n1|2\n", "bars"),
+        ("y\tx\n1\t2\n", "tabs; add --sep tab"),
+        ("y|x\n1|2\n", "bars; add --sep '|'"),
     ],
 )
 def test_a_file_with_another_separator_is_recognised(capsys, tmp_path, text, word):
@@ -467,26 +471,169 @@ def test_two_columns_of_one_name_are_not_renamed(capsys, frame, tmp_path):
 def test_text_in_another_encoding_is_named(capsys, tmp_path):
     path = tmp_path / "d.csv"
     path.write_bytes("y,größe\n1,2\n".encode("latin-1"))
-    assert "not text in UTF-8" in failure(capsys, "fit", "y ~ x", "--data", str(path))
+    line = failure(capsys, "fit", "y ~ x", "--data", str(path))
+    assert "not text in UTF-8: name its encoding, such as --encoding latin-1" in line
+    assert list(files.read_table(path, files.TextFormat(encoding="latin-1"))) == ["y", "größe"]
+    line = failure(capsys, "fit", "y ~ x", "--data", str(path), "--encoding", "klingon")
+    assert "--encoding 'klingon' is none that Python knows" in line
 
 
-@pytest.mark.filterwarnings("default")
-def test_numbers_that_are_text_are_told_of(capsys, frame, tmp_path):
+@pytest.mark.parametrize(
+    ("texts", "said", "option"),
+    [
+        (["?"], "'?'; add --na '?' if", ["--na", "?"]),
+        ([".", "n/k"], "'.', 'n/k'; add --na . n/k if", ["--na", ".", "n/k"]),
+        (["1,234"], "'1,234'; add --thousands ,;", ["--thousands", ","]),
+        (["1,5"], "'1,5'; add --decimal ,;", ["--decimal", ","]),
+        (["1 234"], "'1 234'; add --thousands ' ';", ["--thousands", " "]),
+        (
+            ["1.234,5"],
+            "'1.234,5'; add --thousands . --decimal ,;",
+            ["--thousands", ".", "--decimal", ","],
+        ),
+        (
+            ["1,234", "?"],
+            "'1,234', '?'; add --thousands ,; add --na '?' if",
+            ["--thousands", ",", "--na", "?"],
+        ),
+        (["a", "b", "c", "d", "e"], "'a', 'b', 'c' and 2 other texts; write C(n)", None),
+    ],
+)
+def test_numbers_of_which_some_are_text_are_refused_with_the_option_that_reads_them(
+    capsys, frame, tmp_path, texts, said, option
+):
+    path = str(tmp_path / "d.csv")
+    spoiled = frame.assign(n=frame["firm"].astype(object))
+    spoiled.loc[: len(texts) - 1, "n"] = texts
+    spoiled[["y", "x", "g", "n"]].round(3).to_csv(path, index=False)
+    for formula in ("y ~ n", "y ~ Q('n') + x"):
+        line = failure(capsys, "fit", formula, "--data", path)
+        assert f"most of the 300 values of 'n' are numbers, but it also holds {said}" in line
+    line = failure(capsys, "fit", "n ~ x", "--data", path)
+    assert f"the target 'n' is not numeric, it holds {texts[0]!r}" in line
+    if option:
+        table = files.read_table(path, commands._text_format(parsed(path, *option)))
+        assert pd.api.types.is_numeric_dtype(table["n"])
+    options = parsed(path)
+    for formula in ("y ~ x + C(g)", "y ~ C(n)", "y ~ C( Q('n') )"):
+        commands._reject_text(formula, files.read_table(path))
+    assert commands.fit_formula(files.read_table(path), options).nobs == 300
+
+
+def parsed(path, *option):
+    return make_parser().parse_args(["fit", "y ~ x", "--data", path, *option])
+
+
+def test_the_way_a_text_is_written_can_be_given(capsys, frame, fitted, tmp_path):
+    path = str(tmp_path / "d.txt")
+    frame[["y", "x"]].to_csv(path, sep=";", decimal=",", index=False, encoding="utf-16")
+    with open(path, "a", encoding="utf-16-le") as stream:
+        stream.write("missing;1,5\n")
+    text = ["--sep", ";", "--decimal", ",", "--encoding", "utf-16", "--na", "missing"]
+    assert main(["fit", "y ~ x", "--data", path, "--json", *text]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert_allclose(list(made["params"].values()), fitted.params, rtol=1e-8)
+    model = str(tmp_path / "m.pickle")
+    fitted.save(model)
+    assert main(["predict", model, "--data", path, *text]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(frame) + 2
+    assert "--sep: must be one character or 'tab'" in failure(
+        capsys, "fit", "y ~ x", "--data", path, "--sep", "::"
+    )
+
+
+def test_a_decimal_sign_that_is_not_that_of_the_numbers_is_told_of(capsys, table):
+    line = failure(capsys, "fit", "z ~ x", "--data", table, "--decimal", ",")
+    assert "the target 'z' is not numeric, it holds '" in line
+    line = failure(capsys, "fit", "firm ~ x", "--data", table, "--decimal", ",")
+    assert "with --decimal , the column 'x' holds text: '" in line
+
+
+def test_tabs_are_understood_in_txt_and_by_name(frame, tmp_path):
+    for name, sep in (("d.txt", None), ("d.csv", "\t")):
+        frame.to_csv(tmp_path / name, sep="\t", index=False)
+        table = files.read_table(tmp_path / name, files.TextFormat(sep=sep))
+        pd.testing.assert_frame_equal(table, frame, check_dtype=False)
+    for text in ("tab", "\\t"):
+        assert parsed("d.csv", "--sep", text).sep == "\t"
+
+
+def test_how_a_text_is_written_is_refused_for_tables_that_are_none(tmp_path, frame):
+    pytest.importorskip("pyarrow")
+    frame.to_parquet(tmp_path / "d.parquet")
+    with pytest.raises(DomainError, match="--decimal is for tables of text"):
+        files.read_table(tmp_path / "d.parquet", files.TextFormat(decimal=","))
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["# made today\ny,x", '# "half a quote\n\n# more\ny,x', "#y,x", "# a comment\n# y, x", "y,x"],
+)
+def test_comments_above_the_names_are_left_out_and_names_in_a_comment_are_read(tmp_path, head):
     path = tmp_path / "d.csv"
-    for text in ("?", "1,234"):
-        spoiled = frame.assign(n=frame["firm"].astype(object))
-        spoiled.loc[3, "n"] = text
-        spoiled.to_csv(path, index=False)
-        assert main(["fit", "y ~ n", "--data", str(path)]) == 0
-        said = capsys.readouterr().err
-        assert (
-            f"'n' is taken as categories: most of its 300 values are numbers, but '{text}'" in said
-        )
-        assert main(["fit", "y ~ x", "--data", str(path)]) == 0
-        assert main(["fit", "y ~ x + C(g)", "--data", str(path)]) == 0
-        assert "categories" not in capsys.readouterr().err
-        line = failure(capsys, "fit", "n ~ x", "--data", str(path))
-        assert f"the target 'n' is not numeric, it holds '{text}'" in line
+    path.write_text(f"{head}\n0,2\n1,4\n", encoding="utf-8")
+    read = files.read_table(path)
+    assert list(read) == ["y", "x"]
+    assert_allclose(read, [[0, 2], [1, 4]])
+
+
+def test_a_table_that_numpy_writes_is_read(tmp_path):
+    np.savetxt(tmp_path / "d.txt", [[0, 2], [1, 4]], header="y x")
+    read = files.read_table(tmp_path / "d.txt", files.TextFormat(sep=" "))
+    assert list(read) == ["y", "x"]
+    assert_allclose(read, [[0, 2], [1, 4]])
+
+
+def test_the_level_of_a_quantile_is_answered_with_the_options_that_are_meant(capsys, table):
+    line = failure(capsys, "fit", "y ~ x", "--data", table, "--q", "0.9")
+    assert "for the 0.9 quantile give --tau 0.1 --kappa 0" in line
+
+
+def test_a_function_of_numpy_is_asked_for_by_its_name(capsys, table):
+    line = failure(capsys, "fit", "arctan(y) ~ x", "--data", table)
+    assert "there is no function 'arctan': write np.arctan" in line
+
+
+def test_a_report_ends_in_html(capsys, table, no_work):
+    line = failure(capsys, "fit", "y ~ x", "--data", table, "--report", "out.pdf")
+    assert "ends in .html, got 'out.pdf'" in line
+
+
+def test_the_letter_case_of_a_covariance_does_not_matter(table):
+    assert parsed(table, "--cov-type", "hc1").cov_type == "HC1"
+
+
+def test_a_report_on_a_tau_at_its_bound_says_which_test_there_is_not():
+    pytest.importorskip("matplotlib")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=60)
+    data = pd.DataFrame({"x": x, "y": x + rng.exponential(size=60)})
+    with pytest.warns(BoundaryWarning):
+        page = html_report(qhf.quantile_huber("y ~ x", data).fit())
+    assert "Wald test of tau = 1/2: not available: tau is on its bound" in page
+    assert "= nan" not in page
+
+
+def test_predictions_stand_beside_the_columns_that_are_kept(capsys, table, frame, saved, tmp_path):
+    def predicted(*options, data=table):
+        assert main(["predict", saved, "--data", data, *options]) == 0
+        return pd.read_csv(pd.io.common.StringIO(capsys.readouterr().out))
+
+    plain = predicted()
+    pd.testing.assert_frame_equal(predicted("--keep", "g", "x")[list(plain)], plain)
+    some = predicted("--keep", "g", "x")
+    assert list(some) == ["g", "x", *plain]
+    assert some["g"].tolist() == frame["g"].tolist()
+    assert list(predicted("--keep")) == [*frame, *plain]
+    named = tmp_path / "named.csv"
+    named.write_text('"x","z"\n"a",1,2\n"b",3,4\n', encoding="utf-8")
+    assert predicted("--keep", data=str(named))["row"].tolist() == ["a", "b"]
+    line = failure(capsys, "predict", saved, "--data", table, "--keep", "nosuch")
+    assert "--keep 'nosuch': there is no such column; the columns are x, z" in line
+    clash = tmp_path / "clash.csv"
+    frame.assign(mean=1.0).to_csv(clash, index=False)
+    line = failure(capsys, "predict", saved, "--data", str(clash), "--keep")
+    assert "two columns called 'mean'" in line
 
 
 def test_text_where_the_model_had_numbers_is_reported(capsys, saved, tmp_path):

@@ -24,6 +24,12 @@ WRONG = [
         DataError,
         "groups column 1 has only one cluster",
     ),
+    (
+        "cluster",
+        {"groups": [np.arange(60) % 9] * 3},
+        DataError,
+        "at most two columns, got a list of 3",
+    ),
     ("HAC", {"maxlags": -1}, DomainError, "maxlags must be a whole number from 0 to 59, got -1"),
     ("HAC", {"maxlags": 60}, DomainError, "maxlags must be a whole number"),
     ("HAC", {"maxlags": float("nan")}, DomainError, "maxlags must be a whole number"),
@@ -84,3 +90,33 @@ def test_a_distributional_fit_of_few_rows_has_a_table_without_errors():
     assert "Covariance: none, as HC1 needs more observations" in " ".join(
         str(fit.summary()).split()
     )
+
+
+@pytest.mark.parametrize("model", [QuantileHuberMLE, QuantileHuberDistributional])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("HC3", "HC2 and HC3 rescale residuals of least squares .*: use 'HC1'"),
+        ("hc2", "use 'HC1'"),
+        ("iid", "got 'iid': use 'nonrobust'"),
+        ("nid", "got 'nid': use 'HC1'"),
+        ("robust", "got 'robust': use 'HC1', or 'cluster' or 'HAC'"),
+        ("clustered", "did you mean 'cluster'?"),
+        ("zzz", "got 'zzz'$"),
+    ],
+)
+def test_a_covariance_of_another_package_is_answered_with_what_to_use(rows, model, given, message):
+    exog, endog = rows
+    with pytest.raises(DomainError, match=message):
+        model(endog, exog).fit(cov_type=given)
+
+
+def test_the_letter_case_of_a_covariance_does_not_matter(rows):
+    exog, endog = rows
+    model, other = QuantileHuberMLE(endog, exog), QuantileHuberDistributional(endog, exog)
+    for given, name in [("hc1", "HC1"), ("NonRobust", "nonrobust"), ("hac", "HAC")]:
+        assert model.fit(cov_type=given).cov_type == name
+        assert other.fit(cov_type=given).cov_type == name
+        np.testing.assert_array_equal(model.fit(cov_type=given).bse, model.fit(cov_type=name).bse)
+    with pytest.raises(DomainError, match="for this model; got 'bootstrap'"):
+        other.fit(cov_type="Bootstrap")

@@ -1,5 +1,7 @@
 """Formulas: names, factors, functions, subsets, missing rows, weights by name, both engines."""
 
+import doctest
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from model_data import skewed_frame, with_gaps
 import qhreg.formula.api as qhf
 from qhreg import QuantileHuberMLE
 from qhreg.exceptions import DataError
+from qhreg.specification import formula_text
 
 FRAME = skewed_frame()
 
@@ -174,9 +177,111 @@ def test_a_category_that_the_fit_has_not_seen_is_an_error(engine):
         fit.predict(pd.DataFrame({"g": ["a", "unheard of"]}))
 
 
-def test_a_missing_column_is_named(engine):
-    with pytest.raises(Exception, match="nosuch"):
-        qhf.quantile_huber("y ~ nosuch", FRAME)
+@pytest.mark.parametrize("make", [qhf.quantile_huber, qhf.quantile_huber_distributional])
+@pytest.mark.parametrize(
+    "formula", ["y ~ firms", "y ~ Q('firms')", "firms ~ x", "y ~ np.exp(firms)"]
+)
+def test_a_missing_column_is_named_with_those_there_are(engine, make, formula):
+    message = r"no column 'firms'; the columns are x, z, g, firm, w, o, y; did you mean 'firm'\?"
+    with pytest.raises(DataError, match=message) as caught:
+        make(formula, FRAME)
+    assert "firms" in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize("make", [qhf.quantile_huber, qhf.quantile_huber_distributional])
+def test_a_column_that_new_rows_lack_is_named(engine, make):
+    for formula in ("y ~ x + z", "y ~ x + Q('z')"):
+        fit = make(formula, FRAME).fit()
+        with pytest.raises(DataError, match=r"there is no column 'z'; the columns are x$"):
+            fit.predict(FRAME[["x"]])
+
+
+def test_the_columns_of_scale_and_tau_are_named_too(engine):
+    with pytest.raises(DataError, match="there is no column 'nosuch'"):
+        qhf.quantile_huber_distributional("y ~ x", FRAME, scale="~ nosuch")
+
+
+def test_a_long_list_of_columns_is_cut():
+    frame = FRAME.assign(**{f"c{j}": 0.0 for j in range(40)})
+    with pytest.raises(DataError, match=r"c22 and 17 more$"):
+        qhf.quantile_huber("y ~ nosuch", frame)
+
+
+def test_a_function_of_numpy_is_written_with_its_module():
+    with pytest.raises(DataError, match=r"there is no function 'arctan': write np\.arctan"):
+        qhf.quantile_huber("y ~ arctan(x)", FRAME)
+    with pytest.raises(DataError, match="there is no function 'mine' where the model is built"):
+        qhf.quantile_huber("y ~ mine(x)", FRAME)
+    with pytest.raises(DataError, match="import numpy as np"):
+        qhf.quantile_huber("y ~ np.log(z)", FRAME, eval_env=-1)
+
+
+def test_an_error_within_a_function_of_the_caller_is_its_own(engine):
+    def broken(values):
+        return values + undefined_here  # noqa: F821
+
+    with pytest.raises(Exception, match="undefined_here") as caught:
+        qhf.quantile_huber("y ~ broken(x)", FRAME)
+    assert not isinstance(caught.value, DataError)
+
+
+@pytest.mark.parametrize("make", [qhf.quantile_huber, qhf.quantile_huber_distributional])
+@pytest.mark.parametrize("formula", ["y", "y + x", "~ x", "y ~", "y ~ "])
+def test_a_text_that_is_no_formula_is_answered_with_what_one_looks_like(engine, make, formula):
+    with pytest.raises(DataError, match='a formula has the form "y ~ x"'):
+        make(formula, FRAME)
+
+
+def test_formula_and_data_in_the_wrong_order_are_told_of():
+    with pytest.raises(DataError, match=r"the formula comes first.*got a DataFrame and the text"):
+        qhf.quantile_huber(FRAME, "y ~ x")
+    with pytest.raises(DataError, match=r"data must be a DataFrame .* got the text 'd\.csv'"):
+        qhf.quantile_huber("y ~ x", "d.csv")
+
+
+@pytest.mark.parametrize("formula", ["y ~ day", "y ~ (x + day):z", "y ~ Q('day') + x"])
+def test_dates_are_no_regressors_as_they_are(engine, formula):
+    frame = FRAME.assign(day=pd.date_range("2020", periods=len(FRAME)))
+    with pytest.raises(
+        DataError, match=r"'day' holds dates.*dt\.days, or write C\(day\).* 300 dates"
+    ):
+        qhf.quantile_huber(formula, frame)
+
+
+def test_dates_within_a_function_are_what_it_makes_of_them(engine):
+    frame = FRAME.assign(day=pd.date_range("2020", periods=len(FRAME)).floor("150D"))
+    model = qhf.quantile_huber("y ~ I((day - day.min()).dt.days)", frame)
+    assert model.exog.shape[1] == 2
+    assert qhf.quantile_huber("y ~ C(day)", frame).exog.shape[1] == frame["day"].nunique()
+
+
+def test_the_examples_in_the_docstrings_run():
+    result = doctest.testmod(formula_text)
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+class Foreign:
+    """A frame of another library, whose way to pandas needs a package that is not there."""
+
+    def to_pandas(self):
+        raise ModuleNotFoundError("pa.Table requires 'pyarrow' module to be installed")
+
+
+def test_without_pyarrow_a_frame_of_another_library_names_the_remedy():
+    fit = qhf.quantile_huber("y ~ x", FRAME).fit()
+    plain = QuantileHuberMLE(FRAME["y"], FRAME[["x"]].assign(const=1.0)).fit()
+    for ask in (
+        lambda: qhf.quantile_huber("y ~ x", Foreign()),
+        lambda: QuantileHuberMLE(FRAME["y"], Foreign()),
+        lambda: fit.predict(Foreign()),
+        lambda: plain.predict(Foreign()),
+    ):
+        with pytest.raises(DataError, match=r"Foreign .*pip install 'qhreg\[parquet\]'"):
+            ask()
+
+
+def test_a_missing_column_of_weights_is_named(engine):
     with pytest.raises(DataError, match="weights='nosuch' is not a column"):
         qhf.quantile_huber("y ~ x", FRAME, weights="nosuch")
 

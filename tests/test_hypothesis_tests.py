@@ -9,7 +9,7 @@ from scipy import stats
 
 from qhreg.covariance import Point, covariance, expected_information, score_obs, smoothed_bread
 from qhreg.distribution import quantile_huber
-from qhreg.exceptions import DataError, DomainError, RankWarning
+from qhreg.exceptions import BoundaryWarning, DataError, DomainError, RankWarning
 from qhreg.inference.hypothesis_tests import lr_cut, lr_inflation, lr_test
 from qhreg.inference.score_tests import score_test
 from qhreg.inference.symmetry import symmetry_test
@@ -228,3 +228,15 @@ def test_cut_is_the_chi_square_quantile_times_the_inflation():
             lr_cut(bad, 100, 5, 0.3)
     with pytest.raises(DomainError, match="nobs and k"):
         lr_cut(0.05, 0, 5, 0.3)
+
+
+def test_a_test_that_a_bound_of_tau_leaves_without_a_statistic_says_so():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=60)
+    exog, endog = np.column_stack([np.ones(60), x]), x + rng.exponential(size=60)
+    with pytest.warns(BoundaryWarning):
+        fit = solve(exog, endog, kappa=1.0)
+    assert fit.tau_at_bound
+    text = str(symmetry_test(exog, endog, fit))
+    assert "Wald test of tau = 1/2: not available: tau is on its bound" in text
+    assert "nan" not in text

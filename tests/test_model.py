@@ -361,7 +361,7 @@ def test_a_clone_from_init_keywords_is_the_same_model():
 
 def test_fit_accepts_what_statsmodels_passes():
     fit = QuantileHuberMLE(Y, X).fit(
-        maxiter=10, full_output=0, disp=0, callback=None, warn_convergence=False, skip_hessian=True
+        full_output=0, disp=0, callback=None, warn_convergence=False, skip_hessian=True
     )
     assert fit.converged
 
@@ -398,7 +398,10 @@ def nan_at(array, row):
     [
         ((Y, X), {"weigths": Y}, "weigths.*did you mean 'weights'"),
         ((Y, X), {"tau": 1.0}, "tau must satisfy 0 < tau < 1"),
-        ((Y, X), {"tau": [0.1, 0.2]}, "tau must be one number"),
+        ((Y, X), {"tau": [0.1, 0.2]}, r"tau must be one number.* got \[0.1, 0.2\].*fit_process"),
+        ((Y, X), {"tau": "0.5"}, "tau must be one number, or None to estimate it; got '0.5'$"),
+        ((Y, X), {"kappa": "auto"}, "kappa must be one number, or None to estimate it; got 'auto'"),
+        ((np.full(300, np.inf), X), {}, "endog contains 300 infinite.*row 0: remove these rows$"),
         ((Y, X), {"sigma": 0.0}, "sigma must satisfy"),
         ((Y, X), {"kappa": -1.0}, "kappa must satisfy"),
         ((Y, X), {"tau_bounds": (0.5, 0.2)}, "tau_bounds"),

@@ -13,6 +13,30 @@ from qhreg.exceptions import DataError, DomainError
 from qhreg.prediction import Prediction
 
 FRAME = skewed_frame()
+
+
+@pytest.mark.parametrize("model", [QuantileHuberMLE, QuantileHuberDistributional])
+def test_columns_that_new_rows_lack_are_named(model):
+    fit = model(FRAME["y"], sm.add_constant(FRAME[["x", "z"]])).fit()
+    with pytest.raises(
+        DataError, match=r"no column 'const': .* const, x, z, .*add_constant adds it"
+    ):
+        fit.predict(FRAME[["x", "z"]])
+    with pytest.raises(
+        DataError, match=r"no column 'const', 'z': the model has .* the new rows x$"
+    ):
+        fit.predict(FRAME[["x"]])
+
+
+def test_a_frame_of_another_library_is_matched_by_name():
+    class Foreign:
+        def to_pandas(self):
+            return sm.add_constant(FRAME[["x"]])[["x", "const"]]
+
+    fit = QuantileHuberMLE(FRAME["y"], sm.add_constant(FRAME[["x"]])).fit()
+    pd.testing.assert_series_equal(fit.predict(Foreign()), fit.predict())
+
+
 NEW = FRAME.iloc[[4, 9, 33]]
 KINDS = [
     ("location", {}),

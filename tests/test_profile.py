@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.optimize import brentq
 from solver_data import regression, small_sample
 
-from qhreg import QuantileHuberMLE, profile_trace
+from qhreg import QuantileHuberMLE
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import BoundaryWarning, ConvergenceWarning, DataError, DomainError
 from qhreg.globalopt import certify_global
@@ -22,7 +22,7 @@ from qhreg.profile.fits import curve_of
 from qhreg.profile.maxima import local_maxima
 from qhreg.profile.roots import Node, find_root, inverse_interpolate
 from qhreg.profile.surface import profile_surface
-from qhreg.profile.trace import likelihood_ratio_cut, with_progress
+from qhreg.profile.trace import ProfileInterval, likelihood_ratio_cut, with_progress
 from qhreg.solver import solve
 from qhreg.solver.kappafit import solve_kappa
 
@@ -357,7 +357,7 @@ def test_a_tau_on_its_bound_has_a_one_sided_interval():
 
 
 def test_an_interval_without_limits_says_so():
-    made = profile_trace.ProfileInterval("tau", 0.05, 3.84, 0.001, 0.999, True, True)
+    made = ProfileInterval("tau", 0.05, 3.84, 0.001, 0.999, True, True)
     assert str(made) == (
         "95 % profile interval for tau: none; the data reject no value between 0.001 and 0.999"
     )

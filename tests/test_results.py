@@ -160,12 +160,52 @@ def test_profile_limits_are_where_the_likelihood_ratio_meets_its_cut(fit):
 
 
 def test_unknown_interval_methods_and_levels_are_refused(fit):
-    with pytest.raises(TypeError, match="cols"):
-        fit.conf_int(cols=[0])
+    with pytest.raises(TypeError, match="Wald intervals have no option 'cut'"):
+        fit.conf_int(cut="chi2")
     with pytest.raises(DomainError, match="'wals'"):
         fit.conf_int(method="wals")
     with pytest.raises(DomainError, match="alpha"):
         fit.conf_int(alpha=5)
+
+
+@pytest.mark.parametrize("model", [QuantileHuberMLE, QuantileHuberDistributional])
+def test_limits_of_some_parameters_are_rows_of_those_of_all(model):
+    fit = model(FRAME["y"], sm.add_constant(FRAME[["x", "z"]])).fit()
+    limits = fit.conf_int(0.1)
+    names = list(fit.params.index)
+    for cols in ([2, 0], [names[2], names[0]], np.array([2, 0])):
+        pd.testing.assert_frame_equal(fit.conf_int(0.1, cols=cols), limits.iloc[[2, 0]])
+    np.testing.assert_array_equal(fit._results.conf_int(0.1, cols=[2]), limits.iloc[[2]])
+    plain = model(FRAME["y"].to_numpy(), sm.add_constant(FRAME["x"].to_numpy())).fit()
+    np.testing.assert_array_equal(plain.conf_int(cols=[1]), plain.conf_int()[[1]])
+    for wrong in ([9], ["nosuch"], [0.5]):
+        with pytest.raises(DomainError, match=r"the parameters are const, x, z, .* at places 0 to"):
+            fit.conf_int(cols=wrong)
+
+
+def test_limits_of_some_parameters_go_with_every_kind_of_interval(fit):
+    whole = fit.conf_int(0.05, "bootstrap", n_boot=20, seed=1)
+    some = fit.conf_int(0.05, "bootstrap", cols=["x"], n_boot=20, seed=1)
+    pd.testing.assert_frame_equal(some, whole.loc[["x"]])
+
+
+def test_two_parameters_of_a_surface_are_one_pair(fit):
+    with pytest.raises(DomainError, match=r"one pair: profile_surface\(\('tau', 'sigma'\)\)"):
+        fit.profile_surface("tau", "sigma")
+
+
+def test_a_bootstrap_has_the_labels_that_the_estimates_have(fit):
+    made = fit.bootstrap(n_boot=20, seed=1)
+    plain = fit._results.bootstrap(n_boot=20, seed=1)
+    assert list(made.bse.index) == list(made.conf_int().index) == list(fit.params.index)
+    assert list(made.cov.columns) == list(fit.params.index)
+    np.testing.assert_array_equal(made.bse, plain.bse)
+    assert isinstance(plain.bse, np.ndarray)
+    assert isinstance(plain.conf_int(), np.ndarray)
+    arrays = QuantileHuberMLE(FRAME["y"].to_numpy(), sm.add_constant(FRAME["x"].to_numpy())).fit()
+    made = arrays.bootstrap(n_boot=20, seed=1)
+    assert isinstance(made.bse, np.ndarray)
+    assert "\nx1 " in str(made)
 
 
 def test_the_bootstrap_is_a_covariance_and_a_kind_of_interval():

@@ -7,9 +7,10 @@ import importlib.util
 import json
 import math
 import pickle
+import re
+import shlex
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,19 @@ import pandas as pd
 from patsy import PatsyError
 
 from qhreg._version import __version__
-from qhreg.cli.files import check_folder, check_target, read_table, separator_hint
+from qhreg.cli.files import TextFormat, check_folder, check_target, read_table
 from qhreg.exceptions import DataError, DomainError
-from qhreg.specification.formulas import mentions
+from qhreg.specification.formula_text import check_formula, mentions
 
 __all__ = ["COMMANDS", "as_json", "demo", "fit_formula", "predictions"]
+
+_WRITTEN = {
+    r"-?\d{1,3}(,\d{3})+(\.\d*)?": "--thousands ,",
+    r"-?\d*,\d+": "--decimal ,",
+    r"-?\d{1,3}(\.\d{3})+(,\d*)?": "--thousands . --decimal ,",
+    r"-?\d{1,3}( \d{3})+(\.\d*)?": "--thousands ' '",
+}
+"""How numbers are written that are not read as such, with the options that read them."""
 
 
 # ------------------------------------------------------------------ demo
@@ -79,15 +88,12 @@ def _run_demo(options: argparse.Namespace) -> None:
 
 
 def _check_target(formula: str, data: pd.DataFrame) -> None:
-    """Raise a DataError when the formula has no left side, or a column that holds no numbers."""
-    left, tilde, right = formula.partition("~")
-    target = left.strip()
-    if not (tilde and target and right.strip()):
-        raise DataError(f'a formula has the form "y ~ x", got {formula!r}')
+    """Raise a DataError when the left side of a formula is a column that holds no numbers."""
+    target = formula.partition("~")[0].strip()
     if list(data.columns).count(target) == 1 and not _holds_numbers(data[target].dtype):
-        sample = _no_numbers(data[target]).head(1).tolist()
-        shown = f", it holds {sample[0]!r}" if sample else ""
-        raise DataError(f"the target {target!r} is not numeric{shown}")
+        text = _no_numbers(data[target])
+        shown = f"{_some(text)}{_mend(text)}" if text.size else _some(data[target])
+        raise DataError(f"the target {target!r} is not numeric, it holds {shown}")
 
 
 def _holds_numbers(dtype: Any) -> bool:
@@ -103,31 +109,49 @@ def _no_numbers(column: pd.Series) -> pd.Series:
     return values[pd.to_numeric(values, errors="coerce").isna()]
 
 
-def _warn_of_text(formula: str, data: pd.DataFrame) -> None:
-    """Warn of a regressor that becomes a factor since some of its numbers are written as text."""
+def _some(text: pd.Series) -> str:
+    """Return the first different values of a column in words."""
+    values = text.unique()
+    shown = ", ".join(repr(value) for value in values[:3])
+    return f"{shown} and {len(values) - 3} other texts" if len(values) > 3 else shown
+
+
+def _mend(text: pd.Series) -> str:
+    """Return which options would read values as numbers or as missing ones, if some would."""
+    written = text.astype(str).str.strip()
+    digits = written.str.contains(r"\d", regex=True)
+    numbers, words = written[digits], written[~digits].unique().tolist()
+    hints = [f"add {opts}" for form, opts in _WRITTEN.items() if numbers.str.fullmatch(form).all()]
+    hints = hints[:1] if numbers.size else []
+    if 0 < len(words) <= 3:
+        hints.append(f"add --na {shlex.join(words)} if that is a missing value")
+    return "".join(f"; {hint}" for hint in hints)
+
+
+def _reject_text(formula: str, data: pd.DataFrame, decimal: str | None = None) -> None:
+    """Raise a DataError for a column of numbers that would be categories since some are text.
+
+    With a decimal sign that is not theirs all of them are.
+    """
     for place, name in enumerate(data.columns):
         column = data.iloc[:, place]
         written = pd.api.types.is_string_dtype(column.dtype)
-        if not written or not mentions(formula, name) or f"C({name}" in formula.replace(" ", ""):
+        factor = rf"""\bC\(\s*(Q\(\s*['"])?{re.escape(str(name))}(?!\w)"""
+        if not written or not mentions(formula, name) or re.search(factor, formula):
             continue
         text = _no_numbers(column)
-        plain = pd.to_numeric(text.astype(str).str.replace(",", ""), errors="coerce").isna()
-        if text.size and 2 * int(plain.sum()) < column.count():
-            warnings.warn(
-                f"{name!r} is taken as categories: most of its {column.count()} values are numbers, "
-                f"but {text.iloc[0]!r} is text",
-                UserWarning,
-                stacklevel=2,
+        if decimal is not None and not text.size:
+            raise DataError(
+                f"with --decimal {decimal} the column {name!r} holds text: {_some(column)}"
             )
-
-
-def _missing_name(error: BaseException | None) -> str | None:
-    """Return the name that a formula mentions and the data lack, from the chain of causes."""
-    while error is not None:
-        if isinstance(error, NameError):
-            return error.name
-        error = error.__cause__ or error.__context__
-    return None
+        plain = pd.to_numeric(
+            text.astype(str).str.replace(r"[, ]", "", regex=True), errors="coerce"
+        )
+        if text.size and 2 * int(plain.isna().sum()) < column.count():
+            raise DataError(
+                f"most of the {column.count()} values of {name!r} are numbers, but it also holds "
+                f"{_some(text)}{_mend(text)}; write C({name}) in the formula for categories"
+            )
 
 
 def fit_formula(data: pd.DataFrame, options: argparse.Namespace) -> Any:
@@ -142,8 +166,9 @@ def fit_formula(data: pd.DataFrame, options: argparse.Namespace) -> Any:
     """
     from qhreg.formula.api import quantile_huber
 
+    check_formula(options.formula, data)
     _check_target(options.formula, data)
-    _warn_of_text(options.formula, data)
+    _reject_text(options.formula, data, options.decimal)
     for name, cov_type in (("groups", "cluster"), ("maxlags", "HAC")):
         if getattr(options, name) is not None and options.cov_type != cov_type:
             raise DomainError(f"--{name} goes with --cov-type {cov_type}")
@@ -152,7 +177,8 @@ def fit_formula(data: pd.DataFrame, options: argparse.Namespace) -> Any:
     for name in ("weights", "freq_weights", "offset", "groups"):
         column = getattr(options, name)
         if column is not None and column not in data.columns:
-            raise DataError(_no_column(column, data))
+            columns = ", ".join(str(each) for each in data.columns)
+            raise DataError(f"there is no column {column!r}; the columns are {columns}")
     given = {
         "weights": options.weights,
         "freq_weights": options.freq_weights,
@@ -175,23 +201,12 @@ def fit_formula(data: pd.DataFrame, options: argparse.Namespace) -> Any:
             f"cannot read the formula {options.formula!r}; a column whose name is not a word is "
             "written Q('its name')"
         ) from error
-    except Exception as error:
-        missing = _missing_name(error)
-        if missing is not None:
-            raise DataError(_no_column(missing, data)) from error
-        # patsy's own text marks the place by carets on a second line
-        if isinstance(error, PatsyError):
-            raise DataError(f"the formula {options.formula!r}: {error.message}") from error
-        raise
+    except PatsyError as error:
+        # its own text marks the place by carets on a second line
+        raise DataError(f"the formula {options.formula!r}: {error.message}") from error
     extra = {"groups": options.groups, "maxlags": options.maxlags}
     cov_kwds = {name: value for name, value in extra.items() if value is not None}
     return model.fit(cov_type=options.cov_type, cov_kwds=cov_kwds or None)
-
-
-def _no_column(name: str, data: pd.DataFrame) -> str:
-    columns = [str(column) for column in data.columns]
-    text = f"there is no column {name!r}; the columns are {', '.join(columns)}"
-    return text + separator_hint(columns)
 
 
 def _plain(value: Any) -> Any:
@@ -247,7 +262,9 @@ def _run_fit(options: argparse.Namespace) -> None:
     for target in (options.save, options.report):
         if target is not None:
             check_target(target)
-    results = fit_formula(read_table(options.data), options)
+    if options.report is not None and not options.report.lower().endswith((".html", ".htm")):
+        raise DomainError(f"a report is an HTML page and ends in .html, got {options.report!r}")
+    results = fit_formula(read_table(options.data, _text_format(options)), options)
     proof = results.certify_global() if options.certify else None
     if options.save is not None:
         results.save(options.save)
@@ -299,6 +316,12 @@ def predictions(results: Any, data: pd.DataFrame, options: argparse.Namespace) -
     options : Namespace
         What the parser of ``predict`` returns.
     """
+    for name, which in (("q", "quantile"), ("y_values", "prob")):
+        option = f"--{name.replace('_', '-')}"
+        if getattr(options, name) is not None and options.which != which:
+            raise DomainError(f"{option} goes with --which {which}, not with {options.which}")
+        if getattr(options, name) is None and options.which == which:
+            raise DomainError(f"--which {which} needs {option}")
     values = options.q if options.which == "quantile" else options.y_values
     extra = {"q": options.q, "y_values": options.y_values}
     extra = {name: value for name, value in extra.items() if value is not None}
@@ -309,13 +332,10 @@ def predictions(results: Any, data: pd.DataFrame, options: argparse.Namespace) -
             return table.set_axis([f"{letter}_{value:g}" for value in values], axis=1)
         single = {name: value[0] for name, value in extra.items()}
         made = results.get_prediction(data, which=options.which, **single)
-    except Exception as error:
-        missing = _missing_name(error)
-        if missing is not None:
-            raise DataError(_no_column(missing, data)) from error
-        text = [str(name) for name, dtype in data.dtypes.items() if not _holds_numbers(dtype)]
+    except AttributeError as error:
         # patsy fails on its own message when it meets text where the model had numbers
-        if not isinstance(error, AttributeError) or not text:
+        text = [str(name) for name, dtype in data.dtypes.items() if not _holds_numbers(dtype)]
+        if not text:
             raise
         raise DataError(
             f"the model had numbers where the new data hold text; columns with text: {', '.join(text)}"
@@ -324,13 +344,34 @@ def predictions(results: Any, data: pd.DataFrame, options: argparse.Namespace) -
     return pd.DataFrame(table)
 
 
+def _beside(table: pd.DataFrame, data: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """Return predictions after columns of their rows, all of them where none is named."""
+    if not names and not isinstance(data.index, pd.RangeIndex):
+        data = data.reset_index(names="row")
+    for name in names:
+        if name not in data.columns:
+            columns = ", ".join(str(column) for column in data.columns)
+            raise DataError(f"--keep {name!r}: there is no such column; the columns are {columns}")
+    kept = data[names] if names else data
+    taken = [str(name) for name in kept.columns if name in table.columns]
+    if taken:
+        raise DataError(
+            f"--keep would write two columns called {taken[0]!r}: name the columns to keep without it"
+        )
+    parts = [part.reset_index(drop=True) for part in (kept, table)]
+    return pd.concat(parts, axis=1)
+
+
 def _run_predict(options: argparse.Namespace) -> None:
     if not 0.0 < options.alpha < 1.0:
         raise DomainError(f"--alpha must lie between 0 and 1, got {options.alpha:g}")
     if options.out is not None:
         check_target(options.out)
     results = _load(options.model)
-    table = predictions(results, read_table(options.data), options)
+    data = read_table(options.data, _text_format(options))
+    table = predictions(results, data, options)
+    if options.keep is not None:
+        table = _beside(table, data, options.keep)
     text = table.to_csv(index=False)
     if options.out is None:
         sys.stdout.write(text)
@@ -368,6 +409,12 @@ def _run_paper(options: argparse.Namespace) -> None:
             _say(f"{page.title}: {page.score} comparisons agree")
     names = ", ".join(f"{page.name}.md" for page in pages)
     _say(f"in {options.out}: {names}, with their pictures")
+
+
+def _text_format(options: argparse.Namespace) -> TextFormat:
+    return TextFormat(
+        options.sep, options.decimal, options.thousands, options.encoding, tuple(options.na)
+    )
 
 
 def _say(text: str) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from qhreg._version import __version__
 from qhreg.cli.files import FORMATS
 
 __all__ = ["make_parser"]
+
+COVARIANCES = ("nonrobust", "HC0", "HC1", "cluster", "HAC", "bootstrap")
+"""The types of standard errors."""
 
 DESCRIPTION = """\
 Regression when the noise leans to one side: coefficients, scale sigma and
@@ -43,6 +46,7 @@ examples:
   qhreg fit "y ~ x" --data d.parquet --tau 0.9 --kappa 0    the 10 % quantile regression
   qhreg fit "y ~ x" --data d.csv --kappa estimate           the Huber width too
   qhreg fit "y ~ x" --data d.csv --sigma 1                  the paper's model
+  qhreg fit "y ~ x" --data d.csv --sep ";" --decimal , --na "?"
   qhreg fit "y ~ x" --data d.csv --json > fit.json
 """
 
@@ -57,6 +61,7 @@ examples:
   qhreg predict m.pickle --data new.csv                         mean, with intervals
   qhreg predict m.pickle --data new.csv --which quantile --q 0.05 0.5 0.95
   qhreg predict m.pickle --data new.csv --which prob --y-values 100 --out p.csv
+  qhreg predict m.pickle --data new.csv --keep household
 """
 
 PAPER_EPILOG = """\
@@ -106,6 +111,47 @@ def _whole(text: str) -> int:
     return value
 
 
+def _separator(text: str) -> str:
+    sep = "\t" if text in ("tab", "\\t") else text
+    if len(sep) != 1:
+        raise argparse.ArgumentTypeError(f"must be one character or 'tab', got {text!r}")
+    return sep
+
+
+def _covariance(text: str) -> str:
+    """Return the name of a covariance as it is written, whatever its letter case here."""
+    return {name.lower(): name for name in COVARIANCES}.get(text.lower(), text)
+
+
+class _Level(argparse.Action):
+    """An option that other programs have: it is answered with those that do the same."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *arguments: Any) -> NoReturn:
+        """Write which options are meant, and leave with exit code 2."""
+        q = arguments[1]
+        parser.error(f"fit has no --q: for the {q:g} quantile give --tau {1.0 - q:g} --kappa 0")
+
+
+def _add_text_format(parser: argparse.ArgumentParser) -> None:
+    text = parser.add_argument_group("tables of text")
+    text.add_argument(
+        "--sep",
+        type=_separator,
+        metavar="CHAR",
+        help="what separates columns, or 'tab' (default: a comma; a tab in .tsv and .txt)",
+    )
+    text.add_argument("--decimal", metavar="CHAR", help="decimal sign (default: a point)")
+    text.add_argument("--thousands", metavar="CHAR", help="what separates thousands, such as ,")
+    text.add_argument("--encoding", metavar="NAME", help="such as latin-1 (default: UTF-8)")
+    text.add_argument(
+        "--na",
+        nargs="+",
+        default=(),
+        metavar="VALUE",
+        help="values that stand for missing ones, such as '?' (besides empty ones, NA, NaN, ...)",
+    )
+
+
 def _add_fit(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "fit",
@@ -118,6 +164,8 @@ def _add_fit(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument(
         "--data", required=True, metavar="FILE", help=f"the table: {', '.join(FORMATS)}"
     )
+    parser.add_argument("--q", type=float, action=_Level, help=argparse.SUPPRESS)
+    _add_text_format(parser)
     model = parser.add_argument_group("model")
     model.add_argument(
         "--kappa",
@@ -157,7 +205,8 @@ def _add_fit(commands: argparse._SubParsersAction[_Parser]) -> None:
     errors = parser.add_argument_group("standard errors")
     errors.add_argument(
         "--cov-type",
-        choices=("nonrobust", "HC0", "HC1", "cluster", "HAC", "bootstrap"),
+        type=_covariance,
+        choices=COVARIANCES,
         help="default: nonrobust; HC1 where tau is fixed or sampling weights are given",
     )
     errors.add_argument("--groups", metavar="COLUMN", help="clusters, for --cov-type cluster")
@@ -208,6 +257,13 @@ def _add_predict(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--alpha", type=float, default=0.05, help="one minus the coverage of intervals (0.05)"
     )
     parser.add_argument("--out", metavar="FILE", help="write the CSV here instead of printing it")
+    parser.add_argument(
+        "--keep",
+        nargs="*",
+        metavar="COLUMN",
+        help="write these columns of the new rows before the predictions; without names all of them",
+    )
+    _add_text_format(parser)
 
 
 def _add_paper(commands: argparse._SubParsersAction[_Parser]) -> None:

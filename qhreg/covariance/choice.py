@@ -21,21 +21,27 @@ from qhreg.covariance.estimate import (
     check_width,
     covariance,
 )
-from qhreg.exceptions import DomainError
+from qhreg.exceptions import DataError, DomainError
 from qhreg.solver import Solution
 from qhreg.specification.alignment import RowSource, group_codes
 from qhreg.specification.constraints import Constraint
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import ParameterSpace
 
-__all__ = ["CovarianceChoice", "choose_covariance", "estimate_covariance"]
+__all__ = [
+    "OPTIONS",
+    "CovarianceChoice",
+    "choose_covariance",
+    "estimate_covariance",
+    "known_type",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
 ALL_TYPES = (*COV_TYPES, "bootstrap")
 
 _SANDWICH = ("width",)
-_OPTIONS = {
+OPTIONS = {
     "nonrobust": (),
     "HC0": _SANDWICH,
     "HC1": _SANDWICH,
@@ -43,6 +49,20 @@ _OPTIONS = {
     "bootstrap": ("kind", "n_boot", "seed", "groups", "method", "n_jobs", "progress"),
     "HAC": ("maxlags", "kernel", "use_correction", *_SANDWICH),
 }
+"""The options of each type of covariance."""
+
+_LEVERAGE = (
+    "HC2 and HC3 rescale residuals of least squares by their leverage: use 'HC1', whose intervals allow "
+    "for few rows"
+)
+_INSTEAD = {
+    "hc2": _LEVERAGE,
+    "hc3": _LEVERAGE,
+    "iid": "use 'nonrobust', which trusts the density, or 'HC1', which does not",
+    "nid": "use 'HC1', which allows for noise that differs from row to row",
+    "robust": "use 'HC1', or 'cluster' or 'HAC' for rows that depend on each other",
+}
+"""What to use in place of types that other packages have."""
 
 
 @dataclass(frozen=True)
@@ -100,10 +120,7 @@ def choose_covariance(
         default = "HC1" if reason else "nonrobust"
         _check_options(default, options)
         return CovarianceChoice(default, options, reason)
-    if cov_type not in ALL_TYPES:
-        close = difflib.get_close_matches(str(cov_type), ALL_TYPES, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise DomainError(f"cov_type must be one of {', '.join(ALL_TYPES)}; got {cov_type!r}{hint}")
+    cov_type = known_type(cov_type)
     _check_options(cov_type, options)
     if cov_type == "nonrobust" and weights is not None:
         raise DomainError(NEEDS_CASES)
@@ -123,9 +140,27 @@ def choose_covariance(
     return CovarianceChoice(cov_type, options)
 
 
+def known_type(cov_type: Any) -> str:
+    """Return the name of a type of covariance given in any letter case, or raise a DomainError.
+
+    Parameters
+    ----------
+    cov_type : str
+        Such as "HC1" or "hc1".
+    """
+    given = str(cov_type).lower()
+    by_case = {name.lower(): name for name in ALL_TYPES}
+    if given in by_case:
+        return by_case[given]
+    close = difflib.get_close_matches(given, by_case, n=1)
+    hint = f": did you mean {by_case[close[0]]!r}?" if close else ""
+    hint = f": {_INSTEAD[given]}" if given in _INSTEAD else hint
+    raise DomainError(f"cov_type must be one of {', '.join(ALL_TYPES)}; got {cov_type!r}{hint}")
+
+
 def _check_options(cov_type: str, options: dict[str, Any]) -> None:
     """Raise a DomainError that names an option the type does not have, before the fit."""
-    known = _OPTIONS[cov_type]
+    known = OPTIONS[cov_type]
     for name in options:
         if name not in known:
             offered = f"its options are {', '.join(known)}" if known else "it has no options"
@@ -138,6 +173,10 @@ def _take_groups(groups: Any, rows: RowSource) -> Any:
     if isinstance(groups, (list, tuple)) and len(groups) == 2:
         first, second = (rows.take("groups", part) for part in groups)
         return {0: list(first), 1: list(second)}
+    if isinstance(groups, (list, tuple)) and len(groups) not in (rows.n_kept, rows.n_given):
+        columns = [part for part in groups if isinstance(part, str) or np.ndim(part)]
+        if len(columns) > 2:
+            raise DataError(f"groups must be at most two columns, got a list of {len(groups)}")
     return rows.take("groups", groups)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from qhreg.covariance.choice import CovarianceChoice, choose_covariance
+from qhreg.covariance.choice import CovarianceChoice, choose_covariance, known_type
 from qhreg.distributional.likelihood import Regression
 from qhreg.exceptions import DataError, DomainError
 from qhreg.specification.alignment import RowSource
@@ -75,7 +75,7 @@ class DistributionalData:
         self, cov_type: str | None, cov_kwds: dict[str, Any] | None
     ) -> CovarianceChoice:
         """Return the covariance for a fit of this model."""
-        if cov_type == "bootstrap":
+        if cov_type is not None and known_type(cov_type) == "bootstrap":
             raise DomainError(
                 "cov_type must be one of nonrobust, HC0, HC1, cluster, HAC for this model; got "
                 "'bootstrap'"

@@ -17,7 +17,7 @@ from qhreg.distributional.likelihood import BLOCKS, Regression
 from qhreg.distributional.solution import DistributionalSolution
 from qhreg.exceptions import DataError, DomainError, FewRowsError
 from qhreg.inference.hypothesis_tests import HypothesisTest, lr_test
-from qhreg.results.uncertainty import UncertaintyResults
+from qhreg.results.uncertainty import UncertaintyResults, positions
 
 __all__ = ["DistributionalInference"]
 
@@ -88,14 +88,14 @@ class DistributionalInference(UncertaintyResults):
         ----------
         alpha : float
             One minus the coverage.
-        cols : sequence of int, optional
-            Which parameters; all by default.
+        cols : sequence of int or str, optional
+            Which parameters, by place or name; all by default.
         """
         if not 0.0 < alpha < 1.0:
             raise DomainError(f"alpha must satisfy 0 < alpha < 1, got {alpha!r}")
         half = float(self._reference_law.ppf(1.0 - 0.5 * alpha)) * self.bse
         limits = np.column_stack([self.params - half, self.params + half])
-        return limits if cols is None else limits[np.asarray(cols)]
+        return limits if cols is None else limits[positions(cols, self.model.data.param_names)]
 
     # ------------------------------------------------------------------ tests
 

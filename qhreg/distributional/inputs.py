@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,16 +14,16 @@ from qhreg.exceptions import DataError, DomainError
 from qhreg.specification.alignment import RowSource
 from qhreg.specification.formulas import new_design
 from qhreg.specification.given import (
-    FORMULA_KEYS,
     ROW_EXTRAS,
     as_table,
     check_lengths,
     default_names,
     match_extras,
+    remedy,
 )
 from qhreg.specification.observations import find_constant
 
-__all__ = ["FormulaRows", "Tables", "formula_rows", "gather", "reject_unknown"]
+__all__ = ["FormulaRows", "Tables", "formula_rows", "gather"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
@@ -41,16 +40,6 @@ KEYWORDS = (
     "hasconst",
 )
 """The keywords of the model."""
-
-
-def reject_unknown(kwargs: dict[str, Any], known: tuple[str, ...] = KEYWORDS) -> None:
-    """Raise a TypeError that names an unknown keyword, and the known one that is meant."""
-    for key in kwargs:
-        if key in FORMULA_KEYS or key in known:
-            continue
-        close = difflib.get_close_matches(key, known, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(known)}"
-        raise TypeError(f"QuantileHuberDistributional got an unknown keyword {key!r}{hint}")
 
 
 @dataclass(frozen=True)
@@ -162,7 +151,7 @@ def _complete(tables: Tables, missing: str) -> Tables:
         if missing != "drop" and gap.any():
             raise DataError(
                 f"{name} contains NaN or infinite values in {int(gap.sum())} row(s), the first in "
-                f'row {int(np.flatnonzero(gap)[0])}: use missing="drop" for NaN, or remove these rows'
+                f"row {int(np.flatnonzero(gap)[0])}{remedy(array)}"
             )
         gaps |= gap
     if not gaps.any():

@@ -11,9 +11,10 @@ import numpy.typing as npt
 import pandas as pd
 from statsmodels.base.model import GenericLikelihoodModel, LikelihoodModel
 
+from qhreg.covariance.choice import OPTIONS
 from qhreg.distributional.data import DistributionalData
 from qhreg.distributional.fit import solve_distributional
-from qhreg.distributional.inputs import KEYWORDS, formula_rows, gather, reject_unknown
+from qhreg.distributional.inputs import KEYWORDS, formula_rows, gather
 from qhreg.distributional.likelihood import Coefficients
 from qhreg.distributional.methods import DistributionalMethods
 from qhreg.distributional.results import (
@@ -24,6 +25,7 @@ from qhreg.domain import check_kappa, check_sigma, check_tau
 from qhreg.exceptions import ConvergenceWarning, DataError, DomainError
 from qhreg.solver import DEFAULT_TAU_BOUNDS
 from qhreg.specification.alignment import numeric_vector
+from qhreg.specification.formula_text import check_formula
 from qhreg.specification.formulas import (
     SPEC_NAME,
     eval_env_argument,
@@ -38,6 +40,12 @@ from qhreg.specification.given import (
     formula_extras,
     number,
     require_rows,
+)
+from qhreg.specification.keywords import (
+    reject_fit_keywords,
+    reject_scalar_start,
+    reject_unknown,
+    warn_of_maxiter,
 )
 from qhreg.specification.observations import find_constant
 
@@ -135,10 +143,10 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
         hasconst: bool | None = None,
         **kwargs: Any,
     ) -> None:
-        reject_unknown(kwargs)
+        reject_unknown("QuantileHuberDistributional", kwargs, KEYWORDS)
         if missing not in ("none", "drop", "raise"):
             raise DataError(f"missing must be 'none', 'drop' or 'raise', got {missing!r}")
-        self.kappa = number("kappa", kappa, check_kappa)
+        self.kappa = number("kappa", kappa, check_kappa, optional=False)
         self.tau = None if tau is None else number("tau", tau, check_tau)
         self.sigma = None if sigma is None else number("sigma", sigma, check_sigma)
         self.tau_bounds = bounds(tau_bounds)
@@ -264,7 +272,8 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
         if args:
             raise TypeError(f"from_formula takes keywords after drop_cols, got {args!r}")
         known = tuple(k for k in KEYWORDS if not k.startswith("exog_"))
-        reject_unknown(kwargs, (*known, "scale", "eval_env"))
+        reject_unknown("QuantileHuberDistributional", kwargs, (*known, "scale", "eval_env"))
+        check_formula(formula, data)
         sigma = kwargs.get("sigma")
         if scale is not None and not isinstance(scale, str):
             raise DataError(f'scale must be a formula such as "~ z", got {scale!r}')
@@ -320,6 +329,7 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
         retall: bool = False,
         warn_convergence: bool = True,
         skip_hessian: bool = False,
+        **unknown: Any,
     ) -> DistributionalResultsWrapper:
         """Return the maximum-likelihood fit.
 
@@ -345,22 +355,30 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
         search : bool, optional
             Whether the first fit, with one scale and one asymmetry, searches the whole range of tau;
             by default up to 500 rows.
-        maxiter, full_output, disp, callback, retall, skip_hessian
+        maxiter : int, optional
+            Not used, which a warning says: the solver stops when the score is zero.
+        full_output, disp, callback, retall, skip_hessian
             Accepted since statsmodels passes them; the solver has no use for them.
         warn_convergence : bool
             Whether to warn when stationarity was not reached.
+        **unknown
+            None are accepted; the error says where a keyword belongs.
 
         Returns
         -------
         DistributionalResultsWrapper
             The fit. ``mle_retvals`` holds what the solver said.
         """
+        sandwiches = {name: names for name, names in OPTIONS.items() if name != "bootstrap"}
+        reject_fit_keywords(self.fit, unknown, KEYWORDS, sandwiches)
         choice = self.covariance_request(cov_type, cov_kwds)
+        warn_of_maxiter(maxiter)
         if method != "newton":
             raise DomainError(f"method must be 'newton', got {method!r}")
         data = self.regression
         start = None
         if start_params is not None:
+            reject_scalar_start(start_params, self.nparams)
             start = Coefficients(*data.split(self.checked_params(start_params)))
         k, q = self.k_exog, len(self.scale_names)
         names = [str(name) for name in self.data.xnames]

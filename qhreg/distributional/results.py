@@ -16,6 +16,7 @@ from qhreg.distributional.results_rows import DistributionalRows
 from qhreg.distributional.solution import DistributionalSolution
 from qhreg.distributional.summary import summary2_tables, summary_tables
 from qhreg.fitstatistics import information_criterion
+from qhreg.results.uncertainty import labelled_limits
 
 __all__ = ["DistributionalResults", "DistributionalResultsWrapper"]
 
@@ -292,7 +293,8 @@ class DistributionalResultsWrapper(_WrapperBase):  # type: ignore[misc]
         "cov_params_default": "cov",
     }
     _wrap_attrs = _attrs
-    _wrap_methods = {"cov_params": "cov", "conf_int": "columns"}  # noqa: RUF012
+    _wrap_methods = {"cov_params": "cov"}  # noqa: RUF012
+    conf_int = labelled_limits(DistributionalResults.conf_int)
 
     def _repr_html_(self) -> str:
         html: str = self._results._repr_html_()

@@ -207,7 +207,7 @@ def _array(name: str, values: Any, n: int) -> FloatArray | None:
 def _task(kind: str, groups: Any, exog: Any, endog: Any, **parts: Any) -> _Task:
     """Return the checked task of a bootstrap."""
     if kind not in KINDS:
-        raise DomainError(f"kind must be one of {KINDS}, got {kind!r}")
+        raise DomainError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
     x, y = np.asarray(exog), np.asarray(endog)
     n = y.size
     wanted = {"cluster": groups is not None, "multiplier": True}.get(kind, groups is None)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from scipy import special
 
 from qhreg.exceptions import DomainError
@@ -37,6 +39,10 @@ class BootstrapResult:
         Reasons of the failed replicates, with their numbers.
     n_at_bound : int
         Replicates in which tau ended on a bound; they are kept.
+    names : tuple of str
+        Names of the parameters, for the table.
+    labelled : bool
+        Whether `cov`, `bse` and `conf_int` are pandas objects with these names; arrays otherwise.
     """
 
     params: FloatArray
@@ -47,6 +53,8 @@ class BootstrapResult:
     n_boot: int
     failures: dict[str, int]
     n_at_bound: int
+    names: tuple[str, ...] = ()
+    labelled: bool = False
 
     @property
     def n_failed(self) -> int:
@@ -54,19 +62,21 @@ class BootstrapResult:
         return sum(self.failures.values())
 
     @property
-    def cov(self) -> FloatArray:
+    def cov(self) -> Any:
         """The covariance of the replicates, shape (q, q); NaN for a kappa that reached infinity."""
         with np.errstate(invalid="ignore"):
-            return np.atleast_2d(np.cov(self.params, rowvar=False))
+            cov = np.atleast_2d(np.cov(self.params, rowvar=False))
+        names = list(self.names)
+        return pd.DataFrame(cov, index=names, columns=names) if self.labelled else cov
 
     @property
-    def bse(self) -> FloatArray:
+    def bse(self) -> Any:
         """The standard deviations of the replicates; NaN for a kappa that reached infinity."""
         with np.errstate(invalid="ignore"):
-            deviation: FloatArray = self.params.std(axis=0, ddof=1)
-        return deviation
+            deviation = self.params.std(axis=0, ddof=1)
+        return pd.Series(deviation, index=list(self.names)) if self.labelled else deviation
 
-    def conf_int(self, alpha: float = 0.05, method: str = "percentile") -> FloatArray:
+    def conf_int(self, alpha: float = 0.05, method: str = "percentile") -> Any:
         r"""Return intervals at level 1 - alpha, shape (q, 2).
 
         Parameters
@@ -91,7 +101,28 @@ class BootstrapResult:
         if method == "bca":
             levels = self._bca_levels(levels)
         columns = zip(self.params.T, levels, strict=True)
-        return np.array([_quantiles(column, level) for column, level in columns])
+        limits = np.array([_quantiles(column, level) for column, level in columns])
+        return pd.DataFrame(limits, index=list(self.names)) if self.labelled else limits
+
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Return estimates, standard errors, bias and percentile limits, a row for each parameter.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level of the limits.
+        """
+        with np.errstate(invalid="ignore"):
+            bias = self.params.mean(axis=0) - self.estimate
+        lower, upper = np.asarray(self.conf_int(alpha)).T
+        columns = {"estimate": self.estimate, "se": np.asarray(self.bse), "bias": bias}
+        columns |= {"ci_lower": lower, "ci_upper": upper}
+        return pd.DataFrame(columns, index=list(self.names or self._plain_names()))
+
+    def _plain_names(self) -> list[str]:
+        """Return names for the table of a bootstrap that knows none."""
+        others = [name for name in self.free if name != "beta"]
+        return [*(f"beta[{j}]" for j in range(self.estimate.size - len(others))), *others]
 
     def _bca_levels(self, levels: FloatArray) -> FloatArray:
         below = (self.params < self.estimate).mean(axis=0)
@@ -102,6 +133,11 @@ class BootstrapResult:
         z = z0 + special.ndtri(levels)
         corrected: FloatArray = special.ndtr(z0 + z / (1.0 - self.acceleration[:, None] * z))
         return corrected
+
+    def __str__(self) -> str:
+        level = "{:.4g}".format
+        table = self.summary_frame().to_string(float_format=level)
+        return f"{repr(self)[1:-1]}; 95 % percentile limits\n{table}"
 
     def __repr__(self) -> str:
         failed = f", {self.n_failed} failed" if self.n_failed else ""

@@ -41,6 +41,8 @@ class HypothesisTest:
         Probability of a larger statistic under the hypothesis.
     inflation : float
         Factor by which `statistic` was divided before it was compared with the chi-square law.
+    missing : str
+        Why there is no statistic, where it is NaN.
     """
 
     name: str
@@ -49,8 +51,11 @@ class HypothesisTest:
     df: int
     pvalue: float
     inflation: float = 1.0
+    missing: str = ""
 
     def __repr__(self) -> str:
+        if self.missing:
+            return f"{self.name} of {self.null}: not available: {self.missing}"
         scaled = f", scaled by 1/{self.inflation:.3f}" if self.inflation != 1.0 else ""
         return (
             f"{self.name} of {self.null}: chi2({self.df}) = {self.statistic:.4g}{scaled}, "

@@ -16,6 +16,8 @@ from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
 
 __all__ = ["SymmetryTest", "symmetry_test"]
 
+_UNDETERMINED = "the information about tau is zero"
+
 
 @dataclass(frozen=True, repr=False)
 class SymmetryTest:
@@ -141,7 +143,8 @@ def symmetry_test(
     scores = score_obs(exog, endog, restricted, free=("tau",), weights=weights, offset=offset)
     variance = _tau_information(exog, restricted, weights, free)
     square = float(scores.sum()) ** 2 / variance
-    score = HypothesisTest("score test", null, square, 1, chi2_sf(square, 1))
+    missing = _UNDETERMINED if math.isnan(square) else ""
+    score = HypothesisTest("score test", null, square, 1, chi2_sf(square, 1), missing=missing)
     return SymmetryTest(
         lr,
         score,
@@ -171,7 +174,8 @@ def _wald_symmetry(
 ) -> HypothesisTest:
     null = "tau = 1/2"
     if fit.tau_at_bound:  # a bound has no standard error
-        return HypothesisTest("Wald test", null, math.nan, 1, math.nan)
+        bound = "tau is on its bound"
+        return HypothesisTest("Wald test", null, math.nan, 1, math.nan, missing=bound)
     if variance is None:
         variance = float(
             covariance(
@@ -179,7 +183,7 @@ def _wald_symmetry(
             ).cov[-1, -1]
         )
     if not variance > 0.0:  # nor has a tau that is not determined
-        return HypothesisTest("Wald test", null, math.nan, 1, math.nan)
+        return HypothesisTest("Wald test", null, math.nan, 1, math.nan, missing=_UNDETERMINED)
     # var(logit tau) = var(tau) / (tau (1 - tau))^2
     spread = variance / (fit.tau * (1.0 - fit.tau)) ** 2
     statistic = math.log(fit.tau / (1.0 - fit.tau)) ** 2 / spread

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from statsmodels.base.model import GenericLikelihoodModel, LikelihoodModel
 
+from qhreg.covariance.choice import OPTIONS
 from qhreg.domain import check_kappa, check_sigma, check_tau
 from qhreg.exceptions import ConvergenceWarning, DataError, DomainError
 from qhreg.model.fits import OtherFits
@@ -25,6 +26,7 @@ from qhreg.results import (
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
 from qhreg.solver.kappafit import solve_kappa
 from qhreg.specification.alignment import RowSource, numeric_vector
+from qhreg.specification.formula_text import check_formula, unknown_names_told
 from qhreg.specification.formulas import (
     SPEC_NAME,
     dump_spec,
@@ -35,7 +37,6 @@ from qhreg.specification.formulas import (
 )
 from qhreg.specification.given import (
     KEYWORDS,
-    REMEDY,
     ROW_EXTRAS,
     as_table,
     bounds,
@@ -47,8 +48,14 @@ from qhreg.specification.given import (
     has_mask,
     match_extras,
     number,
-    reject_unknown,
+    remedy,
     require_rows,
+)
+from qhreg.specification.keywords import (
+    reject_fit_keywords,
+    reject_scalar_start,
+    reject_unknown,
+    warn_of_maxiter,
 )
 from qhreg.specification.observations import Observations, find_constant
 from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
@@ -145,7 +152,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         hasconst: bool | None = None,
         **kwargs: Any,
     ) -> None:
-        reject_unknown(kwargs)
+        reject_unknown("QuantileHuberMLE", kwargs, KEYWORDS)
         if missing not in ("none", "drop", "raise"):
             raise DataError(f"missing must be 'none', 'drop' or 'raise', got {missing!r}")
         self.kappa = None if kappa is None else number("kappa", kappa, check_kappa)
@@ -210,7 +217,8 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
                 raise DataError(f"{name} has length {array.size}, exog has {n} rows")
             bad = np.flatnonzero(~np.isfinite(array))
             if bad.size:
-                raise DataError(f"{name} contains {gaps(array)}, the first in row {bad[0]}{REMEDY}")
+                where = f"the first in row {bad[0]}"
+                raise DataError(f"{name} contains {gaps(array)}, {where}{remedy(array)}")
             if name != "endog" and name != "offset" and float(array.min(initial=0.0)) < 0.0:
                 raise DataError(f"{name} must not be negative, got {float(array.min())!r}")
         require_rows(n, self.nobs_given)
@@ -268,20 +276,22 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         """
         if args:
             raise TypeError(f"from_formula takes keywords after drop_cols, got {args!r}")
-        reject_unknown({k: v for k, v in kwargs.items() if k not in (*KEYWORDS, "eval_env")})
+        reject_unknown("QuantileHuberMLE", kwargs, (*KEYWORDS, "eval_env"))
+        check_formula(formula, data)
         namespace = formula_namespace(formula, kwargs.pop("eval_env", None), depth=2)
         data = formula_frame(data, formula)
         named = {key: kwargs.pop(key) for key in ROW_EXTRAS if key in kwargs}
         data, extras = formula_extras(data, subset, named)
-        model: QuantileHuberMLE = super().from_formula(
-            formula,
-            data,
-            None,
-            drop_cols,
-            eval_env=eval_env_argument(namespace),
-            **kwargs,
-            **extras,
-        )
+        with unknown_names_told(formula, list(data.columns)):
+            model: QuantileHuberMLE = super().from_formula(
+                formula,
+                data,
+                None,
+                drop_cols,
+                eval_env=eval_env_argument(namespace),
+                **kwargs,
+                **extras,
+            )
         model._namespace = namespace
         if isinstance(named.get("offset"), str):
             model._offset_name = named["offset"]
@@ -332,6 +342,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         retall: bool = False,
         warn_convergence: bool = True,
         skip_hessian: bool = False,
+        **unknown: Any,
     ) -> QuantileHuberResultsWrapper:
         """Return the maximum-likelihood fit.
 
@@ -356,17 +367,23 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
             Whether to search the whole range of tau for the global maximum; by default up to 500
             rows, up to 5000 with few rows in the zone or where tau ends within 0.05 of 0 or 1, and up
             to 20,000 where the noise is unlike the model and a look along tau shows another maximum.
-        maxiter, full_output, disp, callback, retall, skip_hessian
+        maxiter : int, optional
+            Not used, which a warning says: the solver stops when its duality gap is closed.
+        full_output, disp, callback, retall, skip_hessian
             Accepted since statsmodels passes them; the solver has no use for them.
         warn_convergence : bool
             Whether to warn when the solver could not prove its result.
+        **unknown
+            None are accepted; the error says where a keyword belongs.
 
         Returns
         -------
         QuantileHuberResultsWrapper
             The fit. ``mle_retvals`` holds what the solver said.
         """
+        reject_fit_keywords(self.fit, unknown, KEYWORDS, OPTIONS)
         request = covariance_request(self, cov_type, cov_kwds)
+        warn_of_maxiter(maxiter)
         if method not in ("newton", "lbfgs"):
             raise DomainError(f"method must be 'newton' or 'lbfgs', got {method!r}")
         start = None if start_params is None else self._start(start_params)
@@ -422,6 +439,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
 
     def _start(self, start_params: Any) -> Solution:
         """Return a starting point in the form the solver takes."""
+        reject_scalar_start(start_params, self.space.size)
         p = self.space.unpack(np.asarray(start_params, dtype=np.float64))
         n = self.observations.nobs
         return Solution(

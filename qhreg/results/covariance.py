@@ -19,7 +19,7 @@ from qhreg.exceptions import ColumnRangeError, DataError, DomainError, FewRowsEr
 from qhreg.inference.bootstrap import BootstrapResult, bootstrap
 from qhreg.inference.intervals import scale_bends, wald_intervals
 from qhreg.profile.score_intervals import SANDWICHES, score_intervals
-from qhreg.results.uncertainty import UncertaintyResults
+from qhreg.results.uncertainty import UncertaintyResults, positions
 from qhreg.solver import Solution
 from qhreg.specification.alignment import group_codes
 from qhreg.specification.constraints import Constraint
@@ -169,14 +169,15 @@ class CovarianceResults(UncertaintyResults):
         Returns
         -------
         BootstrapResult
-            With ``params``, ``cov``, ``bse`` and ``conf_int(alpha, method)``.
+            With ``params``, ``cov``, ``bse``, ``conf_int(alpha, method)`` and
+            ``summary_frame(alpha)``, which is printed.
         """
         if self.constraint is not None:
             raise DomainError("the bootstrap is for fits without constraints")
         obs = self._observations
         if groups is not None:
             groups = group_codes(self.model.row_source.take("groups", groups))
-        return bootstrap(
+        made = bootstrap(
             obs.exog,
             obs.endog,
             self.solution,
@@ -191,6 +192,7 @@ class CovarianceResults(UncertaintyResults):
             offset=obs.offset,
             **options,
         )
+        return replace(made, names=tuple(str(name) for name in self.model.data.param_names))
 
     @cached_property
     def gradient_norm(self) -> float:
@@ -300,7 +302,9 @@ class CovarianceResults(UncertaintyResults):
             return float(special.stdtrit(self.df_resid_inference, upper))
         return float(special.ndtri(upper))
 
-    def conf_int(self, alpha: float = 0.05, method: str = "wald", **options: Any) -> FloatArray:
+    def conf_int(
+        self, alpha: float = 0.05, method: str = "wald", cols: Any = None, **options: Any
+    ) -> FloatArray:
         """Return confidence limits of the parameters, shape (size, 2).
 
         Parameters
@@ -310,6 +314,8 @@ class CovarianceResults(UncertaintyResults):
         method : {"wald", "profile", "score", "bootstrap"}
             Standard errors, with tau on the logit and sigma on the log scale; inversion of the
             likelihood ratio test; inversion of the robust score test; resampling.
+        cols : sequence of int or str, optional
+            Which parameters, by place or name; all by default.
         **options
             Options of the profile, of the score test (``search``) or of the bootstrap (see
             `bootstrap`), and ``interval``, "percentile" or "bca", for the latter. Fits with a
@@ -329,6 +335,9 @@ class CovarianceResults(UncertaintyResults):
         """
         if not 0.0 < alpha < 1.0:
             raise DomainError(f"alpha must satisfy 0 < alpha < 1, got {alpha!r}")
+        if cols is not None:
+            places = positions(cols, self.model.data.param_names)
+            return self.conf_int(alpha, method, **options)[places]
         if method == "wald":
             if options:
                 raise TypeError(f"Wald intervals have no option {next(iter(options))!r}")
@@ -344,7 +353,8 @@ class CovarianceResults(UncertaintyResults):
             interval = options.pop("interval", "percentile")
             stored = self.cov_type == "bootstrap" and not options
             made = self._replicates if stored else self.bootstrap(**options)
-            return made.conf_int(alpha, interval)
+            resampled: FloatArray = made.conf_int(alpha, interval)
+            return resampled
         raise DomainError(
             f"method must be 'wald', 'profile', 'score' or 'bootstrap', got {method!r}"
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, wraps
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from qhreg.covariance.scores import INTERPOLATED, checked_sample
 from qhreg.exceptions import DomainError
 from qhreg.fitstatistics import share_below
 from qhreg.globalopt import GlobalCertificate, certify_global
+from qhreg.inference.bootstrap import BootstrapResult
 from qhreg.normalizer import location_level
 from qhreg.notoffered import NotOffered, without
 from qhreg.profile.data import ProfileData
@@ -25,6 +27,7 @@ from qhreg.results.covariance import CovarianceResults
 from qhreg.results.plots import PlotResults
 from qhreg.results.rows import RowResults
 from qhreg.results.summary import summary2_tables, summary_tables
+from qhreg.results.uncertainty import labelled_limits
 from qhreg.results.wald import WaldResults
 from qhreg.solver import Solution
 from qhreg.specification.constraints import Constraint
@@ -372,7 +375,15 @@ class QuantileHuberResultsWrapper(_WrapperBase):  # type: ignore[misc]
         "cov_params_default": "cov",
     }
     _wrap_attrs = _attrs
-    _wrap_methods = {"cov_params": "cov", "conf_int": "columns"}  # noqa: RUF012
+    _wrap_methods = {"cov_params": "cov"}  # noqa: RUF012
+    conf_int = labelled_limits(QuantileHuberResults.conf_int)
+
+    @wraps(QuantileHuberResults.bootstrap)
+    def bootstrap(self, *args: Any, **kwargs: Any) -> BootstrapResult:
+        """Return bootstrap replicates with the labels that the estimates have."""
+        made: BootstrapResult = self._results.bootstrap(*args, **kwargs)
+        labelled = hasattr(self._results.model.data.wrap_output(made.estimate, "columns"), "index")
+        return replace(made, labelled=labelled)
 
     def _repr_html_(self) -> str:
         html: str = self._results._repr_html_()

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.diagnostics.goodness import GoodnessOfFit, goodness_of_fit
+from qhreg.exceptions import DomainError
 from qhreg.globalopt import GlobalCertificate
 from qhreg.profile import profile_intervals, profile_likelihood
 from qhreg.profile.data import ProfileData
@@ -177,7 +178,7 @@ class ProfileResults:
     def profile_surface(
         self,
         params: tuple[str, str] = ("tau", "kappa"),
-        *,
+        *others: str,
         grids: tuple[Any, Any] | None = None,
         points: int = 25,
         progress: bool = False,
@@ -188,6 +189,8 @@ class ProfileResults:
         ----------
         params : (str, str)
             ("tau", "kappa") or ("tau", "sigma").
+        *others
+            None are accepted: both names are one pair.
         grids : (array_like, array_like), optional
             Values of both.
         points : int
@@ -195,6 +198,9 @@ class ProfileResults:
         progress : bool
             Whether to show a progress bar.
         """
+        if others:
+            pair = (params, *others)
+            raise DomainError(f"the parameters are one pair: profile_surface({pair!r})")
         return profile_surface(
             self._profile_data,
             self._fit_solution,

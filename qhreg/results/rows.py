@@ -17,8 +17,9 @@ from qhreg.fitstatistics import robust_weights
 from qhreg.inference.influence import QuantileHuberInfluence
 from qhreg.prediction import Prediction, predict, prediction_gradient
 from qhreg.solver import Solution
-from qhreg.specification.alignment import RowSource
-from qhreg.specification.formulas import SPEC_NAME, design_matrix, mentions
+from qhreg.specification.alignment import RowSource, to_pandas
+from qhreg.specification.formula_text import mentions
+from qhreg.specification.formulas import SPEC_NAME, design_matrix
 from qhreg.specification.given import as_table
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import ParameterSpace
@@ -243,8 +244,7 @@ def new_variables(exog: Any, formula: Any = "") -> Any:
         column = isinstance(name, str) and name not in exog.index and mentions(formula, name)
         row = not column and all(isinstance(label, str) for label in exog.index)
         return exog.to_frame().T.infer_objects() if row else exog.to_frame()
-    if not isinstance(exog, pd.DataFrame) and hasattr(exog, "to_pandas"):
-        return exog.to_pandas()
+    exog = to_pandas(exog)
     if not isinstance(exog, pd.DataFrame):
         raise DataError(
             "the model has a formula: pass new rows as a DataFrame or dict of its variables, or the "
@@ -266,16 +266,29 @@ def new_regressors(name: str, exog: Any, names: list[Any]) -> Any:
     A dict, a frame, or a Series that is one row, with just the names of the columns is brought to
     their order; without them columns count by position.
     """
-    exog = new_variables(exog) if isinstance(exog, dict) else exog
+    exog = new_variables(exog) if isinstance(exog, dict) else to_pandas(exog)
     if isinstance(exog, pd.DataFrame):
         given = exog.columns
         exog = exog.infer_objects()
+        _require_columns(name, given, names)
     elif isinstance(exog, pd.Series):
         given = exog.index
     else:
         return as_table(name, exog)
     same = given.is_unique and len(given) == len(names) and set(given) == set(names)
     return as_table(name, exog[list(names)] if same else exog)
+
+
+def _require_columns(name: str, given: pd.Index, names: list[Any]) -> None:
+    """Raise a DataError that names the columns of a model which a frame of another width lacks."""
+    missing = [str(column) for column in names if column not in given]
+    if len(given) == len(names) or not missing:
+        return
+    constant = "; statsmodels.api.add_constant adds it" if missing == ["const"] else ""
+    raise DataError(
+        f"{name} has no column {', '.join(map(repr, missing))}: the model has the columns "
+        f"{', '.join(map(str, names))}, the new rows {', '.join(map(str, given))}{constant}"
+    )
 
 
 def new_offset(exog: Any, name: str) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+import inspect
+from collections.abc import Callable, Sequence
+from functools import cached_property, wraps
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,9 @@ import numpy.typing as npt
 
 from qhreg.covariance import CovarianceEstimate
 from qhreg.covariance.choice import CovarianceChoice
+from qhreg.exceptions import DomainError
 
-__all__ = ["UncertaintyResults"]
+__all__ = ["UncertaintyResults", "labelled_limits", "positions"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -51,3 +54,46 @@ class UncertaintyResults:
         """Degrees of freedom of the t distribution, if that is used."""
         df = self._covariance.df_inference
         return self.df_resid if df is None else float(df)
+
+
+def positions(cols: Any, names: Sequence[str]) -> list[int]:
+    """Return the places of parameters that are given by place or name, or raise a DomainError.
+
+    Parameters
+    ----------
+    cols : int, str, or sequence of them
+        Which parameters.
+    names : sequence of str
+        All of them.
+    """
+    places = []
+    for col in [cols] if np.ndim(cols) == 0 else cols:
+        place = list(names).index(col) if col in names else col
+        if not isinstance(place, (int, np.integer)) or not -len(names) <= place < len(names):
+            raise DomainError(
+                f"cols has {col!r}: the parameters are {', '.join(names)}, at places 0 to "
+                f"{len(names) - 1}"
+            )
+        places.append(int(place))
+    return places
+
+
+def labelled_limits(conf_int: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the method of a wrapper that gives the limits of a method of results their names.
+
+    statsmodels would give the names of all parameters to those that `cols` chooses.
+    """
+
+    @wraps(conf_int)
+    def labelled(self: Any, *args: Any, **kwargs: Any) -> Any:
+        results = self._results
+        given = inspect.signature(conf_int).bind(results, *args, **kwargs)
+        cols = given.arguments.pop("cols", None)
+        data = results.model.data
+        limits = data.wrap_output(conf_int(*given.args, **given.kwargs), "columns")
+        if cols is None:
+            return limits
+        places = positions(cols, data.param_names)
+        return limits.iloc[places] if hasattr(limits, "iloc") else limits[places]
+
+    return labelled

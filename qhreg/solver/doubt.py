@@ -180,9 +180,8 @@ def is_like_the_model(local: LocalFit, problem: Problem, kurtosis: float, rows: 
     if has_many_columns(local, problem):
         return False
     sure = fit.rows_in_zone >= SURE_IN_ZONE or problem.kappa <= TINY_KAPPA
-    if not (
-        sure and not is_near_an_end(fit.tau) and problem.kappa <= WIDE and kurtosis >= FLAT_KURTOSIS
-    ):
+    inside = problem.kappa <= WIDE and not is_near_an_end(fit.tau)
+    if not (sure and inside and kurtosis >= FLAT_KURTOSIS):
         return False
     square = _mean_square(local, problem)
     if not abs(fit.dual.square / (problem.n * square) - 1.0) <= SLOPE_SHARE:
@@ -201,8 +200,8 @@ def has_likely_tails(local: LocalFit, problem: Problem) -> bool:
     """Return whether the residuals in four equal parts of each tail are as many as the model expects.
 
     Beyond the zone the density is exponential, so that a share 1/s of a tail lies beyond log(s) over
-    its slope. What the numbers of a fit do not show is seen here, such as rows that lie exactly on another
-    plane.
+    its slope. What the numbers of a fit do not show is seen here, such as rows that lie exactly on
+    another plane.
     """
     fit, kappa = local.fit, problem.kappa
     u, weights = problem.residuals(fit.z, 1), problem.weights(1)

@@ -77,7 +77,7 @@ JAGGED_ROWS = 5000
 """Rows up to which it is searched where the profile over tau is jagged, or tau near 0 or 1."""
 
 DOUBTFUL_ROWS = 20_000
-"""Rows up to which it is searched near the ends of tau, far from the model, or where a look asks for it."""
+"""Rows up to which it is searched near 0 and 1, far from the model, or where a look asks for it."""
 
 
 @dataclass(frozen=True)

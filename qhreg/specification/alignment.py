@@ -20,7 +20,16 @@ IntArray = npt.NDArray[np.intp]
 def to_pandas(data: Any) -> Any:
     """Return a frame of another library as a pandas DataFrame, and everything else as it is."""
     convert = getattr(data, "to_pandas", None)
-    return convert() if callable(convert) else data
+    if not callable(convert):
+        return data
+    try:
+        return convert()
+    except ImportError as error:
+        kind = f"{type(data).__module__.partition('.')[0]} {type(data).__name__}"
+        raise DataError(
+            f"a {kind} is turned into a pandas one by pyarrow, which is not installed: "
+            "pip install 'qhreg[parquet]', or pass pandas.DataFrame(data.to_dict(as_series=False))"
+        ) from error
 
 
 def unmasked(values: Any) -> Any:

@@ -21,6 +21,7 @@ import pandas as pd
 
 from qhreg.exceptions import DataError, DomainError
 from qhreg.specification.alignment import to_pandas
+from qhreg.specification.formula_text import mentions, reject_dates, unknown_names_told
 
 try:
     from statsmodels.formula._manager import FormulaManager
@@ -36,7 +37,6 @@ __all__ = [
     "formula_namespace",
     "linear_constraints",
     "load_spec",
-    "mentions",
     "new_design",
 ]
 
@@ -71,11 +71,6 @@ def formula_namespace(formula: Any, eval_env: Any, depth: int) -> Any:
     return {name: visible[name] for name in sorted(names & visible.keys())}
 
 
-def mentions(formula: Any, name: Any) -> bool:
-    """Return whether the text of a formula has a name in it as a word of its own."""
-    return re.search(rf"(?<!\w){re.escape(str(name))}(?!\w)", str(formula)) is not None
-
-
 def eval_env_argument(namespace: Any) -> Any:
     """Return the namespace in the form that the installed statsmodels takes as eval_env."""
     if FormulaManager is None and isinstance(namespace, dict):
@@ -99,6 +94,7 @@ def formula_frame(data: Any, formula: Any) -> pd.DataFrame:
                 f"the data have several columns called {name!r}: rename or drop all but one"
             )
     frame = frame.loc[:, ~twice] if twice.any() else frame
+    reject_dates(formula, frame)
     engine = "patsy" if FormulaManager is None else FormulaManager().engine
     return _plain_columns(frame) if engine == "patsy" else frame
 
@@ -151,23 +147,34 @@ def design_matrix(spec: Any, data: Any, namespace: Any) -> pd.DataFrame:
     if _engine_of(spec) == "patsy":
         numbered = _plain_columns(numbered)
         _require_numbers(spec, numbered)
+    with unknown_names_told(_text_of(spec), list(data.columns)):
+        made = _new_rows(spec, numbered, namespace)
+    return pd.DataFrame(made).reindex(numbered.index).set_axis(data.index, axis=0)
+
+
+def _text_of(spec: Any) -> str:
+    """Return the text of a design."""
+    if _engine_of(spec) == "patsy":
+        return " + ".join(factor.name() for factor in spec.factor_infos)
+    return str(spec.formula)
+
+
+def _new_rows(spec: Any, data: pd.DataFrame, namespace: Any) -> Any:
+    """Return the design of new data, rows with a missing value left out."""
     if FormulaManager is None:
         from patsy import dmatrix
 
-        made = dmatrix(spec, numbered, NA_action="drop", return_type="dataframe")
-    else:
-        manager = FormulaManager(engine=_engine_of(spec))
-        env = namespace if isinstance(namespace, dict) else {}
-        with _unseen_categories_raise(spec):
-            made = manager.get_matrices(
-                spec,
-                numbered,
-                eval_env=env,
-                pandas=True,
-                na_action=manager.get_na_action("drop"),
-                prediction=True,
-            )
-    return pd.DataFrame(made).reindex(numbered.index).set_axis(data.index, axis=0)
+        return dmatrix(spec, data, NA_action="drop", return_type="dataframe")
+    manager = FormulaManager(engine=_engine_of(spec))
+    with _unseen_categories_raise(spec):
+        return manager.get_matrices(
+            spec,
+            data,
+            eval_env=namespace if isinstance(namespace, dict) else {},
+            pandas=True,
+            na_action=manager.get_na_action("drop"),
+            prediction=True,
+        )
 
 
 def _require_numbers(spec: Any, data: pd.DataFrame) -> None:
@@ -214,26 +221,28 @@ def new_design(formula: str, data: pd.DataFrame, namespace: Any) -> tuple[pd.Dat
     namespace : dict or engine environment
         Other names in the formula.
     """
-    env = eval_env_argument(namespace)
-    if FormulaManager is None:
-        from patsy import dmatrices, dmatrix
-
-        two_sided = "~" in formula and not formula.lstrip().startswith("~")
-        made = (dmatrices if two_sided else dmatrix)(
-            formula, data, eval_env=env, NA_action="drop", return_type="dataframe"
-        )
-    else:
-        manager = FormulaManager()
-        made = manager.get_matrices(
-            formula, data, eval_env=env, pandas=True, na_action=manager.get_na_action("drop")
-        )
+    manager = None if FormulaManager is None else FormulaManager()
+    with unknown_names_told(formula, list(data.columns)):
+        made = _matrices(manager, formula, data, eval_env_argument(namespace))
     right = made[1] if isinstance(made, tuple) else made
-    spec = right.design_info if FormulaManager is None else manager.spec
+    spec = right.design_info if manager is None else manager.spec
     design = pd.DataFrame(right)
     if _engine_of(spec) == "formulaic" and not isinstance(made, tuple):
         # with one side the manager leaves the rows numbered and forgets their labels
         design = design.set_axis(data.index[design.index], axis=0)
     return design, spec
+
+
+def _matrices(manager: Any, formula: str, data: pd.DataFrame, env: Any) -> Any:
+    """Return the design of a formula, and its response if it has one."""
+    if manager is not None:
+        action = manager.get_na_action("drop")
+        return manager.get_matrices(formula, data, eval_env=env, pandas=True, na_action=action)
+    from patsy import dmatrices, dmatrix
+
+    two_sided = "~" in formula and not formula.lstrip().startswith("~")
+    make = dmatrices if two_sided else dmatrix
+    return make(formula, data, eval_env=env, NA_action="drop", return_type="dataframe")
 
 
 def linear_constraints(constraints: Any, names: list[str]) -> tuple[Any, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from qhreg.domain import check_real
 from qhreg.exceptions import DataError, DomainError
 from qhreg.specification.alignment import RowSource, numeric_vector, to_pandas, unmasked
 from qhreg.specification.formulas import SPEC_NAME
@@ -25,31 +25,36 @@ FORMULA_KEYS = ("formula", "missing_idx", SPEC_NAME)
 KEYWORDS = ("kappa", "tau", "sigma", "tau_bounds", *ROW_EXTRAS, "missing", "hasconst")
 """The keywords of the model."""
 
-REMEDY = ': use missing="drop" for NaN, or remove these rows'
-"""The end of a message about values that are no numbers."""
-
-
-def reject_unknown(kwargs: dict[str, Any]) -> None:
-    """Raise a TypeError that names an unknown keyword, and the known one that is meant."""
-    for key in kwargs:
-        if key in FORMULA_KEYS:
-            continue
-        close = difflib.get_close_matches(key, KEYWORDS, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(KEYWORDS)}"
-        raise TypeError(f"QuantileHuberMLE got an unknown keyword {key!r}{hint}")
-
 
 def has_mask(kwargs: dict[str, Any]) -> bool:
     """Return whether a formula dropped rows with missing values."""
     return kwargs.get("missing_idx") is not None
 
 
-def number(name: str, value: Any, check: Any) -> float:
-    """Return a checked parameter as one float, or raise a DomainError."""
-    checked = check(value)
-    if not isinstance(checked, float):
-        raise DomainError(f"{name} must be one number, got an array of shape {checked.shape}")
-    return checked
+def number(name: str, value: Any, check: Any, *, optional: bool = True) -> float:
+    """Return a checked parameter as one float, or raise a DomainError.
+
+    Parameters
+    ----------
+    name : str
+        The parameter.
+    value : object
+        What was given.
+    check : callable
+        The check of its domain.
+    optional : bool
+        Whether None, which estimates it, would do too.
+    """
+    try:
+        real: Any = check_real(name, value)
+    except DomainError:
+        real = None
+    if isinstance(real, float):
+        return float(check(real))
+    allowed = "one number, or None to estimate it" if optional else "one number"
+    several = name == "tau" and real is not None
+    hint = ": for several use QuantileHuberMLE.fit_process" if several else ""
+    raise DomainError(f"{name} must be {allowed}; got {value!r}{hint}")
 
 
 def bounds(bounds: Any) -> tuple[float, float]:
@@ -189,13 +194,20 @@ def check_design(exog: FloatArray, names: Sequence[Any] | None = None) -> None:
     bad = np.flatnonzero(~np.isfinite(exog).all(axis=0))
     if bad.size:
         columns = [str(j if names is None else names[j]) for j in bad[:10]]
-        raise DataError(f"exog contains {gaps(exog)}, in column(s) {', '.join(columns)}{REMEDY}")
+        where = f"in column(s) {', '.join(columns)}"
+        raise DataError(f"exog contains {gaps(exog)}, {where}{remedy(exog)}")
 
 
 def gaps(array: FloatArray) -> str:
     """Return how many values of an array are NaN and how many infinite, in words."""
     counts = {"NaN": int(np.isnan(array).sum()), "infinite": int(np.isinf(array).sum())}
     return " and ".join(f"{n} {kind} value(s)" for kind, n in counts.items() if n)
+
+
+def remedy(array: FloatArray) -> str:
+    """Return the end of a message about values that are no numbers: what to do with their rows."""
+    drop = 'use missing="drop" for NaN, or ' if bool(np.isnan(array).any()) else ""
+    return f": {drop}remove these rows"
 
 
 def default_names(k: int, constant: int | None) -> list[str]:
