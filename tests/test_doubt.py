@@ -11,13 +11,13 @@ from solver_data import medium_sample, regression
 
 import qhreg.solver.doubt
 import qhreg.solver.joint
-from qhreg import QuantileHuberMLE, tauscan
+from qhreg import QuantileHuberMLE
 from qhreg.distribution import quantile_huber
-from qhreg.exceptions import BoundaryWarning
+from qhreg.exceptions import BoundaryWarning, CurvatureWarning
 from qhreg.globalopt import certify_global
 from qhreg.loss import quantile_huber_loss
 from qhreg.normalizer import log_normalizer
-from qhreg.solver import solve
+from qhreg.solver import solve, tauscan
 from qhreg.solver.tauscan import scan_tau
 
 BOUNDS = (1e-3, 1.0 - 1e-3)
@@ -179,7 +179,7 @@ def test_data_like_the_model_are_fitted_without_another_look(n, monkeypatch):
     def fail(*args, **options):
         raise AssertionError
 
-    monkeypatch.setattr(qhreg.solver.joint, "other_starts", fail)
+    monkeypatch.setattr(qhreg.solver.joint, "look_along_tau", fail)
     monkeypatch.setattr(qhreg.solver.joint, "search_tau", fail)
     fit = solve(*regression(n, 5, seed=1))
     assert (fit.searched, fit.doubtful) == (False, False)
@@ -237,7 +237,9 @@ def test_the_summary_says_where_another_tau_may_be_better():
     assert results.mle_retvals["doubtful"]
     X, y = uniform(np.random.default_rng(1), 2000)
     with pytest.warns(BoundaryWarning):
-        searched = QuantileHuberMLE(y, X, kappa=0.25).fit().summary().as_text()
+        results = QuantileHuberMLE(y, X, kappa=0.25).fit()
+    with pytest.warns(CurvatureWarning, match="about 2.2 of 2000 rows"):
+        searched = results.summary().as_text()
     assert "all of its range" in searched
     assert "[!]" not in searched
 
@@ -355,3 +357,75 @@ def test_with_a_wide_zone_and_many_columns_tau_is_told_from_its_mirror_image(see
     noise = rng.standard_normal(2000) * np.exp(0.7 * exog[:, -1])
     endog = exog @ rng.standard_normal(60) + noise
     assert certify_global(exog, endog, quiet(exog, endog, kappa=100.0)).holds
+
+
+# --- what the numbers of a fit do not show ----------------------------------------------------------
+
+
+def lower_edge(n, seed):
+    """Counts that grow with a regressor: an eighth of the rows lie exactly on the lower plane."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([np.ones(n), rng.normal(size=(n, 3))])
+    return X, X.sum(axis=1) + rng.poisson(2, size=n) * (1.0 + np.abs(X[:, 3]))
+
+
+def three_lines(n, seed):
+    rng = np.random.default_rng(seed)
+    x, lines = rng.normal(size=n), rng.normal(size=(3, 2)) * 3.0
+    which = rng.integers(0, 3, n)
+    noise = 0.5 * rng.normal(size=n)
+    return np.column_stack([np.ones(n), x]), lines[which, 0] + lines[which, 1] * x + noise
+
+
+def random_walk(n, seed):
+    rng = np.random.default_rng(seed)
+    return np.column_stack([np.ones(n), np.arange(n)]), np.cumsum(rng.normal(size=n))
+
+
+def proportional(n, seed):
+    rng = np.random.default_rng(seed)
+    x = np.exp(4.0 * rng.normal(size=n))
+    return np.column_stack([np.ones(n), x]), x * np.exp(rng.normal(size=n))
+
+
+@pytest.mark.parametrize(
+    ("make", "n", "seed", "kappa", "gain"),
+    [
+        (lower_edge, 900, 0, 1.0, 107.0),
+        (lower_edge, 900, 3, 1.0, 136.0),
+        (lower_edge, 2000, 2, 1.0, 267.0),
+        (three_lines, 1000, 35, 1.0, 35.0),
+        (random_walk, 2000, 39, 1.0, 85.0),
+        (proportional, 8000, 3, 0.01, 1138.0),
+    ],
+)
+def test_a_better_optimum_with_other_slopes_is_found(make, n, seed, kappa, gain):
+    X, y = make(n, seed)
+    fit, local = quiet(X, y, kappa=kappa), quiet(X, y, kappa=kappa, search=False)
+    assert fit.searched
+    assert local.value - fit.value >= gain
+    assert certify_global(X, y, fit).holds
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.3, 1.0, 3.0])
+def test_the_tails_of_the_model_are_likely_and_those_of_other_noise_are_not(kappa):
+    rng = np.random.default_rng(8)
+    X = np.column_stack([np.ones(8000), rng.normal(size=(8000, 3))])
+    noise = quantile_huber(0.3, kappa).rvs(8000, random_state=rng)
+    likely = []
+    for w in (None, rng.integers(1, 4, 8000)):
+        for y in (X.sum(axis=1) + noise, X.sum(axis=1) + rng.poisson(2, 8000) * (1 + abs(X[:, 3]))):
+            setup = qhreg.solver.joint.set_up(
+                qhreg.solver.joint.rows_of(X, y, w, None),
+                qhreg.solver.joint.task_of(kappa, None, None, BOUNDS),
+            )
+            local = qhreg.solver.joint.local_fit(setup.problem, *setup.start, setup.task)
+            likely.append(qhreg.solver.doubt.has_likely_tails(local, setup.problem))
+    assert likely == [True, False, True, False]
+
+
+def test_rows_given_twice_are_searched_as_weights_of_two_are():
+    X, y = lower_edge(450, 1)
+    twice = quiet(np.repeat(X, 2, axis=0), np.repeat(y, 2))
+    weighted = quiet(X, y, weights=np.full(450, 2.0))
+    assert twice.value == pytest.approx(weighted.value, abs=1e-4)

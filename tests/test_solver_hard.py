@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -323,3 +324,76 @@ def test_noise_close_to_the_rounding_of_the_response(level, n, kappa):
     rounding = 1e-15 / level
     assert whole.sigma == pytest.approx(level * alone.sigma, rel=100.0 * rounding + 1e-8)
     assert whole.tau == pytest.approx(alone.tau, rel=100.0 * rounding + 1e-8)
+
+
+# --- the unit of the weights -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.01, 1.0])
+@pytest.mark.parametrize(("n", "p"), [(400, 3), (3000, 2), (30_000, 3), (2000, 35)])
+@pytest.mark.parametrize("total", [0.9, 1e-9, 1e-310])
+def test_weights_that_sum_to_little_have_the_same_optimum(n, p, kappa, total):
+    X, y = regression(n, p, seed=4)
+    plain = solve(X, y, kappa=kappa)
+    scaled = solve(X, y, kappa=kappa, weights=np.full(n, total / n))
+    assert scaled.converged
+    assert scaled.tau == pytest.approx(plain.tau, abs=1e-6)
+    np.testing.assert_allclose(scaled.beta, plain.beta, atol=1e-5)
+    share = 1e-6 if total > 1e-300 else 1e-3  # numbers below 1e-308 have fewer digits
+    assert scaled.n == pytest.approx(total, rel=share)
+    assert scaled.value == pytest.approx(plain.value * total / n, rel=share)
+    assert scaled.gap <= 1e-9 * scaled.n
+
+
+def test_weights_that_sum_to_one_are_fitted_as_any_others_of_large_data():
+    X, y = regression(300_000, 2, seed=5)
+    w = np.random.default_rng(0).uniform(0.5, 2.0, 300_000)
+    plain, scaled = solve(X, y, weights=w), solve(X, y, weights=w / w.sum())
+    np.testing.assert_allclose(scaled.beta, plain.beta, atol=1e-6)
+    assert scaled.tau == pytest.approx(plain.tau, abs=1e-6)
+
+
+# --- rows that are interpolated, and units -----------------------------------------------------------
+
+
+def mostly_zero(seed, n=300):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n)
+    y = np.where(rng.random(n) < 0.1, np.exp(1.0 + 2.0 * x + rng.normal(size=n)), 0.0)
+    return np.column_stack([np.ones(n), x]), y
+
+
+def test_a_fixed_sigma_beside_many_equal_responses_is_taken():
+    X, y = mostly_zero(0)
+    fit = solve(X, y, sigma=1.0)
+    assert fit.converged
+    assert fit.value == pytest.approx(521.184254, abs=1e-5)  # Clarabel at each tau
+    for seed in range(1, 20):
+        X, y = mostly_zero(seed)
+        assert quiet(X, y, BoundaryWarning, sigma=float(y.std())).converged
+
+
+def test_a_coefficient_beyond_the_range_of_numbers_is_an_error():
+    X, y = regression(200, 2, seed=1)
+    X[:, 1] *= 1e-310
+    with pytest.raises(DataError, match="range of floating-point numbers"):
+        solve(X, y)
+
+
+def test_a_width_whose_square_is_no_number_is_an_error():
+    X, y = regression(50, 2, seed=1)
+    with pytest.raises(DomainError, match=r"at most 1e\+100"):
+        solve(X, y, kappa=1e155)
+
+
+def test_a_narrow_range_of_tau_says_nothing_of_one_sided_noise():
+    X, y = regression(300, 2, seed=1)
+    with pytest.warns(BoundaryWarning, match=r"bound 0\.51: the likelihood would rise"):
+        solve(X, -y, tau_bounds=(0.5, 0.51))
+
+
+@pytest.mark.parametrize("change", [{"beta": np.array([np.nan, 0.0])}, {"sigma": 0.0}])
+def test_a_start_that_is_no_fit_is_named(change):
+    X, y = regression(100, 2, seed=1)
+    with pytest.raises(DataError, match="start must have finite coefficients"):
+        solve(X, y, start=replace(solve(X, y), **change))

@@ -39,6 +39,10 @@ CHOLESKY_SAFE = 1e-3
 """Above this share the squared condition number is harmless and the Gram matrix may be used."""
 
 
+VANISHING = 1e-6
+"""Share of the mean residual below which the others may be rounding errors."""
+
+
 @dataclass(frozen=True)
 class Basis:
     """Coordinates z in which u = [X, y] (matrix z).
@@ -138,7 +142,8 @@ def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
             again = np.linalg.inv(triangular_factor(orthogonal)) * math.sqrt(n)
             orthogonal, inverse = orthogonal @ again, inverse @ again
         matrix = np.zeros((p + 1, columns.size + 1))
-        matrix[columns, :-1] = inverse / length[columns, None]
+        with np.errstate(over="ignore"):  # the solver tells of a coefficient that is no number
+            matrix[columns, :-1] = inverse / length[columns, None]
         design = np.column_stack([orthogonal, np.empty(n)])
     r = columns.size
     orthogonal, residual = design[:, :r], design[:, r]
@@ -187,12 +192,31 @@ def recentred(basis: Basis, exog: FloatArray, endog: FloatArray, z: FloatArray) 
     residual = endog - exog @ beta
     size = np.abs(residual)
     mean = float(size.mean())
-    scale = float(np.median(size)) or mean or 1.0
+    scale = _typical(residual, exog) or mean or 1.0
     matrix, design = basis.matrix.copy(), basis.design.copy()
     matrix[:-1, -1], matrix[-1, -1] = -beta / scale, 1.0 / scale
     design[:, -1] = residual / scale
     spread = float(size.max()) / (mean or 1.0)
     return replace(basis, matrix=matrix, design=design, spread=spread)
+
+
+def _typical(residual: FloatArray, exog: FloatArray) -> float:
+    """Return the median size of residuals; where most rows are interpolated, that of the others.
+
+    Tiny residuals beside a few large ones are rounding errors where a further fit of their rows makes
+    them vanish again, and small numbers beside outliers where it does not.
+    """
+    size = np.abs(residual)
+    middle = float(np.median(size))
+    small = size <= VANISHING * float(size.mean())
+    if middle == 0.0 or np.count_nonzero(small) <= exog.shape[1] or not small[size <= middle].all():
+        return middle
+    rows = exog[small] / middle
+    left = residual[small] / middle
+    left = left - rows @ np.linalg.lstsq(rows, left, rcond=None)[0]
+    if float(np.median(np.abs(left))) > VANISHING:
+        return middle
+    return float(np.median(size[~small]))
 
 
 def rescaled(basis: Basis, scale: float) -> Basis:

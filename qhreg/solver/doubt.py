@@ -10,6 +10,7 @@ slopes held at the fit, and at zero, where a pile of equal responses would be me
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +31,7 @@ __all__ = [
     "is_jagged",
     "is_like_the_model",
     "is_near_an_end",
-    "may_be_one_sided",
-    "other_starts",
+    "look_along_tau",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -76,11 +76,11 @@ FEW_PER_COLUMN = 4.0
 ONE_SIDED = 0.6
 """Log-likelihood per row that the slopes may gain on the way to an end of tau."""
 
-TAIL_PARTS = (4.0, 2.0, 4.0 / 3.0)
-"""One over the shares of a tail that lie beyond the bounds of its four parts."""
+TAIL_PARTS = (4.0, 2.0, 4.0 / 3.0, 1.0)
+"""One over the shares of a tail that lie beyond where each of its four parts begins."""
 
-UNLIKELY_TAILS = 25.0
-"""Chi-square statistic of the parts of both tails that is rare in the model: 1 of 1,000 samples."""
+UNLIKELY_TAILS = 16.0
+"""Chi-square statistic of the parts of both tails above which 1 of 100 samples of the model lies."""
 
 SPACED_RESPONSES = 40
 """Responses among which equal values are looked for."""
@@ -149,20 +149,6 @@ def has_many_columns(local: LocalFit, problem: Problem) -> bool:
     return _light_rows(local, problem) < MANY_PER_COLUMN
 
 
-def may_be_one_sided(local: LocalFit, problem: Problem, task: Task) -> bool:
-    """Return whether the profile, with the slopes held, does not rise by much to an end of tau.
-
-    With other slopes, and all rows on one side or nearly so, the likelihood could then be higher.
-    """
-    fit = local.fit
-    every = max(1, problem.rows.n_rows // SCANNED_ROWS)
-    u, weights = problem.residuals(fit.z, every), problem.weights(every)
-    scan = scan_tau(u, weights, problem.kappa, task.tau_bounds, free_scale=problem.theta is None)
-    n, here = _value(problem, fit, every)
-    rise = min(scan.value[0], scan.value[-1]) - n * math.log(fit.z[-1]) - here
-    return bool(rise < ONE_SIDED * n)
-
-
 def _mean_square(local: LocalFit, problem: Problem) -> float:
     """Return what the model expects of psi^2."""
     return 2.0 * float(log_normalizer_derivatives(local.fit.tau, problem.kappa).d_kappa)
@@ -203,29 +189,30 @@ def has_likely_tails(local: LocalFit, problem: Problem) -> bool:
     its slope. What the numbers of a fit do not show is seen here, such as rows that lie exactly on
     another plane.
     """
-    fit, kappa = local.fit, problem.kappa
-    u, weights = problem.residuals(fit.z, 1), problem.weights(1)
-    n = float(u.size)
-    if weights is not None:
-        weights = weights / weights.sum()
-        n = 1.0 / float(weights @ weights)  # as many rows of equal weight tell as much
-    mass = log_normalizer_derivatives(fit.tau, kappa).value
-    statistic = 0.0
-    for slope, beyond in ((fit.tau, -u), (1.0 - fit.tau, u)):
-        start = kappa * slope
-        bounds = [start + math.log(part) / slope for part in TAIL_PARTS]
-        seen = [_share(beyond > bound, weights) for bound in (*bounds, start)]
+    tau, kappa = local.fit.tau, problem.kappa
+    slopes = (tau, 1.0 - tau)
+    bounds = [[(kappa * s + math.log(part) / s) for part in TAIL_PARTS] for s in slopes]
+    beyond, total, squares = np.zeros((2, len(TAIL_PARTS))), 0.0, 0.0
+    raw = problem.to_rows(local.fit.z)
+    for block in problem.spaced(1):
+        u, w = residuals(block, raw), block.weights
+        total += u.size if w is None else float(w.sum())
+        squares += u.size if w is None else float(w @ w)
+        for j, bound in enumerate(bounds[0]):
+            beyond[0, j] += _weight(u < -bound, w)
+        for j, bound in enumerate(bounds[1]):
+            beyond[1, j] += _weight(u > bound, w)
+    mass = log_normalizer_derivatives(tau, kappa).value
+    n, statistic = total * total / squares, 0.0  # as many rows of equal weight tell as much
+    for slope, seen in zip(slopes, beyond / total, strict=True):
         expected = 0.25 * math.exp(-0.5 * kappa * slope**2 - mass) / slope
-        parts = [after - before for before, after in zip([0.0, *seen], seen, strict=False)]
-        statistic += n * sum((part - expected) ** 2 for part in parts) / expected
+        statistic += n * float(((np.diff(seen, prepend=0.0) - expected) ** 2).sum()) / expected
     return statistic <= UNLIKELY_TAILS
 
 
-def _share(chosen: npt.NDArray[np.bool_], weights: FloatArray | None) -> float:
-    """Return the share of the weight in the chosen rows."""
-    if weights is None:
-        return float(np.count_nonzero(chosen)) / chosen.size
-    return float(chosen @ weights)
+def _weight(chosen: npt.NDArray[np.bool_], weights: FloatArray | None) -> float:
+    """Return the weight of the chosen rows."""
+    return float(np.count_nonzero(chosen) if weights is None else chosen @ weights)
 
 
 def has_ties(rows: GivenRows) -> bool:
@@ -238,10 +225,26 @@ def has_ties(rows: GivenRows) -> bool:
     return len(set(some.tolist())) < some.size
 
 
-def other_starts(
+class Look(NamedTuple):
+    """What the profile over tau shows with the slopes held.
+
+    Attributes
+    ----------
+    starts : list of (ndarray, float)
+        (z, tau) from which better optima could be reached, the most promising first.
+    flat_end : bool
+        Whether it does not rise by much to an end of tau: with other slopes, and all rows on one side
+        or nearly so, the likelihood could then be higher.
+    """
+
+    starts: list[Start]
+    flat_end: bool
+
+
+def look_along_tau(
     problem: Problem, fit: TauFit, task: Task, flat: FloatArray, constant: FloatArray
-) -> list[Start]:
-    """Return (z, tau) from which better optima could be reached, the most promising first.
+) -> Look:
+    """Return what the profile shows with the slopes held at the fit, and at zero.
 
     Parameters
     ----------
@@ -256,6 +259,7 @@ def other_starts(
     weights = problem.weights(every)
     n, here = _value(problem, fit, every)
     found: list[tuple[float, Start]] = []
+    flat_end = False
     for base in (fit.z, flat):
         u = problem.residuals(base, every)
         scan = scan_tau(
@@ -263,12 +267,14 @@ def other_starts(
         )
         del u  # before the next ones
         rise = (scan.value - n * math.log(base[-1]) - here) * (problem.n / n)
+        if base is fit.z:
+            flat_end = bool(min(rise[0], rise[-1]) < ONE_SIDED * problem.n)
         lower = LOWER if every == 1 else LOWER_SHARE * problem.n
         for k in _low_points(scan, rise, fit.tau, problem.n, lower):
             z = scan.scale[k] * base - scan.location[k] * constant
             found.append((float(rise[k]), (z, float(scan.tau[k]))))
     found.sort(key=lambda item: item[0])
-    return [start for _, start in found[:MOST_STARTS]]
+    return Look([start for _, start in found[:MOST_STARTS]], flat_end)
 
 
 def _low_points(scan: TauScan, rise: FloatArray, tau: float, n: float, lower: float) -> list[int]:

@@ -36,8 +36,7 @@ from qhreg.solver.doubt import (
     is_jagged,
     is_like_the_model,
     is_near_an_end,
-    may_be_one_sided,
-    other_starts,
+    look_along_tau,
 )
 from qhreg.solver.exact import ALL_ROWS
 from qhreg.solver.inputs import require_finite, rows_of
@@ -69,6 +68,9 @@ __all__ = [
 FloatArray = npt.NDArray[np.float64]
 
 DEFAULT_TAU_BOUNDS = (1e-3, 1.0 - 1e-3)
+
+LARGEST_KAPPA = 1e100
+"""Width whose square is a floating-point number with room to spare."""
 
 SEARCH_ROWS = 500
 """Rows up to which the whole range of tau is searched."""
@@ -224,8 +226,24 @@ def solve(
     if method not in ("newton", "lbfgs"):
         raise DomainError(f"method must be 'newton' or 'lbfgs', got {method!r}")
     rows = rows_of(exog, endog, weights, offset)
-    return solve_rows(
+    # tolerances are for rows that weigh one or more: weights that sum to one are a unit like any other
+    unit = min(1.0, rows.weight_sum / max(rows.n_rows, 1))
+    if rows.weights is not None and unit < 1.0:
+        rows = replace(rows, weights=rows.weights / unit)
+    found = solve_rows(
         rows, task, method=method, start=start, search=search, names=names, memory=memory
+    )
+    return found if unit == 1.0 else _in_units(found, unit)
+
+
+def _in_units(solution: Solution, unit: float) -> Solution:
+    """Return the solution of rows whose weights were divided by the unit, with those weights."""
+    return replace(
+        solution,
+        value=solution.value * unit,
+        gap=solution.gap * unit,
+        n=solution.n * unit,
+        square=solution.square * unit,
     )
 
 
@@ -258,6 +276,11 @@ def task_of(
 ) -> Task:
     """Return what to fit, its parameters checked."""
     lo, hi = float(tau_bounds[0]), float(tau_bounds[1])
+    if kappa > LARGEST_KAPPA:
+        raise DomainError(
+            f"kappa must be at most {LARGEST_KAPPA:g} in a fit, got {kappa!r}: far below that it is "
+            "least squares already"
+        )
     if not 0.0 < lo < hi < 1.0:
         raise DomainError(f"tau_bounds must satisfy 0 < lower < upper < 1, got {tau_bounds!r}")
     return Task(
@@ -349,19 +372,17 @@ def _looked_further(setup: Setup, local: LocalFit) -> Found:
     problem, task = setup.problem, setup.task
     few = problem.rows.n_rows <= DOUBTFUL_ROWS
     far = is_far_from_the_model(local, problem, setup.kurtosis)
-    if few or has_many_columns(local, problem):
-        far = far or may_be_one_sided(local, problem, task)
     if few and (far or (task.kappa > TINY_KAPPA and is_jagged(local))):
         return _searched(setup, local)
     flat = setup.basis.matrix @ local.fit.z
     flat[:-1] = 0.0
     flat = in_coordinates(setup.basis, flat)
-    starts = other_starts(problem, local.fit, task, flat, constant_direction(problem))
-    if not starts:
-        return Found(local, doubtful=far)
-    if few:
+    look = look_along_tau(problem, local.fit, task, flat, constant_direction(problem))
+    if few and (look.starts or look.flat_end):
         return _searched(setup, local)
-    found = [local, *(local_fit(problem, *start, task) for start in starts)]
+    if not look.starts:
+        return Found(local, doubtful=far or (look.flat_end and has_many_columns(local, problem)))
+    found = [local, *(local_fit(problem, *start, task) for start in look.starts)]
     best = min(found, key=lambda item: profile_value(item.fit, problem))
     return Found(replace(best, passes=sum(item.passes for item in found)), doubtful=True)
 
@@ -378,6 +399,13 @@ def start_of(basis: Basis, start: Solution, scale: float, task: Task) -> tuple[F
     p = basis.matrix.shape[0] - 1
     if start.beta.shape != (p,):
         raise DataError(f"start has {start.beta.size} coefficients, exog has {p} columns")
+    if not (
+        np.isfinite(start.beta).all() and 0.0 < start.sigma < math.inf and 0.0 < start.tau < 1.0
+    ):
+        raise DataError(
+            "start must have finite coefficients, sigma > 0 and 0 < tau < 1, got "
+            f"{start.beta}, {start.sigma!r} and {start.tau!r}"
+        )
     sigma = start.sigma / scale if task.sigma is None else task.sigma
     z = in_coordinates(basis, np.append(-start.beta / scale, 1.0) / sigma)
     tau = task.tau if task.tau is not None else float(np.clip(start.tau, *task.tau_bounds))
@@ -401,6 +429,12 @@ def report(setup: Setup, local: LocalFit, *, searched: bool, doubtful: bool = Fa
     raw = basis.matrix.dot(fit.z)
     sigma = 1.0 / float(raw[-1])
     beta = minimum_norm(basis, -raw[:-1] * sigma)
+    if not np.isfinite(beta).all():
+        lost = ", ".join(str(j) for j in np.flatnonzero(~np.isfinite(beta)))
+        raise DataError(
+            f"the coefficient of column {lost} of exog is beyond the range of floating-point numbers: "
+            "give the column in another unit"
+        )
     slope = profile_slope(fit, problem)
     at_bound = task.tau is None and fit.tau in task.tau_bounds
     converged = fit.proved(problem.n) and stationary_in_tau(fit, problem, task)
@@ -413,8 +447,8 @@ def report(setup: Setup, local: LocalFit, *, searched: bool, doubtful: bool = Fa
         warn_caller(f"the fit did not converge: {reason}", ConvergenceWarning)
     if at_bound and converged:
         warn_caller(
-            f"tau ended on its bound {fit.tau:g}: the noise lies on one side, and the likelihood "
-            "would rise further beyond the bound",
+            f"tau ended on its bound {fit.tau:g}: {_beyond(fit.tau)}the likelihood would rise further "
+            "beyond the bound",
             BoundaryWarning,
         )
     return Solution(
@@ -438,6 +472,11 @@ def report(setup: Setup, local: LocalFit, *, searched: bool, doubtful: bool = Fa
         fit.dual.square,
         doubtful,
     )
+
+
+def _beyond(tau: float) -> str:
+    """Return what it means that tau ended on a bound near 0 or 1; nothing elsewhere."""
+    return "the noise lies on one side, and " if is_near_an_end(tau) else ""
 
 
 def value_shift(setup: Setup) -> float:
