@@ -464,6 +464,18 @@ def test_the_process_plot_draws_coefficients_bands_and_least_squares(process, fr
         assert ax.get_xlabel() == r"$\tau$"
 
 
+def test_levels_given_as_quantiles_are_drawn_over_quantiles(frame):
+    model = QuantileHuberMLE.from_formula("y ~ x", frame, kappa=0.0)
+    joint, made = model.fit(), model.fit_process(quantiles=[0.2, 0.5, 0.9])
+    ax = made.plot(["x"], reference=joint).axes[0]
+    assert ax.get_xlabel() == r"quantile level $q=1-\tau$"
+    assert_allclose(ax.get_lines()[0].get_xdata(), [0.9, 0.5, 0.2])
+    assert_array_equal(ax.get_lines()[0].get_ydata(), made.params["x"])
+    assert_allclose(np.asarray(ax.get_lines()[1].get_xdata(), dtype=float), [1.0 - joint.tau])
+    ols = made.plot(["x"]).axes[0].get_legend().get_texts()
+    assert "95 %, least squares" in [text.get_text() for text in ols]
+
+
 def test_a_joint_fit_is_drawn_at_its_own_tau(frame):
     model = QuantileHuberMLE.from_formula("y ~ x", frame, kappa=0.0)
     joint, made = model.fit(), model.fit_process([0.3, 0.5, 0.7])
