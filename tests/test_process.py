@@ -341,6 +341,22 @@ def test_the_statistic_is_that_of_anova_rq_given_its_covariance(problem):
             assert single.statistic / single.df == pytest.approx(each, rel=1e-9)
 
 
+def test_with_five_levels_of_engel_r_has_a_larger_statistic_and_takes_its_covariance_as_known():
+    """The numbers on the pages about many values of tau and about moving from R."""
+    stored = load("r_anova")["problems"]["engel"]
+    r = stored["tests"]["five_nid"]
+    X, y = design(stored)
+    made = QuantileHuberMLE(y, X, kappa=0.0).fit_process(quantiles=r["q"]).test_equal_slopes()
+    assert r["F"] * r["ndf"] == pytest.approx(45.9, abs=0.05)
+    assert r["ddf"] > 1000
+    assert r["pvalue"] == pytest.approx(3.9e-9, rel=0.02)
+    assert made.statistic == pytest.approx(22.6, abs=0.05)
+    assert made.pvalue == pytest.approx(0.011, abs=5e-4)
+    assert stats.chi2.sf(made.statistic, made.df) == pytest.approx(0.00015, abs=5e-6)
+    errors = np.sqrt(np.diag(r["cov"]))[1::2]
+    assert_allclose(errors[-2:], [0.023, 0.028], atol=5e-4)
+
+
 @pytest.mark.parametrize("levels", ["two", "three"])
 def test_engel_rejects_equal_slopes_between_the_two_estimates_of_r(levels):
     """quantreg's two sandwiches differ by a factor of 1.6 here; ours lies between or near them."""
