@@ -200,7 +200,7 @@ def plot_residuals(figure: ResidualFigure, ax: Axes | None = None) -> Axes:
         style = _band_style(level, figure.levels)
         label = _band_label(level, figure.levels, "fitted")
         ax.axhline(figure.bands[i], color=BLUE, lw=1.4, ls=style, label=label, zorder=3)
-        name = "observed quantiles, by group" if i == 0 else None
+        name = "observed, by group" if i == 0 else None
         ax.plot(figure.centres, figure.empirical[:, i], "o-", color=RED, ms=3, lw=0.9, label=name)
     if figure.view is not None:
         low, high = figure.view
@@ -214,7 +214,7 @@ def plot_residuals(figure: ResidualFigure, ax: Axes | None = None) -> Axes:
             mec=DARK,
             ms=5,
             clip_on=False,
-            label=f"{outside.sum()} beyond the view, at its edge",
+            label=f"{outside.sum()} beyond the view",
             zorder=4,
         )
     ax.set(xlabel="fitted value", ylabel="residual, quantiles")
