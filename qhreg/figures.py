@@ -54,6 +54,10 @@ class ProfileFigure:
         The value at which the model fixes the parameter.
     maxima : tuple of (float, float)
         Other local maxima of the likelihood, each with its ratio.
+    factor : float or None
+        What the chi-square quantiles were multiplied by to get `cuts`; None for a cut that was given.
+    elsewhere : tuple of (float, float)
+        Other intervals of `x` on which the ratio is below the cut of the interval.
     """
 
     param: str
@@ -70,6 +74,8 @@ class ProfileFigure:
     certified: FloatArray | None
     fixed: float | None
     maxima: tuple[tuple[float, float], ...] = ()
+    factor: float | None = 1.0
+    elsewhere: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -244,6 +250,8 @@ class ResidualFigure:
         Quantiles of the residuals in each group.
     shown, n_rows : int
         Rows shown and rows there are.
+    view : (float, float) or None
+        Ends of the vertical axis, where a residual lies far outside the fitted law.
     """
 
     fitted: FloatArray
@@ -254,6 +262,7 @@ class ResidualFigure:
     empirical: FloatArray
     shown: int
     n_rows: int
+    view: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -342,6 +351,8 @@ class ProcessFigure:
         That fit.
     reference_tau : float or None
         Its asymmetry; None for least squares.
+    by_quantile : bool
+        Whether the horizontal axis is the quantile level 1 - tau.
     """
 
     names: tuple[str, ...]
@@ -354,3 +365,4 @@ class ProcessFigure:
     reference: FloatArray | None
     reference_name: str
     reference_tau: float | None
+    by_quantile: bool = False

@@ -133,7 +133,7 @@ def with_single_row(seed, n=400):
     return exog, exog @ [1.0, 0.5, 0.7] + rng.standard_normal(n)
 
 
-FITTED_EXACTLY = "rows that decide 1 combination of the coefficients are fitted exactly"
+FITTED_EXACTLY = "rows that identify 1 combination of the coefficients are fitted exactly"
 
 
 @pytest.mark.parametrize("kappa", [0.0, 1.0])

@@ -45,17 +45,17 @@ def by_firm(formula, data, groups="firm", **options):
 def test_a_coefficient_that_one_cluster_decides_is_named_and_has_a_standard_error(groups):
     fit, said = by_firm("y ~ x + d", panel(), groups)
     assert len(said) == 1
-    assert said[0].startswith("one cluster alone decides d, as with")
+    assert said[0].startswith("d is identified by a single cluster, as is")
     rows = fit.get_robustcov_results("HC1")
     assert 0.7 < fit.bse["d"] / rows.bse["d"] < 1.5
-    assert "rows for 1 coefficients that one cluster decides" in " ".join(
+    assert "rows for 1 coefficients identified by one cluster" in " ".join(
         str(fit.summary()).split()
     )
 
 
 def test_fixed_effects_of_the_clusters_leave_other_standard_errors_as_they_are(monkeypatch):
     fit, said = by_firm("y ~ x + C(firm)", panel())
-    assert "decides Intercept, C(firm)[T.1], C(firm)[T.2] and 9 more" in said[0]
+    assert "Intercept, C(firm)[T.1], C(firm)[T.2] and 9 more are each identified" in said[0]
     effects = [name for name in fit.params.index if name not in ("x", "sigma", "tau")]
     rows = fit.get_robustcov_results("HC1")
     assert (fit.bse[effects] / rows.bse[effects]).between(0.7, 1.5).all()
@@ -97,7 +97,7 @@ def test_fits_at_several_tau_have_together_the_errors_they_have_alone(formula, k
     process = qhf.quantile_huber(formula, frame, kappa=kappa, **options).fit_process(
         [0.3, 0.5, 0.7], cov_type="cluster", cov_kwds={"groups": "firm"}
     )
-    with pytest.warns(CurvatureWarning, match="one cluster alone decides"):
+    with pytest.warns(CurvatureWarning, match="identified by a single cluster"):
         alone = process.bse.to_numpy()
     joint = process.cov_between().to_numpy()
     assert_allclose(np.sqrt(joint.diagonal()).reshape(3, -1), alone, rtol=1e-6)
@@ -109,21 +109,21 @@ def test_fits_at_several_tau_have_together_the_errors_they_have_alone(formula, k
 def test_one_cluster_decides_location_scale_and_asymmetry_of_its_category(groups):
     model = QuantileHuberDistributional.from_formula("y ~ x + d", panel(), scale="~ d", tau="~ d")
     fit = model.fit(cov_type="cluster", cov_kwds={"groups": groups})
-    with pytest.warns(CurvatureWarning, match="alone decides d, log_sigma_d, logit_tau_d, as with"):
+    with pytest.warns(CurvatureWarning, match="d, log_sigma_d, logit_tau_d are each identified"):
         errors = fit.bse
     rows = fit.get_robustcov_results("HC1").bse
     decided = ["d", "log_sigma_d", "logit_tau_d"]
     assert (errors[decided] / rows[decided]).between(0.7, 1.5).all()
     text = " ".join(str(fit.summary()).split())
-    assert "rows for 3 coefficients that one cluster decides" in text
+    assert "rows for 3 coefficients identified by one cluster" in text
 
 
 def test_a_distributional_fit_with_constants_has_the_errors_of_the_linear_one():
     kwds = {"cov_type": "cluster", "cov_kwds": {"groups": "firm", "width": 2.0}}
     frame = panel()
-    with pytest.warns(CurvatureWarning, match="alone decides d, as with"):
+    with pytest.warns(CurvatureWarning, match="^d is identified by a single cluster"):
         general = QuantileHuberDistributional.from_formula("y ~ x + d", frame).fit(**kwds).bse
-    with pytest.warns(CurvatureWarning, match="alone decides d, as with"):
+    with pytest.warns(CurvatureWarning, match="^d is identified by a single cluster"):
         linear = qhf.quantile_huber("y ~ x + d", frame).fit(**kwds).bse
     assert_allclose(general.iloc[:3], linear.iloc[:3], rtol=1e-5)
 

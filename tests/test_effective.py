@@ -79,9 +79,7 @@ def test_as_few_heavy_rows_as_parameters_are_named(cov_type, tau):
     fit = QuantileHuberMLE(endog, exog, weights=weights, tau=tau).fit(
         cov_type=cov_type, cov_kwds=options
     )
-    with pytest.warns(
-        CurvatureWarning, match="tell as much as 2 rows of equal weight, and there are"
-    ):
+    with pytest.warns(CurvatureWarning, match="are worth 2 rows of equal weight, and there are"):
         assert fit.bse[1] < 1e-3
     assert "weights that amount to 2 rows" in fit.cov_kwds["description"]
 
@@ -90,7 +88,7 @@ def test_one_heavy_row_of_a_category_is_named():
     exog, endog, weights = cells([100.0, 1.0, 1.0])
     fit = QuantileHuberMLE(endog, exog, weights=weights, tau=0.5).fit()
     with pytest.warns(
-        CurvatureWarning, match="sampling weight that decides x3: they are fitted nearly"
+        CurvatureWarning, match="sampling weight that identifies x3: they are fitted nearly"
     ):
         assert fit.bse[2] < 0.5 * fit.bse[0]
 
@@ -114,14 +112,14 @@ def test_the_scale_of_weights_does_not_matter():
     exog, endog, weights = cells([100.0, 1.0, 1.0])
     for unit in (1e-100, 1e100):
         fit = QuantileHuberMLE(endog, exog, weights=unit * weights, tau=0.5).fit()
-        with pytest.warns(CurvatureWarning, match="decides x3"):
+        with pytest.warns(CurvatureWarning, match="identifies x3"):
             assert np.isfinite(fit.bse).all()
 
 
 def test_several_fits_together_say_it_too():
     exog, endog, weights = cells([100.0, 1.0, 1.0])
     process = QuantileHuberMLE(endog, exog, weights=weights).fit_process([0.4, 0.6])
-    with pytest.warns(CurvatureWarning, match="decides x3"):
+    with pytest.warns(CurvatureWarning, match="identifies x3"):
         process.cov_between()
 
 
@@ -141,6 +139,6 @@ def test_a_distributional_fit_says_it_too(heaviest):
     scale = np.column_stack([np.ones(200), exog[:, 0]])
     model = QuantileHuberDistributional(endog, exog, exog_scale=scale, tau=0.5, weights=weights)
     fit = model.fit(cov_type="HC1")
-    said = "decides x3: they are fitted" if heaviest < 1e6 else "tell as much as 1 rows of equal"
+    said = "identifies x3: they are fitted" if heaviest < 1e6 else "are worth 1 rows of equal"
     with pytest.warns(CurvatureWarning, match=said):
         assert fit.bse[2] < 0.5 * fit.bse[0]

@@ -1,5 +1,7 @@
 """Every plot draws the numbers it was given; nothing else is asked of it."""
 
+import dataclasses
+
 import matplotlib
 
 matplotlib.use("Agg")
@@ -20,7 +22,7 @@ from qhreg import QuantileHuberMLE
 from qhreg.diagnostics.coefficients import partial_residual_figure
 from qhreg.diagnostics.simulation import simulated_residuals
 from qhreg.distribution import quantile_huber
-from qhreg.exceptions import DataError, DomainError
+from qhreg.exceptions import BoundaryWarning, DataError, DomainError
 from qhreg.globalopt import certify_global
 from qhreg.loss import quantile_huber_loss
 from qhreg.normalizer import log_normalizer
@@ -80,7 +82,16 @@ def test_the_profile_plot_draws_curve_parabola_cuts_fits_and_estimate(profile):
     np.testing.assert_array_equal(line(ax, 5), ([profile.estimate], [0.0]))
     assert ax.get_xlabel() == r"$\tau$"
     assert "95 % interval" in labels(ax)
-    assert "no fit here: proved" in labels(ax)
+    assert "excluded by proof" in labels(ax)
+
+
+def test_the_cuts_say_how_they_come_about(profile):
+    factor = profile.figure().factor
+    assert factor == profile.inflation > 1.0
+    assert f"95 % cut: 3.84 × {factor:.3f}, corrected" in labels(profile.plot())
+    plain = dataclasses.replace(profile, cut="chi2")
+    assert "95 % cut: 3.84" in labels(plain.plot())
+    assert "cut 5 (given)" in labels(dataclasses.replace(profile, cut=5.0).plot())
 
 
 def test_the_shaded_interval_has_the_limits_of_the_profile(profile):
@@ -93,12 +104,13 @@ def test_the_shaded_interval_has_the_limits_of_the_profile(profile):
 def test_the_hatched_region_ends_at_the_certified_bound(profile):
     figure = profile.figure()
     ax = plotting.plot_profile(figure)
-    region = next(c for c in ax.collections if c.get_label() == "no fit here: proved")
+    region = next(c for c in ax.collections if c.get_label() == "excluded by proof")
     vertices = region.get_paths()[0].vertices
-    bottom, top = ax.get_ylim()
+    top = ax.get_ylim()[1]
     for x, bound in zip(figure.x[::40], figure.certified[::40], strict=True):
         heights = vertices[np.isclose(vertices[:, 0], x), 1]
-        assert heights.max() == pytest.approx(np.clip(bound, bottom, top))
+        assert heights.max() == pytest.approx(np.clip(bound, 0.0, top))
+        assert heights.min() >= 0.0
 
 
 def test_an_open_interval_is_labelled_as_such():
@@ -278,6 +290,22 @@ def test_the_residual_plot_shows_fitted_and_empirical_quantiles(residuals):
         np.testing.assert_array_equal(line(ax, 2 + 2 * i), (figure.centres, figure.empirical[:, i]))
 
 
+def test_far_outliers_do_not_flatten_the_residual_plot(residuals):
+    spoiled = np.append(residuals, 1e6)
+    fitted = np.linspace(0.0, 1.0, 501)
+    figure = diagnostics.residual_figure(fitted, spoiled, TAU, KAPPA, 1.0)
+    low, high = figure.view
+    outside = (spoiled < low) | (spoiled > high)
+    assert outside[-1]
+    assert outside.sum() <= 2
+    assert high < 100
+    assert high > figure.empirical.max()
+    ax = plotting.plot_residuals(figure)
+    assert f"{outside.sum()} beyond the view" in labels(ax)
+    np.testing.assert_array_equal(ax.get_lines()[-1].get_ydata()[-1:], [high])
+    assert diagnostics.residual_figure(fitted[:500], residuals, TAU, KAPPA, 1.0).view is None
+
+
 def test_rows_with_equal_values_are_in_one_group():
     rng = np.random.default_rng(0)
     levels = rng.choice([0.0, 0.1 + 0.2, 0.3, 5.0], p=[0.3, 0.2, 0.2, 0.3], size=400)
@@ -432,9 +460,29 @@ def test_results_offer_profiles_by_name_with_their_standard_errors(engel_fit):
 
 def test_results_plot_the_profile_with_their_certificate(engel_fit):
     ax = engel_fit.plot_profile("tau")
-    assert "no fit here: proved" in labels(ax)
-    assert "no fit here: proved" not in labels(engel_fit.plot_profile("tau", certify=False))
+    assert "excluded by proof" in labels(ax)
+    assert "excluded by proof" not in labels(engel_fit.plot_profile("tau", certify=False))
     assert "Wald parabola" in labels(engel_fit.plot_profile("sigma"))
+
+
+def test_the_loss_over_tau_keeps_to_the_bounds_of_the_model():
+    X, y = regression(200, 2, 0)
+    with pytest.warns(BoundaryWarning):
+        fit = QuantileHuberMLE(y**2, X, tau_bounds=(0.3, 0.6)).fit(cov_type="HC1")
+    assert line(fit.plot_tau_loss(), 3)[0][0] == pytest.approx(0.6)
+
+
+def test_influence_plots_name_the_few_rows_that_stand_out(engel_fit):
+    influence = engel_fit.get_influence()
+    largest = np.argsort(influence.cooks_distance[0])[-5:]
+    ax = influence.plot_index().axes[0]
+    assert {text.get_text() for text in ax.texts} == {str(i) for i in largest}
+    assert len(influence.plot_index(threshold=-1).axes[0].texts) == 235
+    ax = influence.plot_influence().axes[0]
+    assert len(ax.texts) == 5
+    assert str(largest[-1]) in {text.get_text() for text in ax.texts}
+    left, right = ax.get_xlim()
+    assert right > influence.hat_matrix_diag.max() + 0.1 * (right - left)
 
 
 def test_results_plot_their_own_residuals(engel_fit):
@@ -515,10 +563,24 @@ def test_the_simulated_limits_of_the_worm_are_quantiles_of_refitted_samples():
     assert (figure.upper - figure.lower)[middle].mean() < 1.6 * known.upper[80:120].mean()
 
 
+def test_a_second_piece_that_is_not_rejected_is_shaded():
+    tails = -np.log1p(-(np.arange(30) + 0.5) / 30)
+    y = np.concatenate([-1.0 - 0.35 * tails, 1.0 + 0.4 * tails])
+    fit = QuantileHuberMLE(y, np.ones((60, 1)), kappa=0.3).fit()
+    made = fit.profile_likelihood("tau")
+    ((low, high),) = made.figure().elsewhere
+    assert low < made.interval.elsewhere < high < made.interval.lower
+    ends = 2.0 * (fit.llf - np.array([made._curve(end).loglike for end in (low, high)]))
+    np.testing.assert_allclose(ends, made.interval.cut, rtol=0.02)
+    ax = made.plot()
+    box = next(patch for patch in ax.patches if patch.get_label() == "not rejected either")
+    np.testing.assert_allclose([box.get_x(), box.get_x() + box.get_width()], [low, high])
+
+
 def test_a_constrained_fit_draws_its_own_residuals_and_profile(engel_fit):
     made = engel_fit.model.fit_constrained("income = 0.6")
     ax = made.plot_profile("tau")
-    assert "no fit here: proved" in labels(ax)
+    assert "excluded by proof" in labels(ax)
     np.testing.assert_allclose(
         line(made.plot_qq(n_simulations=9), 0)[1], np.sort(made.resid_standardized)
     )

@@ -341,6 +341,22 @@ def test_the_statistic_is_that_of_anova_rq_given_its_covariance(problem):
             assert single.statistic / single.df == pytest.approx(each, rel=1e-9)
 
 
+def test_with_five_levels_of_engel_r_has_a_larger_statistic_and_takes_its_covariance_as_known():
+    """The numbers on the pages about many values of tau and about moving from R."""
+    stored = load("r_anova")["problems"]["engel"]
+    r = stored["tests"]["five_nid"]
+    X, y = design(stored)
+    made = QuantileHuberMLE(y, X, kappa=0.0).fit_process(quantiles=r["q"]).test_equal_slopes()
+    assert r["F"] * r["ndf"] == pytest.approx(45.9, abs=0.05)
+    assert r["ddf"] > 1000
+    assert r["pvalue"] == pytest.approx(3.9e-9, rel=0.02)
+    assert made.statistic == pytest.approx(22.6, abs=0.05)
+    assert made.pvalue == pytest.approx(0.011, abs=5e-4)
+    assert stats.chi2.sf(made.statistic, made.df) == pytest.approx(0.00015, abs=5e-6)
+    errors = np.sqrt(np.diag(r["cov"]))[1::2]
+    assert_allclose(errors[-2:], [0.023, 0.028], atol=5e-4)
+
+
 @pytest.mark.parametrize("levels", ["two", "three"])
 def test_engel_rejects_equal_slopes_between_the_two_estimates_of_r(levels):
     """quantreg's two sandwiches differ by a factor of 1.6 here; ours lies between or near them."""
@@ -462,6 +478,18 @@ def test_the_process_plot_draws_coefficients_bands_and_least_squares(process, fr
         band = ax.collections[0].get_paths()[0].vertices
         assert_allclose(band[:, 1].max(), process.conf_int(0.1)[name]["upper"].max())
         assert ax.get_xlabel() == r"$\tau$"
+
+
+def test_levels_given_as_quantiles_are_drawn_over_quantiles(frame):
+    model = QuantileHuberMLE.from_formula("y ~ x", frame, kappa=0.0)
+    joint, made = model.fit(), model.fit_process(quantiles=[0.2, 0.5, 0.9])
+    ax = made.plot(["x"], reference=joint).axes[0]
+    assert ax.get_xlabel() == r"quantile level $q=1-\tau$"
+    assert_allclose(ax.get_lines()[0].get_xdata(), [0.9, 0.5, 0.2])
+    assert_array_equal(ax.get_lines()[0].get_ydata(), made.params["x"])
+    assert_allclose(np.asarray(ax.get_lines()[1].get_xdata(), dtype=float), [1.0 - joint.tau])
+    ols = made.plot(["x"]).axes[0].get_legend().get_texts()
+    assert "95 %, least squares" in [text.get_text() for text in ols]
 
 
 def test_a_joint_fit_is_drawn_at_its_own_tau(frame):

@@ -55,10 +55,10 @@ def test_with_tau_fixed_the_default_covariance_is_robust_and_the_summary_says_so
     assert fixed.cov_type == "HC1"
     text = str(fixed.summary())
     assert "HC1" in text
-    assert "The default covariance is robust here: tau is fixed" in text
+    assert "Robust covariance by default, because tau is fixed" in text
     plain = qhf.quantile_huber("y ~ x", FRAME, tau=0.3).fit(cov_type="nonrobust")
     assert not np.allclose(plain.bse, fixed.bse, rtol=1e-2)
-    assert "default covariance" not in str(plain.summary())
+    assert "by default" not in str(plain.summary())
 
 
 def test_another_covariance_gives_a_new_result_with_nothing_stale(fit):
@@ -82,7 +82,9 @@ def test_another_covariance_gives_a_new_result_with_nothing_stale(fit):
     assert str(robust.summary().tables[1]) == str(direct.summary().tables[1])
 
 
-@pytest.mark.filterwarnings("ignore:one cluster alone decides:qhreg.exceptions.CurvatureWarning")
+@pytest.mark.filterwarnings(
+    "ignore:.* identified by a single cluster:qhreg.exceptions.CurvatureWarning"
+)
 def test_every_pair_of_covariance_types_differs(fit):
     made = {
         "nonrobust": fit,
@@ -101,7 +103,9 @@ def test_every_pair_of_covariance_types_differs(fit):
     np.testing.assert_allclose(made["HC1"].bse / made["HC0"].bse, np.sqrt(n / (n - q)), rtol=1e-10)
 
 
-@pytest.mark.filterwarnings("ignore:one cluster alone decides:qhreg.exceptions.CurvatureWarning")
+@pytest.mark.filterwarnings(
+    "ignore:.* identified by a single cluster:qhreg.exceptions.CurvatureWarning"
+)
 def test_groups_may_be_a_column_a_shuffled_series_or_an_array(fit):
     by_name = fit.get_robustcov_results("cluster", groups="firm").bse
     shuffled = FRAME.firm.sample(frac=1.0, random_state=3)
@@ -798,7 +802,7 @@ def test_the_summary_has_two_blocks_and_says_what_was_done(fit):
         "gap",
         "P(y < x'beta)",
         "Biconvex:",
-        "Rows in zone",
+        "Obs. in zone",
     ):
         assert piece in text, piece
     sigma_row = next(line for line in lines if line.startswith("sigma"))
@@ -806,6 +810,23 @@ def test_the_summary_has_two_blocks_and_says_what_was_done(fit):
     tau_row = next(line for line in lines if line.startswith("tau"))
     assert len(tau_row.split()) == 7
     assert str(made.tables[1]).count("sigma") == 0
+
+
+def test_both_summaries_have_tau_before_sigma(fit):
+    for made in (fit.summary(), fit.summary2()):
+        lines = str(made).splitlines()
+        places = [
+            next(i for i, line in enumerate(lines) if line.startswith(n))
+            for n in ("tau ", "sigma ")
+        ]
+        assert places == sorted(places)
+
+
+def test_without_a_zone_the_summary_counts_the_rows_on_the_line():
+    text = str(qhf.quantile_huber("y ~ x", FRAME, kappa=0.0, tau=0.3).fit().summary())
+    assert re.search(r"Obs. on the line: +2 \(", text)
+    assert "Obs. in zone" not in text
+    assert re.search(r"Search over tau: +none \(tau fixed\)", text)
 
 
 def test_many_observations_are_counted_in_full():
@@ -874,7 +895,7 @@ def test_the_share_of_rows_in_the_zone_is_one_of_the_rows_that_count():
         weighted = model.from_formula("y ~ x", FRAME, freq_weights=times).fit()
         kept = model.from_formula("y ~ x", FRAME[times > 0]).fit()
         texts = [str(each.summary()) for each in (weighted, kept)]
-        shares = [re.search(r"Rows in zone: +(\d+ \(\d+%\))", text)[1] for text in texts]
+        shares = [re.search(r"Obs. in zone: +(\d+ \(\d+%\))", text)[1] for text in texts]
         assert shares[0] == shares[1]
 
 

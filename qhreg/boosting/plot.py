@@ -22,16 +22,18 @@ def plot_path(tau: npt.NDArray[np.float64], ax: Any = None, **line_options: Any)
     **line_options
         Passed to `Axes.plot`.
     """
-    if ax is None:
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError(
-                "plots need matplotlib: install it with `pip install qhreg[plot]`"
-            ) from error
-        _, ax = plt.subplots()
-    ax.plot(np.arange(1, tau.size + 1), tau, **line_options)
-    ax.axhline(0.5, color="0.7", linewidth=0.8, zorder=0)
-    ax.set_xlabel("stage")
-    ax.set_ylabel("tau")
+    try:
+        from qhreg.plotting.axes import BLUE, DARK, axes_of, legend
+    except ImportError as error:
+        raise ImportError(
+            "plots need matplotlib: install it with `pip install qhreg[plot]`"
+        ) from error
+    ax = axes_of(ax)
+    aliases = {"c": "color", "linewidth": "lw"}
+    given = {aliases.get(name, name): value for name, value in line_options.items()}
+    path = {"color": BLUE, "lw": 2, "label": r"$\tau$ after each stage", **given}
+    ax.plot(np.arange(1, tau.size + 1), tau, **path)
+    ax.axhline(0.5, color=DARK, lw=1.2, ls="--", label="symmetric", zorder=1)
+    ax.set(xlabel="stage", ylabel=r"$\tau$")
+    legend(ax)
     return ax

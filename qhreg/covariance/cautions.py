@@ -21,7 +21,7 @@ __all__ = [
 def warn_helped(cov_type: str, helped: str, advice: str = "") -> None:
     """Warn that something stands in for parts of the bread."""
     warn_caller(
-        "the curvature of the likelihood, estimated without trust in the density, is not that of a "
+        "the curvature of the likelihood, estimated without assuming the density, is not that of a "
         f"maximum: the bread has {helped}, and {cov_type} standard errors may be far off{advice}",
         CurvatureWarning,
     )
@@ -30,9 +30,9 @@ def warn_helped(cov_type: str, helped: str, advice: str = "") -> None:
 def warn_lost(cov_type: str, lost: Lost) -> None:
     """Warn that the scores of some combinations of coefficients vanish."""
     warn_caller(
-        f"the rows that decide {lost.text} are fitted exactly, as the only row of a category is: their "
-        f"noise is not seen, means of others stand in for it, and {cov_type} standard errors may be far "
-        "off",
+        f"the rows that identify {lost.text} are fitted exactly, as is the only row of a category, so "
+        "that their residuals do not show the noise: averages over other rows take their place, and "
+        f"{cov_type} standard errors may be far off",
         CurvatureWarning,
     )
 
@@ -55,11 +55,14 @@ def warn_negative(cov_type: str, places: tuple[int, ...], names: Sequence[str] |
 
 
 def warn_confined(columns: tuple[int, ...], names: Sequence[str] | None) -> None:
-    """Warn that one cluster alone decides some coefficients."""
+    """Warn that a single cluster identifies some coefficients."""
+    one = len(columns) == 1
     warn_caller(
-        f"one cluster alone decides {_named(columns, names)}, as with a category that occurs in one "
-        "cluster: clusters do not show the variance of that. What the rows of the cluster and pairs of "
-        "rows in other clusters show stands in for it, and these standard errors may be far off",
+        f"{_named(columns, names)} {'is' if one else 'are each'} identified by a single cluster, as is "
+        "the effect of a category that occurs in one cluster, so that the clustered sandwich cannot "
+        f"estimate {'its variance' if one else 'their variances'}: an estimate from the rows of that "
+        "cluster and from pairs of rows in other clusters takes its place, and these standard errors "
+        "may be far off",
         CurvatureWarning,
     )
 
@@ -67,7 +70,7 @@ def warn_confined(columns: tuple[int, ...], names: Sequence[str] | None) -> None
 def warn_few(cov_type: str, rows: float, q: int) -> None:
     """Warn that uneven sampling weights leave no more rows than parameters."""
     warn_caller(
-        f"the sampling weights are so uneven that the rows tell as much as {rows:.2g} rows of equal "
+        f"the sampling weights are so uneven that the rows are worth {rows:.2g} rows of equal "
         f"weight, and there are {q} parameters: the heaviest rows are fitted nearly exactly, and "
         f"{cov_type} standard errors may be far too small",
         CurvatureWarning,
@@ -75,11 +78,11 @@ def warn_few(cov_type: str, rows: float, q: int) -> None:
 
 
 def warn_hidden(cov_type: str, columns: tuple[int, ...], names: Sequence[str] | None) -> None:
-    """Warn that rows with nearly all of the weight decide some coefficients."""
+    """Warn that a few rows with nearly all of the weight identify some coefficients."""
     warn_caller(
-        f"few rows have nearly all of the sampling weight that decides {_named(columns, names)}: they "
-        f"are fitted nearly exactly, and {cov_type} standard errors of that are less than half of what "
-        "they should be",
+        f"a few rows carry nearly all of the sampling weight that identifies {_named(columns, names)}: "
+        f"they are fitted nearly exactly, and {cov_type} standard errors there are less than half of "
+        "what they should be",
         CurvatureWarning,
     )
 

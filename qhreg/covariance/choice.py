@@ -112,7 +112,10 @@ def choose_covariance(
     if cov_type is None:
         reason = ""
         if tau_fixed:
-            reason = "tau is fixed: the density is then a device, not a model of the noise"
+            reason = (
+                "tau is fixed: the density then only defines the loss and is not assumed to describe "
+                "the noise"
+            )
         elif weights is not None:
             reason = "sampling weights are given"
         if options and "groups" in options:

@@ -391,14 +391,14 @@ def _robust(
     elif not _is_light(sample, weights, made, width):
         bread += uneven(cov_type, sample.exog, weights, q, names)
     if found.confined:
-        bread += f", rows for {len(found.confined)} coefficients that one cluster decides"
+        bread += f", rows for {len(found.confined)} coefficients identified by one cluster"
         warn_confined(found.confined, names)
     if found.negative:
         warn_negative(cov_type, found.negative, names)
     return CovarianceEstimate(
         found.cov,
         cov_type,
-        f"Covariance: {found.text}{bread}; zone of width {width:.3g} in the bread."
+        f"Covariance: {found.text}{bread}; bread smoothed over a window of {width:.3g} sigma."
         + ("" if found.calibration is None else found.calibration.description)
         + _note(frame, point),
         frame.free,

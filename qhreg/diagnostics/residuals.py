@@ -44,6 +44,9 @@ FloatArray = npt.NDArray[np.float64]
 SHOWN = 2000
 """Rows that a scatter shows; of more, a random choice, the same for the same data."""
 
+LONGER = 1.5
+"""How much longer an axis has to be for the farthest residuals until they are drawn at its edge."""
+
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Levels of the quantile bands."""
 
@@ -330,7 +333,27 @@ def residual_figure(
         empirical.reshape(len(parts), len(wanted)),
         shown.size,
         f.size,
+        _view(r[shown], empirical, tau, kappa, sigma),
     )
+
+
+def _view(
+    r: FloatArray, empirical: FloatArray, tau: float, kappa: float, sigma: float
+) -> tuple[float, float] | None:
+    """Return ends of an axis where a residual is too far out for one that shows all; else None.
+
+    A residual is too far out where the fitted law expects less than a tenth of one beyond it, and an
+    axis that shows it is longer by a half.
+    """
+    far = 0.1 / r.size
+    law = quantile_huber.ppf(far, tau, kappa), quantile_huber.isf(far, tau, kappa)
+    low = min(sigma * float(law[0]), float(empirical.min()))
+    high = max(sigma * float(law[1]), float(empirical.max()))
+    view = max(low, float(r.min())), min(high, float(r.max()))
+    if not np.ptp(r) > LONGER * (view[1] - view[0]) > 0.0:
+        return None
+    room = 0.05 * (view[1] - view[0])
+    return view[0] - room, view[1] + room
 
 
 def _check_levels(levels: Sequence[float]) -> tuple[float, ...]:

@@ -176,7 +176,7 @@ def _sandwich(
         negative = dependent.negative(place.jacobian()[:, kept])
         if unseen.touched:
             warn_confined(tuple(sorted(unseen.touched)), names)
-            helped += f", rows for {len(unseen.touched)} coefficients that one cluster decides"
+            helped += f", rows for {len(unseen.touched)} coefficients identified by one cluster"
         df = int(min(code.max() for code in codes))
         used["n_groups"] = tuple(int(code.max()) + 1 for code in codes)
         text = f"clustered sandwich, {' x '.join(map(str, used['n_groups']))} clusters"
@@ -204,7 +204,7 @@ def _sandwich(
         helped += uneven(choice.cov_type, exog, RowWeights(freq, prob, nobs), size, names)
     if negative:
         warn_negative(choice.cov_type, negative, names)
-    text += f"{helped}; zone of width {width:.3g} in the bread."
+    text += f"{helped}; bread smoothed over a window of {width:.3g} sigma."
     return _estimate(place, inner, kept, choice, text, held, df, width, used)
 
 

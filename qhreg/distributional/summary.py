@@ -43,7 +43,10 @@ def _right(results: Any) -> list[tuple[str, Any]]:
         ("AIC:", [f"{results.aic:#8.4g}"]),
         ("BIC:", [f"{results.bic:#8.4g}"]),
         ("kappa:", [f"{results.kappa:.4g} (fixed)"]),
-        ("Rows in zone:", [f"{results.solution.rows_in_zone} ({share:.0f}%)"]),
+        (
+            "Obs. in zone:" if results.kappa > 0.0 else "Obs. on the line:",
+            [f"{results.solution.rows_in_zone} ({share:.0f}%)"],
+        ),
         ("Range of sigma:", ["{:.3g} to {:.3g}".format(*results.ranges["sigma"])]),
         ("Range of tau:", ["{:.3f} to {:.3f}".format(*results.ranges["tau"])]),
         ("Stationary:", [f"{stationary} ({results.solution.score_norm:.0e} s.e.)"]),
@@ -79,7 +82,7 @@ def notes(results: Any) -> list[str]:
     fixed = {"sigma": results.model.sigma, "tau": results.model.tau}
     found += [f"{name} is fixed at {v:g}." for name, v in fixed.items() if v is not None]
     if results._choice.reason:
-        found.append(f"The default covariance is robust here: {results._choice.reason}.")
+        found.append(f"Robust covariance by default, because {results._choice.reason}.")
     if results.converged and not results.local_maximum:
         found.append("The fit is stationary, but the Hessian there is not definite.")
     if not results.converged:
@@ -91,7 +94,7 @@ def notes(results: Any) -> list[str]:
     ]
     if lost:
         found.append(
-            f"{', '.join(lost)} depend(s) on other columns; the coefficients are the shortest ones."
+            f"{', '.join(lost)} depend(s) on other columns; the coefficients are those of least norm."
         )
     return found
 

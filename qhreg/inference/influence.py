@@ -26,6 +26,9 @@ FloatArray = npt.NDArray[np.float64]
 _Base: Any = MLEInfluence
 
 
+LABELLED = 5
+"""Rows that an index plot and an influence plot name: those that stand out most."""
+
 ENOUGH = 5
 """Rows in the zone for each column from which the Hessian needs no smoothing."""
 
@@ -240,6 +243,39 @@ class QuantileHuberInfluence(_Base):  # type: ignore[misc]
                 "dffits_internal",
             ],
         )
+
+    def _plot_index(self, y: Any, ylabel: str, threshold: Any = None, **options: Any) -> Any:
+        """Draw a measure of each row, by default with the labels of the largest few."""
+        if isinstance(threshold, str):
+            size = np.sort(np.abs(np.asarray(y)[np.isfinite(y)]))[::-1]
+            threshold = size[LABELLED] if size.size > LABELLED else -1.0
+        return super()._plot_index(y, ylabel, threshold=threshold, **options)
+
+    def plot_influence(self, *args: Any, ax: Any = None, **options: Any) -> Any:
+        """Draw studentised residuals against leverage and return the Figure.
+
+        The area of a bubble grows with Cook's distance. Of the rows that statsmodels would name, those
+        with a large residual or leverage, the few with the largest bubbles are.
+
+        Parameters
+        ----------
+        *args, **options
+            As in statsmodels: ``alpha``, ``criterion``, ``size``, ``plot_alpha``.
+        ax : Axes, optional
+            Where to draw.
+        """
+        before = 0 if ax is None else len(ax.texts)
+        figure = super().plot_influence(*args, ax=ax, **options)
+        ax = figure.axes[-1] if ax is None else ax
+        bubbles = ax.collections[-1]
+        sizes = dict(zip(map(tuple, bubbles.get_offsets()), bubbles.get_sizes(), strict=True))
+        named = sorted(ax.texts[before:], key=lambda text: sizes[tuple(text.xy)], reverse=True)
+        for text in named[LABELLED:]:
+            text.remove()
+        for text in named[:LABELLED]:  # inside the bubble, not at its rim
+            text.set(position=(0, 0), ha="center", va="center", size="medium")
+        ax.margins(0.15)
+        return figure
 
     @cached_property
     def _get_prediction(self) -> Any:

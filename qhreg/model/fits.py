@@ -155,7 +155,8 @@ class OtherFits:
             QuantileHuberResults(model, solution, choice, use_t=bool(use_t))
             for model, solution in zip(models, solutions, strict=True)
         ]
-        return ProcessResults(levels, tuple(QuantileHuberResultsWrapper(fit) for fit in fits))
+        wrapped = tuple(QuantileHuberResultsWrapper(fit) for fit in fits)
+        return ProcessResults(levels, wrapped, by_quantile=quantiles is not None)
 
     def fit_regularized(
         self,

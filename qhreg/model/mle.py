@@ -356,7 +356,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
             Covariance of the parameters. By default "nonrobust", the inverse expected information,
             which trusts the density; "HC1" where tau is fixed or `weights` are given, since then
             the density is a device and not a model of the noise. With very skewed noise the robust
-            standard errors are themselves uncertain below some thousand rows: then prefer
+            standard errors are themselves uncertain below a few thousand rows: then prefer
             ``conf_int(method="score")``.
         cov_kwds : dict, optional
             ``groups`` for "cluster" (values, Series, or name of a column; two columns for two-way),

@@ -55,10 +55,12 @@ def _reference(ax: Axes, figure: ProcessFigure, place: int) -> None:
     value, lower, upper = figure.reference[place]
     if figure.reference_tau is None:
         ax.axhline(value, color=RED, lw=1.4, ls="--", label=figure.reference_name, zorder=2)
-        ax.axhspan(lower, upper, color=RED, alpha=0.1, lw=0, zorder=0)
+        label = f"{percent(figure.level)}, {figure.reference_name}"
+        ax.axhspan(lower, upper, color=RED, alpha=0.1, lw=0, label=label, zorder=0)
         return
+    at = 1.0 - figure.reference_tau if figure.by_quantile else figure.reference_tau
     ax.errorbar(
-        [figure.reference_tau],
+        [at],
         [value],
         yerr=[[value - lower], [upper - value]],
         fmt="D",
@@ -73,7 +75,7 @@ def _reference(ax: Axes, figure: ProcessFigure, place: int) -> None:
 
 
 def plot_process(figure: ProcessFigure, axes: Any = None) -> Figure:
-    """Draw coefficients over tau with their pointwise intervals, one panel each.
+    """Draw coefficients over tau, or over 1 - tau, with pointwise intervals, one panel each.
 
     Parameters
     ----------
@@ -89,18 +91,21 @@ def plot_process(figure: ProcessFigure, axes: Any = None) -> Figure:
     """
     panels = _panels(len(figure.names), axes)
     marker = "." if figure.taus.size <= 30 else ""
+    levels = 1.0 - figure.taus if figure.by_quantile else figure.taus
+    note = r"$\tau$  (quantile level $1-\tau$)" if figure.kappa == 0.0 else r"$\tau$"
+    note = r"quantile level $q=1-\tau$" if figure.by_quantile else note
     for place, (ax, name) in enumerate(zip(panels, figure.names, strict=True)):
         ax.plot(
-            figure.taus,
+            levels,
             figure.estimates[:, place],
             color=BLUE,
             lw=1.8,
             marker=marker,
-            label="fits at fixed " + r"$\tau$",
+            label="regression quantiles" if figure.by_quantile else r"fits at fixed $\tau$",
             zorder=4,
         )
         ax.fill_between(
-            figure.taus,
+            levels,
             figure.lower[:, place],
             figure.upper[:, place],
             color=SKY,
@@ -110,7 +115,6 @@ def plot_process(figure: ProcessFigure, axes: Any = None) -> Figure:
             zorder=1,
         )
         _reference(ax, figure, place)
-        note = r"$\tau$  (quantile level $1-\tau$)" if figure.kappa == 0.0 else r"$\tau$"
         ax.set(xlabel=note, title=literal(name))
     legend(panels[0])
     made = panels[0].get_figure()
@@ -137,7 +141,7 @@ def plot_partial_residuals(figure: PartialResidualFigure, ax: Axes | None = None
     rows = "rows" if figure.shown == figure.n_rows else f"{figure.shown} of {figure.n_rows} rows"
     ax.plot(figure.x, figure.partial, ".", color=GREY, ms=4, alpha=0.6, label=rows, zorder=1)
     ax.plot(figure.line_x, figure.line, color=BLUE, lw=2, label="fitted component", zorder=3)
-    label = f"quantile {figure.level:.2f} in groups of rows"
+    label = f"observed {figure.level:.2f} quantile, by group"
     ax.plot(figure.centres, figure.empirical, "o-", color=RED, ms=4, lw=1.1, label=label, zorder=4)
     ax.set(xlabel=literal(figure.name), ylabel="component plus residual")
     legend(ax)

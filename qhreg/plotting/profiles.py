@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from qhreg.figures import ProfileFigure, SurfaceFigure, TauLossFigure
 from qhreg.plotting.axes import (
@@ -22,6 +23,9 @@ from qhreg.plotting.axes import (
 __all__ = ["plot_profile", "plot_surface", "plot_tau_loss"]
 
 CUT_STYLES = ("--", ":", "-.")
+
+TICKS = 6
+"""Intervals between the ticks of a profile, at most."""
 
 
 def plot_profile(figure: ProfileFigure, ax: Axes | None = None) -> Axes:
@@ -54,13 +58,16 @@ def plot_profile(figure: ProfileFigure, ax: Axes | None = None) -> Axes:
             zorder=3,
         )
     for (alpha, value), style in zip(figure.cuts, CUT_STYLES, strict=False):
-        label = f"cut {percent(1 - alpha)}"
+        label = _cut_label(alpha, value, figure.factor)
         ax.axhline(value, color=DARK, lw=1.1, ls=style, label=label, zorder=2)
     lower = max(figure.interval[0], float(figure.x[0]))
     upper = min(figure.interval[1], float(figure.x[-1]))
     ends = "".join(["open below, " * figure.is_open[0], "open above, " * figure.is_open[1]])
     label = f"{percent(figure.level)} interval" + (f" ({ends[:-2]})" if ends else "")
-    ax.axvspan(lower, upper, color=SKY, alpha=0.22, lw=0, label=label, zorder=0)
+    ax.axvspan(lower, upper, color=SKY, alpha=0.3, lw=0, label=label, zorder=1)
+    for place, ends_of in enumerate(figure.elsewhere):
+        label = "not rejected either" if place == 0 else ""
+        ax.axvspan(*ends_of, color=ORANGE, alpha=0.25, lw=0, label=label or None, zorder=1)
     ax.plot(figure.points_x, figure.points_lr, ".", color=BLUE, ms=5, label="fits", zorder=5)
     name = f"estimate {figure.estimate:.4g}"
     ax.plot(
@@ -79,17 +86,17 @@ def plot_profile(figure: ProfileFigure, ax: Axes | None = None) -> Axes:
     if figure.certified is not None:
         ax.fill_between(
             figure.x,
-            bottom,
-            figure.certified.clip(bottom, top),
+            0.0,
+            figure.certified.clip(0.0, top),
             facecolor="none",
             edgecolor=GREY,
-            hatch="////",
+            hatch="///",
             lw=0.0,
-            alpha=0.6,
-            label="no fit here: proved",
-            zorder=1,
+            alpha=0.35,
+            label="excluded by proof",
+            zorder=0,
         )
-        ax.plot(figure.x, figure.certified, color=GREY, lw=1.0, zorder=1)
+        ax.plot(figure.x, figure.certified.clip(0.0), color=GREY, lw=1.0, zorder=2)
     shown = [(x, lr) for x, lr in figure.maxima if lr < top]
     if shown:
         label = "other maximum" if len(shown) == 1 else "other maxima"
@@ -104,6 +111,7 @@ def plot_profile(figure: ProfileFigure, ax: Axes | None = None) -> Axes:
             ls="none",
             label=f"{label} {values}",
             zorder=6,
+            clip_on=False,
         )
     ax.set(
         xlabel=symbol(figure.param),
@@ -111,8 +119,26 @@ def plot_profile(figure: ProfileFigure, ax: Axes | None = None) -> Axes:
         xlim=(figure.x[0], figure.x[-1]),
         ylim=(bottom, top),
     )
-    legend(ax, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+    ax.xaxis.set_major_locator(MaxNLocator(TICKS))
+    legend(
+        ax,
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncols=3,
+        columnspacing=1.0,
+        handlelength=1.7,
+        handletextpad=0.5,
+    )
     return ax
+
+
+def _cut_label(alpha: float, value: float, factor: float | None) -> str:
+    """Return how a critical value comes about: a chi-square quantile, times a factor, or given."""
+    if factor is None:
+        return f"cut {value:.3g} (given)"
+    if factor == 1.0:
+        return f"{percent(1 - alpha)} cut: {value:.3g}"
+    return f"{percent(1 - alpha)} cut: {value / factor:.3g} × {factor:.3f}, corrected"
 
 
 def plot_surface(figure: SurfaceFigure, ax: Axes | None = None) -> Axes:

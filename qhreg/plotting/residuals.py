@@ -90,7 +90,7 @@ def plot_qq(figure: QQFigure, ax: Axes | None = None) -> Axes:
     ax = axes_of(ax)
     ax.plot(figure.theoretical, figure.observed, ".", color=BLUE, ms=4, label="residuals", zorder=3)
     ends = [figure.theoretical[0], figure.theoretical[-1]]
-    ax.plot(ends, ends, color=DARK, lw=1.2, ls="--", label="fitted law", zorder=2)
+    ax.plot(ends, ends, color=DARK, lw=1.2, ls="--", label="fitted distribution", zorder=2)
     if figure.lower is not None and figure.upper is not None:
         label = f"{percent(figure.level)} of {figure.n_simulations} simulated fits"
         ax.fill_between(
@@ -102,7 +102,7 @@ def plot_qq(figure: QQFigure, ax: Axes | None = None) -> Axes:
             lw=0,
             label=label,
         )
-    ax.set(xlabel="quantile of the fitted law", ylabel=r"residual / $\sigma$")
+    ax.set(xlabel="quantile of the fitted distribution", ylabel=r"residual / $\sigma$")
     legend(ax, loc="upper left")
     return ax
 
@@ -154,10 +154,9 @@ def plot_pit(figure: PitFigure, ax: Axes | None = None) -> Axes:
     ax = axes_of(ax)
     ax.stairs(figure.heights, figure.edges, fill=True, color=SKY, alpha=0.5, ec=GREY, label="PIT")
     ax.axhline(1.0, color=DARK, lw=1.2, ls="--", label="uniform")
-    label = f"{percent(figure.level)} of one bin"
-    ax.axhspan(figure.lower, figure.upper, color=ORANGE, alpha=0.22, lw=0, label=label)
     for limit in (figure.lower, figure.upper):
-        ax.axhline(limit, color=RED, lw=1.0, ls=":")
+        label = f"{percent(figure.level)} limits per bin" if limit == figure.lower else None
+        ax.axhline(limit, color=RED, lw=1.4, ls=":", label=label)
     top = 1.35 * max(float(figure.heights.max()), figure.upper)
     ax.set(xlabel="fitted distribution function", ylabel="density", xlim=(0, 1), ylim=(0, top))
     legend(ax, loc="upper center", ncols=3)
@@ -201,8 +200,23 @@ def plot_residuals(figure: ResidualFigure, ax: Axes | None = None) -> Axes:
         style = _band_style(level, figure.levels)
         label = _band_label(level, figure.levels, "fitted")
         ax.axhline(figure.bands[i], color=BLUE, lw=1.4, ls=style, label=label, zorder=3)
-        name = "in groups of rows" if i == 0 else None
+        name = "observed, by group" if i == 0 else None
         ax.plot(figure.centres, figure.empirical[:, i], "o-", color=RED, ms=3, lw=0.9, label=name)
+    if figure.view is not None:
+        low, high = figure.view
+        ax.set_ylim(low, high)
+        outside = (figure.resid < low) | (figure.resid > high)
+        ax.plot(
+            figure.fitted[outside],
+            figure.resid[outside].clip(low, high),
+            "D",
+            color="white",
+            mec=DARK,
+            ms=5,
+            clip_on=False,
+            label=f"{outside.sum()} beyond the view",
+            zorder=4,
+        )
     ax.set(xlabel="fitted value", ylabel="residual, quantiles")
     make_headroom(ax, 0.36)
     legend(ax, loc="upper center", ncols=2)

@@ -35,10 +35,13 @@ class ProcessResults:
         The values, increasing.
     results : tuple of QuantileHuberResultsWrapper
         The full fit at each of them.
+    by_quantile : bool
+        Whether the levels were given as quantiles 1 - tau, over which the plot then runs.
     """
 
     taus: tuple[float, ...]
     results: tuple[Any, ...]
+    by_quantile: bool = False
 
     # ------------------------------------------------------------------ the fits
 
@@ -404,6 +407,7 @@ class ProcessResults:
             value,
             name,
             tau,
+            self.by_quantile,
         )
 
     def plot(
@@ -414,7 +418,7 @@ class ProcessResults:
         alpha: float = 0.05,
         reference: Any = "ols",
     ) -> Any:
-        """Draw the coefficients over tau and return the Figure.
+        """Draw the coefficients over tau, or over the quantiles given, and return the Figure.
 
         Parameters
         ----------

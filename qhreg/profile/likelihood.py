@@ -124,6 +124,12 @@ def profile_likelihood(
     ProfileLikelihood
         The fits and the interval.
 
+    Notes
+    -----
+    The values that are not rejected need not form one interval. The limits are those of the piece
+    around the estimate. Along tau, up to 20,000 rows, a local maximum outside them that is not rejected
+    is named by ``interval.elsewhere`` and printed with the interval; the plot shades its piece too.
+
     Warns
     -----
     ConvergenceWarning

@@ -120,6 +120,9 @@ class ProfileLikelihood:
     def conf_int(self, alpha: float | None = None) -> FloatArray:
         """Return the limits of the interval, shape (2,); infinite or an end of the range where open.
 
+        Where the values that are not rejected form several pieces, these are the limits of the piece
+        around the estimate; ``interval.elsewhere`` is then the maximum in another one.
+
         Parameters
         ----------
         alpha : float, optional
@@ -201,7 +204,16 @@ class ProfileLikelihood:
             band,
             self.fixed,
             tuple((tau, lr) for tau, lr in others if x[0] <= tau <= x[-1]),
+            self._factor,
+            _pieces(dense, curve, self.interval),
         )
+
+    @property
+    def _factor(self) -> float | None:
+        """What the critical values are in units of the chi-square quantile."""
+        if not isinstance(self.cut, str):
+            return None
+        return self.inflation if self.cut == "corrected" else 1.0
 
     def _other_maxima(self) -> tuple[tuple[float, float], ...]:
         """Return the local maxima beside the estimate, each with its likelihood ratio."""
@@ -258,6 +270,25 @@ def _between(
     at = np.array([scale.forward(float(value)) for value in wanted])
     curve: FloatArray = root(at) ** 2
     return curve
+
+
+def _pieces(
+    x: FloatArray, lr: FloatArray, interval: ProfileInterval
+) -> tuple[tuple[float, float], ...]:
+    """Return where a curve is below the cut of an interval outside the interval."""
+    below = np.concatenate([[False], lr < interval.cut, [False]])
+    starts, ends = np.flatnonzero(below[1:] & ~below[:-1]), np.flatnonzero(below[:-1] & ~below[1:])
+    made = []
+    for first, last in zip(starts.tolist(), (ends - 1).tolist(), strict=True):
+        if x[first] <= interval.upper and x[last] >= interval.lower:
+            continue
+        low, high = float(x[first]), float(x[last])
+        if first > 0:
+            low = float(np.interp(interval.cut, lr[[first, first - 1]], x[[first, first - 1]]))
+        if last < x.size - 1:
+            high = float(np.interp(interval.cut, lr[[last, last + 1]], x[[last, last + 1]]))
+        made.append((low, high))
+    return tuple(made)
 
 
 def _apart(t: FloatArray) -> list[int]:

@@ -68,7 +68,14 @@ class PlotResults(ProfileResults):
         from qhreg.plotting import plot_tau_loss
 
         return plot_tau_loss(
-            tau_loss_figure(self._u, self.kappa, weights=self._row_weights, taus=taus), ax=ax
+            tau_loss_figure(
+                self._u,
+                self.kappa,
+                weights=self._row_weights,
+                taus=taus,
+                tau_bounds=self.model.tau_bounds,
+            ),
+            ax=ax,
         )
 
     @property
@@ -149,8 +156,8 @@ class PlotResults(ProfileResults):
             Where to draw.
         n_simulations : int, optional
             Refitted samples behind the envelope; by default 99 up to 20,000 observations. Frequency
-            weights are rows that repeat. With sampling weights there is no envelope, since they say
-            nothing of how a response comes about; nor with counts that are not whole.
+            weights are rows that repeat. With sampling weights there is no envelope, since they do
+            not say how a response is distributed; nor with counts that are not whole.
         level : float
             Share of them inside the envelope at each point.
         seed : int, Generator or None
@@ -325,9 +332,9 @@ class PlotResults(ProfileResults):
         return plot_diagnostics(
             density_figure(u, *law, weights=weights),
             self._qq_figure(sample),
-            residual_figure(self.fittedvalues, self.resid, *law, self.sigma),
+            residual_figure(self.fittedvalues, self.resid, *law, self.sigma, weights=weights),
             pit_figure(u, *law, weights=weights, nobs=self._nobs_shown),
             self._worm_figure(sample),
-            tau_loss_figure(u, self.kappa, weights=weights),
+            tau_loss_figure(u, self.kappa, weights=weights, tau_bounds=self.model.tau_bounds),
             fig=fig,
         )

@@ -102,6 +102,12 @@ class ProfileResults:
         -------
         ProfileLikelihood
             With ``to_frame()``, ``conf_int(alpha)``, ``interval`` and ``plot(ax)``.
+
+        Notes
+        -----
+        Where the values that are not rejected form several pieces, ``conf_int`` returns the piece around
+        the estimate only. The printed interval then names a value in another piece, which is
+        ``interval.elsewhere``, and the plot shades both.
         """
         return profile_likelihood(
             self._profile_data,

@@ -22,16 +22,19 @@ FEW_LIGHT = 30.0
 """Rows on the light side of the line below which Wald intervals of the density are clearly too short."""
 
 _NOTE_WIDTH = 76
+_SHAPE = ("tau", "sigma", "kappa")  # in the order of the tables: tau has something to test
 _LIMITS = {
-    "laplace": "kappa ended at 0: the asymmetric Laplace law fits best. kappa is treated as known.",
+    "laplace": (
+        "kappa ended at 0: the asymmetric Laplace distribution fits best. kappa is treated as known."
+    ),
     "one-sided": (
         "kappa is not determined: no residual lies beyond the zone on the light side, and every "
         "width above {kappa:.4g} fits equally well. kappa is treated as known; tau and sigma are those "
         "at this width, and tau is not tested."
     ),
     "gaussian": (
-        "kappa ended at infinity: the normal law fits best. It is represented by kappa = {kappa:g}, "
-        "which is treated as known; the standard deviation of the noise is sigma sqrt(kappa)."
+        "kappa ended at infinity: the normal distribution fits best. It is represented by kappa = "
+        "{kappa:g}, which is treated as known; the standard deviation of the noise is sigma sqrt(kappa)."
     ),
 }
 _TITLE = "Quantile Huber Regression Results"
@@ -75,20 +78,23 @@ def _right(results: Any) -> list[tuple[str, Any]]:
         ("Log-Likelihood:", [f"{results.llf:#8.5g}"]),
         ("AIC:", [f"{results.aic:#8.4g}"]),
         ("BIC:", [f"{results.bic:#8.4g}"]),
-        ("R1 (loss):", [f"{round(results.prsquared, 4) + 0.0:.4f}"]),  # never -0
+        ("Pseudo R-squared:", [f"{round(results.prsquared, 4) + 0.0:.4f}"]),  # never -0
         ("kappa:", [_fixed_or_estimated(results, "kappa")]),
-        ("Rows in zone:", [_percent(results.rows_in_zone, results.rows_counted)]),
+        (
+            "Obs. in zone:" if results.kappa > 0.0 else "Obs. on the line:",
+            [_percent(results.rows_in_zone, results.rows_counted)],
+        ),
         ("P(y < x'beta):", [f"{results.quantile_level:.4f}"]),
-        ("Share of y below:", [f"{results.share_below:.4f}"]),
+        ("Share below line:", [f"{results.share_below:.4f}"]),
         ("Biconvex:", [biconvex[results.certificate.status]]),
-        ("Tau searched:", [_searched(results)]),
+        ("Search over tau:", [_searched(results)]),
     ]
 
 
 def _searched(results: Any) -> str:
     if not results.tau_estimated:
-        return "tau is fixed"
-    found = "all of its range" if results.solution.searched else "locally"
+        return "none (tau fixed)"
+    found = "global" if results.solution.searched else "local"
     return f"{found} [!]" if results.solution.doubtful else found
 
 
@@ -117,12 +123,12 @@ def _coefficients(results: Any, names: list[str], yname: str | None, alpha: floa
 
 
 def _shape_rows(results: Any, alpha: float) -> list[tuple[str, list[str]]]:
-    """Return one row for each of tau, sigma and kappa, tau first: it has something to test."""
+    """Return one row for each of tau, sigma and kappa."""
     params, bse = results.params, results.bse
     tvalues, pvalues = results.tvalues, results.pvalues
     limits = results.conf_int(alpha)
     rows = []
-    for name in ("tau", "sigma", "kappa"):
+    for name in _SHAPE:
         j = results.space.position(name)
         if j is None:
             if name != "kappa":
@@ -158,20 +164,23 @@ def notes(results: Any) -> list[str]:
     else:
         about = (
             "tau is the slope of the loss on negative residuals. With kappa > 0 x'beta is not the "
-            f"1 - tau = {1 - results.tau:.4f} quantile: in the fitted law it is the {level:.4f} "
-            "quantile. "
-            'predict(which="quantile", q=...) gives any other.'
+            f"1 - tau = {1 - results.tau:.4f} quantile: in the fitted "
+            f"distribution it is the {level:.4f} quantile. "
+            'predict(which="quantile", q=...) gives any other quantile.'
         )
     found = [about, results.cov_kwds["description"]]
     if results._choice.reason:
-        found.append(f"The default covariance is robust here: {results._choice.reason}.")
+        found.append(f"Robust covariance by default, because {results._choice.reason}.")
     if results.model.weights is not None:
         found.append(
             "Log-likelihood, AIC and BIC have the unit of the sampling weights: they compare models "
             "with the same weights only."
         )
     if results.constraint is not None:
-        found.append("The parameters satisfy linear constraints; one they determine has no error.")
+        found.append(
+            "The parameters satisfy linear constraints; parameters that they determine have no "
+            "standard error."
+        )
     if results.solution.tau_at_bound:
         found.append(
             f"tau ended on its bound {results.tau:g}: as far as the fit can tell all noise lies on one "
@@ -185,7 +194,7 @@ def notes(results: Any) -> list[str]:
     if results.solution.doubtful:
         found.append(
             "Another tau may have a higher likelihood: this optimum is not proved to be the best. "
-            "certify_global() tells."
+            "certify_global() settles the question."
         )
     if not results.converged:
         found.append(f"NOT CONVERGED: {results.solution.reason}.")
@@ -194,7 +203,7 @@ def notes(results: Any) -> list[str]:
         names = ", ".join(str(columns[j]) for j in results.solution.dependent)
         found.append(
             f"exog has rank {results.rank}: {names} depend(s) on other columns; the coefficients "
-            "are the shortest ones."
+            "are those of least norm."
         )
     if results.kappa_limit is not None:
         found.append(_LIMITS[results.kappa_limit].format(kappa=results.kappa))
@@ -293,9 +302,10 @@ def summary2_tables(
         [results.params, results.bse, results.tvalues, results.pvalues, limits]
     )
     frame = pd.DataFrame(values, columns=columns, index=[*names, *results.space.extra_names])
+    order = [name for name in _SHAPE if name in results.space.extra_names]
     made.add_df(frame.iloc[:k], float_format=float_format)
     if results.space.size > k:
-        shape = frame.iloc[k:].rename(columns={letter: f"{letter}(tau=.5)"})
+        shape = frame.iloc[k:].loc[order].rename(columns={letter: f"{letter}(tau=.5)"})
         text = shape.map(lambda v: float_format % v if np.isfinite(v) else "")
         made.add_df(text, align="r")
     made.add_title(_TITLE if title is None else title)

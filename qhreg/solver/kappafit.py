@@ -337,7 +337,9 @@ def solve_kappa(
                 _climb(profile, fit, search)
                 limit, best = _end(profile, fit, ridged)
     if limit == "laplace":
-        _warn("kappa ended at 0: the asymmetric Laplace law fits best, no width is supported")
+        _warn(
+            "kappa ended at 0: the asymmetric Laplace distribution fits best, no width is supported"
+        )
     elif limit == "one-sided":
         _warn(
             f"kappa is not determined: no residual lies beyond the zone on the light side, and "
@@ -441,7 +443,9 @@ def _gaussian_end(
             f"the normal limit was not reached: log-likelihood {wide.loglike!r} at kappa "
             f"{width:g} instead of {gaussian!r}"
         )
-    _warn("kappa ended at infinity: the normal law fits best, and tau has no influence on it")
+    _warn(
+        "kappa ended at infinity: the normal distribution fits best, and tau has no influence on it"
+    )
     kappas, loglikes = profile.sorted()
     return KappaSolution(
         math.inf, wide, "gaussian", gaussian, gaussian, kappas, loglikes, profile.n_fits + 1

@@ -8,7 +8,7 @@ problems <- list(
   engel = list(csv = "r_engel.csv", endog = "foodexp", regressors = "income"),
   simulated = list(csv = "r_simulated.csv", endog = "y", regressors = c("x", "z"))
 )
-levels <- list(two = c(0.25, 0.75), three = c(0.25, 0.5, 0.75))
+levels <- list(two = c(0.25, 0.75), three = c(0.25, 0.5, 0.75), five = c(0.1, 0.25, 0.5, 0.75, 0.9))
 
 test_one <- function(formula, data, quantiles, se) {
   fits <- lapply(quantiles, function(q) rq(formula, tau = q, data = data))
