@@ -42,8 +42,14 @@ from statsmodels.datasets import engel
 from qhreg import QuantileHuberMLE
 from qhreg.covariance import Point, covariance
 from qhreg.covariance.curvature import row_weights
+from qhreg.covariance.lightside import light_rows, require_light_rows
 from qhreg.distribution import quantile_huber
-from qhreg.exceptions import BoundaryWarning, ConvergenceWarning, CurvatureWarning
+from qhreg.exceptions import (
+    BoundaryWarning,
+    ConvergenceWarning,
+    CurvatureWarning,
+    FewRowsError,
+)
 from qhreg.inference.bootstrap import bootstrap
 from qhreg.inference.hypothesis_tests import lr_inflation
 from qhreg.inference.intervals import wald_intervals
@@ -161,17 +167,24 @@ def restricted(x, y, kappa, truth, tools):
 
 
 def inside(cov_type, x, y, estimate, kappa, truth):
-    """Return whether the Wald intervals hold the truth; there is none for tau on a bound."""
+    """Return whether the Wald intervals hold the truth; there is none for tau on a bound.
+
+    NaN where the fit has no standard errors, since next to no row lies on its light side.
+    """
     exog = np.column_stack([np.ones_like(x), x])
     *beta, sigma, tau = estimate
+    try:
+        require_light_rows(tau, kappa, len(y), 2)
+    except FewRowsError:
+        return np.full(4, np.nan)
     at_bound = min(tau - TAU_BOUNDS[0], TAU_BOUNDS[1] - tau) < 1e-9
     made = covariance(cov_type, exog, y, Point(np.array(beta), sigma, tau, kappa, at_bound))
     se = np.sqrt(made.cov.diagonal())
     space = ParameterSpace(2, kappa=kappa)
     limits = wald_intervals(estimate, se, space, 1.959964, made.calibration)
-    held = (limits[:, 0] <= truth) & (truth <= limits[:, 1])
+    held = ((limits[:, 0] <= truth) & (truth <= limits[:, 1])).astype(float)
     if at_bound:
-        held[3] = False
+        held[3] = 0.0
     return held[[1, 0, 2, 3]]
 
 
@@ -246,7 +259,9 @@ def cell(kind, n, kappa, tau, reps, seed=SEED, folder=None):
             held["profile"].append(ratio <= CHI2 * inflation)
             held["ratio"].append(np.maximum(ratio, 0.0))
     return {
-        name: np.concatenate(parts).mean(axis=0).tolist() for name, parts in held.items() if parts
+        name: np.nanmean(np.concatenate(parts), axis=0).tolist()
+        for name, parts in held.items()
+        if parts
     }
 
 
@@ -415,6 +430,72 @@ def clusters(reps=500):
         )
 
 
+def light_side(reps=200):
+    """Print how often Wald intervals hold a slope where few rows lie on the light side of the line.
+
+    Samples from the model (kappa = 1) with m = n (1 - tau) rows expected there; those that end with
+    fewer than coefficients, which have no standard errors, and the others.
+    """
+    for m, n, p in ((2, 100, 2), (8, 100, 2), (15, 100, 2), (4, 400, 5), (16, 400, 5)):
+        rng = np.random.default_rng([m, n, p])
+        refused, held = [], []
+        for _ in range(reps):
+            exog = np.column_stack([np.ones(n), rng.standard_normal((n, p - 1))])
+            endog = exog.sum(axis=1)
+            endog += quantile_huber.rvs(1.0 - m / n, 1.0, size=n, random_state=rng)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", BoundaryWarning)
+                warnings.simplefilter("ignore", CurvatureWarning)
+                solution = solve(exog, endog)
+                refused.append(light_rows(solution.tau, 1.0, n) < p)
+                both = []
+                for cov_type in ("nonrobust", "HC1"):
+                    made = covariance(cov_type, exog, endog, solution)
+                    params = np.append(solution.beta, [solution.sigma, solution.tau])
+                    se, space = np.sqrt(made.cov.diagonal()), ParameterSpace(p, kappa=1.0)
+                    low, high = wald_intervals(params, se, space, 1.959964, made.calibration)[1]
+                    both.append(low <= 1.0 <= high)
+            held.append(both)
+        refused, held = np.array(refused), np.array(held)
+        for name, chosen in (("without standard errors", refused), ("with them", ~refused)):
+            share = 100.0 * held[chosen].mean(axis=0) if chosen.any() else [np.nan, np.nan]
+            print(
+                f"m = {m}, n = {n}, p = {p}: {chosen.sum()} of {reps} {name}: "
+                f"Wald {share[0]:.0f} %, HC1 {share[1]:.0f} %",
+                flush=True,
+            )
+
+
+def joint(reps=500, n=300):
+    """Print how often Wald tests of true restrictions with HC1 reject at 5 %: one, two and four."""
+    draw = {
+        "normal": np.random.Generator.standard_normal,
+        "t3": lambda rng, size: rng.standard_t(3, size),
+        "gamma": lambda rng, size: rng.gamma(2.0, size=size),
+        "gumbel": lambda rng, size: rng.gumbel(size=size),
+    }
+    settings = ((0.0, 0.1, "normal"), (0.0, 0.1, "t3"), (0.0, 0.5, "normal"))
+    for kappa, tau, kind in (*settings, (1.0, None, "gamma"), (1.0, None, "gumbel")):
+        found = []
+        for seed in range(reps):
+            rng = np.random.default_rng(seed)
+            exog = np.column_stack([np.ones(n), rng.standard_normal((n, 4))])
+            endog = 1.0 + draw[kind](rng, n)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", BoundaryWarning)
+                warnings.simplefilter("ignore", CurvatureWarning)
+                fit = QuantileHuberMLE(endog, exog, kappa=kappa, tau=tau).fit(cov_type="HC1")
+                if np.isnan(fit.bse).any():
+                    continue
+                rows = np.eye(len(fit.params))
+                tests = [fit.wald_test(rows[1:last]) for last in (2, 3, 5)]
+                plain = [fit.wald_test(rows[1:last], use_f=False) for last in (2, 3, 5)]
+                found.append([float(test.pvalue) < 0.05 for test in (*tests, *plain)])
+        shares = percent(np.mean(found, axis=0))
+        how = "estimated" if tau is None else f"{tau:g}"
+        print(f"{kind}, kappa {kappa:g}, tau {how}, {len(found)} samples: {shares}", flush=True)
+
+
 def percent(values):
     return " | ".join(f"{100 * v:.1f}" for v in values)
 
@@ -530,6 +611,12 @@ def main(argv):
         "--clusters", action="store_true", help="what one cluster decides alone; then stop"
     )
     parser.add_argument(
+        "--light-side", action="store_true", help="few rows on one side of the line; then stop"
+    )
+    parser.add_argument(
+        "--joint", action="store_true", help="Wald tests of several restrictions; then stop"
+    )
+    parser.add_argument(
         "--cell",
         nargs="+",
         metavar=("NOISE", "N KAPPA [TAU]"),
@@ -550,6 +637,12 @@ def main(argv):
         return 0
     if options.clusters:
         clusters()
+        return 0
+    if options.light_side:
+        light_side()
+        return 0
+    if options.joint:
+        joint()
         return 0
     if options.check:
         return 0 if check() < 0.2 else 1

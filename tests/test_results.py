@@ -361,6 +361,49 @@ def test_symmetry_is_tested_in_three_ways(fit):
         fixed.test_symmetry()
 
 
+def test_several_restrictions_are_tested_with_the_degrees_of_freedom_of_the_sandwich():
+    """Hotelling's statistic: the law of T^2 when the covariance has as many degrees of freedom."""
+    fit = qhf.quantile_huber("y ~ x + z", FRAME).fit(cov_type="HC1")
+    matrix = np.zeros((2, len(fit.params)))
+    matrix[[0, 1], [1, 2]] = 1.0
+    made, plain = fit.wald_test(matrix), fit.wald_test(matrix, use_f=False)
+    assert float(made.statistic) == pytest.approx(float(plain.statistic))
+    cov = matrix @ fit.cov_params().to_numpy() @ matrix.T
+    root = np.sqrt(np.diag(cov))
+    values, vectors = np.linalg.eigh(cov / np.outer(root, root))
+    apart = vectors @ np.diag(values**-0.5) @ vectors.T @ (matrix / root[:, None])
+    np.testing.assert_allclose(apart @ fit.cov_params().to_numpy() @ apart.T, np.eye(2), atol=1e-9)
+    df = 1.0 / np.mean(1.0 / fit._results._contrast_law(apart).df)
+    expected = stats.f.sf(float(made.statistic) * (df - 1) / (2 * df), 2, df - 1)
+    assert float(made.pvalue) == pytest.approx(expected)
+    assert made.pvalue > plain.pvalue
+    assert fit.f_test(matrix).pvalue == pytest.approx(float(made.pvalue))
+    shuffled = matrix[::-1] * [[3.0], [-0.1]]
+    assert fit.wald_test(shuffled).pvalue == pytest.approx(float(made.pvalue), rel=1e-6)
+
+
+@pytest.mark.slow
+def test_joint_tests_reject_true_restrictions_as_often_as_single_ones():
+    """With the chi-square distribution four slopes at the tenth were rejected in 31 % of samples."""
+    found = []
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        X = np.column_stack([np.ones(300), rng.normal(size=(300, 4))])
+        fit = QuantileHuberMLE(1.0 + rng.normal(size=300), X, kappa=0.0, tau=0.1).fit()
+        found.append([float(fit.wald_test(np.eye(6)[1:k]).pvalue) < 0.05 for k in (2, 5)])
+    single, joint = np.mean(found, axis=0)
+    assert joint < 0.14
+    assert single < 0.14
+
+
+def test_restrictions_may_be_a_matrix_and_its_values(fit):
+    matrix = np.zeros((2, len(fit.params)))
+    matrix[[0, 1], [1, 2]] = 1.0
+    for test in (fit.wald_test, fit.f_test):
+        values = fit.params.to_numpy()[1:3]
+        assert float(test((matrix, values)).statistic) == pytest.approx(0.0, abs=1e-12)
+
+
 @pytest.mark.parametrize("cov_type", ["nonrobust", "HC1", "cluster"])
 def test_the_p_value_of_tau_is_that_at_which_its_interval_ends_at_one_half(fit, cov_type):
     options = {"groups": np.arange(len(FRAME)) % 40} if cov_type == "cluster" else {}

@@ -28,13 +28,19 @@ from qhreg.covariance.curvature import RowWeights, row_weights
 from qhreg.covariance.dependence import combined, group_codes, lag_weights, lags
 from qhreg.covariance.dependent import design_and_slopes
 from qhreg.covariance.estimate import require_more_rows
-from qhreg.covariance.information import check_free
-from qhreg.covariance.orthonormal import Frame, jacobian_of
+from qhreg.covariance.information import check_free, design_moments
+from qhreg.covariance.orthonormal import Frame, coordinates_of, jacobian_of
 from qhreg.covariance.sandwich import slices_of
 from qhreg.covariance.scores import Fitted, Sample, checked_sample, evaluated_blocks, score_block
 from qhreg.exceptions import DomainError
 
-__all__ = ["JOINT_TYPES", "Influence", "influence_of", "joint_covariance"]
+__all__ = [
+    "JOINT_TYPES",
+    "Influence",
+    "influence_of",
+    "joint_covariance",
+    "location_shift_covariance",
+]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
@@ -59,8 +65,8 @@ class Influence:
         Inverse of the smoothed bread in the coordinates of the frame.
     matrix : ndarray, shape (q_inner, q)
         What scores in these coordinates are multiplied by.
-    nobs, in_bread : float
-        Number of observations, and of those in the widened zone from which the bread comes.
+    nobs, in_bread, width : float
+        Number of observations, of those in the widened zone from which the bread comes, and its width.
     """
 
     sample: Sample
@@ -70,6 +76,7 @@ class Influence:
     matrix: FloatArray
     nobs: float
     in_bread: float
+    width: float
 
     @property
     def n_estimated(self) -> int:
@@ -130,7 +137,7 @@ def influence_of(
     middle = sample.point.kappa * (0.5 - sample.point.tau)
     near = np.abs(sample.u - middle) < 0.5 * chosen
     count = float(np.count_nonzero(near) if w.freq is None else w.freq[near].sum())
-    return Influence(sample, made.frame, w.prob, made.inverse, matrix, w.nobs, count)
+    return Influence(sample, made.frame, w.prob, made.inverse, matrix, w.nobs, count, chosen)
 
 
 def _stacked(
@@ -274,3 +281,51 @@ def joint_covariance(
         stacked, nlags=lags(maxlags, rows), weights_func=lag_weights(kernel or "bartlett")
     )
     return made * (n / (n - q)) if use_correction else made
+
+
+def location_shift_covariance(
+    parts: Sequence[Influence],
+    columns: Sequence[int],
+    exog: Any,
+    freq_weights: FloatArray | None = None,
+) -> FloatArray:
+    r"""Return the covariance of slopes of several fits where the noise is the same in every row.
+
+    Parameters
+    ----------
+    parts : sequence of Influence, length m
+        One for each fit, from :func:`influence_of`, of the same rows, without probability weights.
+    columns : sequence of int, length s
+        Places of the slopes within each fit; the columns of `exog` span a constant.
+    exog : array_like, shape (n, p)
+        Regressors.
+    freq_weights : ndarray, shape (n,), or None
+        Frequency weights.
+
+    Returns
+    -------
+    ndarray, shape (m s, m s)
+        Fit by fit.
+
+    Notes
+    -----
+    Fits a and b have the covariance :math:`\sigma_a\sigma_b\,\omega_{ab}/(f_a f_b)\,(X'X)^{-1}`, with
+    :math:`\omega_{ab}` the mean of :math:`\psi_a\psi_b` and f the share of the rows in the widened zone
+    over its width: scalars that all rows tell of, where a sandwich relies on those with leverage [1]_.
+
+    References
+    ----------
+    .. [1] R. Koenker and G. Bassett (1982), Robust tests for heteroscedasticity based on regression
+       quantiles, Econometrica 50, 43-61.
+    """
+    n = parts[0].nobs
+    slope = np.stack([design_and_slopes(part.sample)[1] for part in parts])
+    share = None if freq_weights is None else freq_weights
+    slope = slope - np.average(slope, axis=1, weights=share)[:, None]
+    weighted = slope if share is None else slope * share
+    back = coordinates_of(design_moments(np.asarray(exog), freq_weights).factor).back
+    rank = back.shape[1]
+    factor = [part.sample.point.sigma * part.width * n / part.in_bread for part in parts]
+    between = weighted @ slope.T / (n - rank) * np.outer(factor, factor)
+    flat = (back @ back.T)[np.ix_(list(columns), list(columns))]
+    return np.asarray(np.kron(between, flat))

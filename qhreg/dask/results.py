@@ -10,7 +10,7 @@ from scipy import special
 
 from qhreg.covariance import CovarianceEstimate
 from qhreg.fitstatistics import information_criterion
-from qhreg.inference.intervals import wald_intervals
+from qhreg.inference.intervals import wald_intervals, wald_ratios
 from qhreg.normalizer import location_level
 from qhreg.solver import Solution
 from qhreg.specification.parameters import Parameters, ParameterSpace
@@ -114,7 +114,7 @@ class DaskResults:
         params, bse = self.params, self.bse.to_numpy()
         # sigma = 0 is no hypothesis
         null = np.array([{"tau": 0.5, "sigma": np.nan}.get(name, 0.0) for name in params.index])
-        z = (params.to_numpy() - null) / bse
+        z = wald_ratios(params.to_numpy(), bse, null, self.space)
         limits = self.conf_int(alpha).to_numpy()
         return pd.DataFrame(
             {

@@ -11,7 +11,7 @@ from scipy import special
 from qhreg.covariance.calibration import Calibration
 from qhreg.specification.parameters import ParameterSpace
 
-__all__ = ["scale_bends", "wald_intervals"]
+__all__ = ["scale_bends", "wald_intervals", "wald_ratios"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -80,3 +80,26 @@ def scale_bends(params: FloatArray, bse: FloatArray, space: ParameterSpace) -> F
         elif value > 0.0:
             bends[j] = -bse[j] / value
     return bends
+
+
+def wald_ratios(
+    params: FloatArray, bse: FloatArray, null: FloatArray, space: ParameterSpace
+) -> FloatArray:
+    """Return estimates minus tested values in standard errors, tau on the scale of its interval.
+
+    Parameters
+    ----------
+    params, bse : ndarray, shape (size,)
+        Estimates and standard errors.
+    null : ndarray, shape (size,)
+        Tested values; NaN where nothing is tested.
+    space : ParameterSpace
+        Which parameters they are.
+    """
+    distance, j = params - null, space.position("tau")
+    if j is not None and 0.0 < null[j] < 1.0:
+        tau = float(params[j])
+        distance[j] = tau * (1.0 - tau) * float(special.logit(tau) - special.logit(null[j]))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios: FloatArray = distance / bse
+    return ratios

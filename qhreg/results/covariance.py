@@ -17,7 +17,7 @@ from qhreg.covariance.lightside import light_rows, require_light_rows
 from qhreg.covariance.scores import score_sum
 from qhreg.exceptions import ColumnRangeError, DataError, DomainError, FewRowsError
 from qhreg.inference.bootstrap import BootstrapResult, bootstrap
-from qhreg.inference.intervals import scale_bends, wald_intervals
+from qhreg.inference.intervals import scale_bends, wald_intervals, wald_ratios
 from qhreg.profile.score_intervals import SANDWICHES, score_intervals
 from qhreg.results.uncertainty import UncertaintyResults, positions
 from qhreg.solver import Solution
@@ -43,6 +43,7 @@ class CovarianceResults(UncertaintyResults):
     constraint: Constraint | None
     kappa_limit: Any
     sigma: float
+    nobs: float
     use_t: bool
     profile_intervals: Any
     _fit_data: Any
@@ -92,14 +93,14 @@ class CovarianceResults(UncertaintyResults):
 
         What decides how far estimates are from normal: see `conf_int`.
         """
-        return light_rows(self.solution.tau, self.solution.kappa, self._observations.nobs)
+        return light_rows(self.solution.tau, self.solution.kappa, self.nobs)
 
     def _require_light_rows(self) -> None:
         """Raise a FewRowsError where next to no row lies on one side of the line."""
         solution, k = self.solution, self.solution.rank
         if self.constraint is not None:
             k = min(k, self.constraint.transform.shape[1])
-        require_light_rows(solution.tau, solution.kappa, self._observations.nobs, k)
+        require_light_rows(solution.tau, solution.kappa, self.nobs, k)
 
     def _require_range(self, variances: FloatArray) -> None:
         """Raise a DataError where a square of the units is no floating point number."""
@@ -276,13 +277,7 @@ class CovarianceResults(UncertaintyResults):
         tau on the logit scale, as its interval, so that the two never contradict each other;
         `t_test` and `wald_test` are on the scale of the parameters.
         """
-        distance, j = self.params - self.null_values, self.space.position("tau")
-        if j is not None and np.isfinite(distance[j]):
-            tau = float(self.params[j])
-            distance[j] = tau * (1.0 - tau) * (math.log(tau) - math.log1p(-tau))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            values: FloatArray = distance / self.bse
-        return values
+        return wald_ratios(self.params, self.bse, self.null_values, self.space)
 
     @property
     def pvalues(self) -> FloatArray:

@@ -127,7 +127,9 @@ class WaldResults:
         r_matrix : array_like, str or tuple
             Restrictions, such as ``"tau = 0.5, x1 = x2"``.
         cov_p, invcov, use_f, df_constraints
-            As in statsmodels. Without them a single restriction has the p-value of `t_test`.
+            As in statsmodels. Without them, and with HC0 or HC1, a single restriction has the p-value of
+            `t_test`, and several that of Hotelling's statistic with the degrees of freedom of the
+            sandwich.
         scalar : bool
             Whether the statistic is a number.
 
@@ -137,7 +139,7 @@ class WaldResults:
             A restriction involves a parameter without a standard error, such as tau on its bound:
             the statistic would leave it out without a word.
         """
-        if np.ndim(r_matrix) == 2 and np.shape(r_matrix)[0] == 0:  # a term without columns
+        if isinstance(r_matrix, np.ndarray) and r_matrix.shape[0] == 0:  # a term without columns
             return _no_test(self.use_t if use_f is None else use_f, self.df_resid_inference)
         own = cov_p is None and invcov is None
         if own:
@@ -151,7 +153,7 @@ class WaldResults:
             scalar=scalar,
         )
         if own and use_f is None:
-            self._as_in_t_test(made, r_matrix)
+            self._calibrate_joint(made, r_matrix)
         return made
 
     def f_test(self, r_matrix: Any, cov_p: Any = None, invcov: Any = None) -> Any:
@@ -166,17 +168,37 @@ class WaldResults:
         """
         made = super().f_test(r_matrix, cov_p=cov_p, invcov=invcov)  # type: ignore[misc]
         if cov_p is None and invcov is None:
-            self._as_in_t_test(made, r_matrix)
+            self._calibrate_joint(made, r_matrix)
         return made
 
-    def _as_in_t_test(self, made: Any, r_matrix: Any) -> None:
-        """Give the test of a single restriction the p-value that the sandwich has for it."""
+    def _calibrate_joint(self, made: Any, r_matrix: Any) -> None:
+        r"""Give a Wald test the p-value that goes with the law of the sandwich, if it has one.
+
+        Notes
+        -----
+        A single restriction has that of `t_test`. For m of them the noise of the sandwich is that of a
+        covariance with :math:`\nu` degrees of freedom, the harmonic mean of those of the restrictions
+        made uncorrelated, and :math:`T^2(\nu-m+1)/(m\nu)` is compared with the F distribution with m and
+        :math:`\nu-m+1` degrees of freedom, as Hotelling's statistic is.
+        """
         results: Any = self
-        if results._covariance.calibration is None:
+        if results._covariance.calibration is None or results._known:
             return
         matrix = np.atleast_2d(linear_constraints(r_matrix, self.model.data.param_names)[0])
-        if len(matrix) == 1:
+        m = len(matrix)
+        if m == 1:
             made.pvalue = float(np.squeeze(self.t_test(r_matrix).pvalue))
+            return
+        cov = matrix @ results._covariance.cov @ matrix.T
+        root = np.sqrt(cov.diagonal())
+        values, vectors = np.linalg.eigh(cov / np.outer(root, root))
+        if not values[0] > 0.0:  # restrictions that repeat each other
+            return
+        apart = (vectors / np.sqrt(values)) @ vectors.T @ (matrix / root[:, None])
+        df = 1.0 / float(np.mean(1.0 / self._contrast_law(apart).df))
+        left = max(df - m + 1.0, 1.0)
+        square = float(np.squeeze(made.statistic)) * (m if made.distribution == "F" else 1.0)
+        made.pvalue = float(special.fdtrc(m, left, square * left / (m * max(df, float(m)))))
 
     def _require_errors(self, r_matrix: Any) -> None:
         """Raise a DomainError when a restriction involves a parameter that is treated as known."""

@@ -426,9 +426,10 @@ def report(setup: Setup, local: LocalFit, *, searched: bool, doubtful: bool = Fa
     """Return the solution in the units of the data, with a warning where there is reason for one."""
     basis, problem, task, scale = setup.basis, setup.problem, setup.task, setup.scale
     fit = local.fit
-    raw = basis.matrix.dot(fit.z)
-    sigma = 1.0 / float(raw[-1])
-    beta = minimum_norm(basis, -raw[:-1] * sigma)
+    with np.errstate(over="ignore", invalid="ignore"):
+        raw = basis.matrix.dot(fit.z)
+        sigma = 1.0 / float(raw[-1])
+        beta = minimum_norm(basis, -raw[:-1] * sigma)
     if not np.isfinite(beta).all():
         lost = ", ".join(str(j) for j in np.flatnonzero(~np.isfinite(beta)))
         raise DataError(
