@@ -1,5 +1,6 @@
 """Intervals that invert the robust score test."""
 
+import math
 import warnings
 
 import numpy as np
@@ -16,7 +17,8 @@ from qhreg.exceptions import BoundaryWarning, CurvatureWarning, DataError, Domai
 from qhreg.inference.robust_score import ScoreVariance, robust_score_root
 from qhreg.inference.score_tests import score_test
 from qhreg.profile.data import profile_data
-from qhreg.profile.score_intervals import score_intervals
+from qhreg.profile.fits import curve_of
+from qhreg.profile.score_intervals import _limit, _Scale, score_intervals
 from qhreg.solver import solve
 from qhreg.specification.observations import Observations
 
@@ -297,3 +299,36 @@ def test_the_interval_of_a_small_sigma_beside_a_tau_on_its_bound_holds_it():
     for method in ("score", "profile"):
         low, high = fit.conf_int(method=method)[1]
         assert low <= fit.sigma <= high
+
+
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
+def test_a_kappa_without_an_upper_end_leaves_the_other_limits_where_the_test_rejects():
+    rng = np.random.default_rng(4)
+    noise = quantile_huber.rvs(0.7, 1.0, size=60, random_state=rng)
+    endog = noise * (1.0 + 0.5 * rng.exponential(size=60))
+    fit = QuantileHuberMLE(endog, np.ones(60), kappa=None).fit()
+    assert fit.kappa_limit == "one-sided"
+    limits = np.asarray(fit.conf_int(method="score"))
+    data, variance = fit._fit_data, ScoreVariance("HC1", row_weights(None, None, 60), 4)
+
+    def rejects(name, value):
+        found = curve_of(data, fit.solution, name)(value)
+        point = Point(found.beta, found.sigma, found.tau, found.kappa)
+        ends = {"tau": found.tau > 0.998, "kappa": found.kappa == 0.0}
+        known = tuple(each for each in ends if ends[each] and each != name)
+        j = data.space.position(name)
+        root = robust_score_root(data.observations, point, data.space.free, j, variance, known)
+        return abs(root) > stats.norm.ppf(0.975)
+
+    (_, sigma), (tau, _) = limits[1:3]
+    assert fit.sigma < sigma < 10.0 * fit.sigma
+    assert 0.1 < tau < fit.tau
+    assert [rejects("sigma", value * sigma) for value in (0.95, 1.05)] == [False, True]
+    assert [rejects("tau", value * tau) for value in (0.95, 1.05)] == [True, False]
+
+
+def test_a_sigma_that_no_test_rejects_has_an_open_end():
+    scale = _Scale("sigma")
+    upper = _limit(lambda t: 0.0, scale, 0.0, 0.5, math.inf, 2.0)
+    lower = _limit(lambda t: 0.0, scale, 0.0, -0.5, -math.inf, 2.0)
+    assert (scale.back(lower), scale.back(upper)) == (0.0, math.inf)

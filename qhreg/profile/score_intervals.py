@@ -43,6 +43,9 @@ test rejects: short ones, because far from the estimate the test may lose its po
 FARTHEST = 40
 """Steps after which an interval is taken to be unbounded: it is then 2e4 standard errors long."""
 
+LARGEST_LOG = 700.0
+"""Logarithm beyond which sigma is no floating point number: the interval is open there."""
+
 
 def _known(data: ProfileData, found: ProfilePoint, param: str | int) -> tuple[str, ...]:
     """Return the parameters that ended on a bound: their scores are not zero."""
@@ -75,6 +78,10 @@ class _Scale:
             return float(special.expit(t))
         return t
 
+    def has(self, t: float) -> bool:
+        """Return whether a floating point number stands at t."""
+        return abs(t) < LARGEST_LOG if self.name == "sigma" else math.isfinite(t)
+
     def step(self, value: float, se: float) -> float:
         """Return the standard error at a value on this scale, or something of its order."""
         if self.name == "tau":
@@ -85,7 +92,12 @@ class _Scale:
 
 
 def _limit(
-    at: Callable[[float], float], start: float, step: float, last: float, cut: float
+    at: Callable[[float], float],
+    scale: _Scale,
+    start: float,
+    step: float,
+    last: float,
+    cut: float,
 ) -> float:
     """Return where beyond `start` the statistic first reaches the cut; `last` if nowhere.
 
@@ -96,7 +108,7 @@ def _limit(
         outer = inner + length
         ended = (outer >= last) if step > 0.0 else (outer <= last)
         outer = last if ended else outer
-        if not math.isfinite(outer):
+        if not scale.has(outer):
             break
         try:
             rejected = at(outer) >= cut
@@ -194,7 +206,8 @@ def _steps(data: ProfileData, solution: Solution, names: list[str | int]) -> lis
     """Return standard errors, each on its scale, from the expected information: rough, never wild.
 
     With tau on a bound those at tau = 1/2: sigma is nearly zero on the bound, and steps in proportion
-    would not leave the neighbourhood of the fit, in which tau counts as known.
+    would not leave the neighbourhood of the fit, in which tau counts as known. With kappa known: where
+    any larger one fits as well, the others would have no error at all. That of kappa is at most kappa.
     """
     obs = data.observations
     fit: Fitted = solution
@@ -204,20 +217,16 @@ def _steps(data: ProfileData, solution: Solution, names: list[str | int]) -> lis
     cases = obs.case_weights
     if cases is not None:
         cases = cases * (obs.nobs / float(cases.sum()))
-    made = covariance(
-        "nonrobust",
-        obs.exog,
-        obs.endog,
-        fit,
-        free=data.space.free,
-        freq_weights=cases,
-        offset=obs.offset,
-    )
-    errors = np.sqrt(made.cov.diagonal())
-    return [
-        _Scale(name).step(_value(fit, name), float(se))
-        for name, se in zip(names, errors, strict=True)
-    ]
+
+    def errors(free: tuple[str, ...]) -> list[float]:
+        weighted = {"free": free, "freq_weights": cases, "offset": obs.offset}
+        made = covariance("nonrobust", obs.exog, obs.endog, fit, **weighted)
+        return [math.sqrt(variance) for variance in made.cov.diagonal()]
+
+    found = errors(tuple(name for name in data.space.free if name != "kappa"))
+    if "kappa" in data.space.free:
+        found.append(min(errors(data.space.free)[-1], fit.kappa if fit.kappa > 0.0 else math.inf))
+    return [_Scale(name).step(_value(fit, name), se) for name, se in zip(names, found, strict=True)]
 
 
 def _interval(
@@ -253,6 +262,6 @@ def _interval(
         return math.nan, math.nan
     low = scale.forward(curve.lower) if curve.lower > 0.0 or name == "kappa" else -math.inf
     high = scale.forward(curve.upper) if math.isfinite(curve.upper) else math.inf
-    lower = _limit(root, start, -step, low, cut)
-    upper = _limit(lambda t: -root(t), start, step, high, cut)
+    lower = _limit(root, scale, start, -step, low, cut)
+    upper = _limit(lambda t: -root(t), scale, start, step, high, cut)
     return scale.back(lower), scale.back(upper)
