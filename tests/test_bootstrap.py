@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
+from qhreg import QuantileHuberMLE
 from qhreg.covariance import covariance, score_obs, smoothed_bread
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, DomainError
@@ -387,3 +388,33 @@ def test_rows_without_weight_are_not_drawn(data, kind):
     whole = bootstrap(exog, endog, fit, weights=weights, **options)
     part = bootstrap(exog[kept], endog[kept], fit, weights=weights[kept], **options)
     assert_allclose(whole.params, part.params, rtol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
+@pytest.mark.parametrize("kind", ["pairs", "parametric", "multiplier"])
+def test_a_tau_on_its_bound_in_every_replicate_is_held_as_with_other_covariances(kind):
+    rng = np.random.default_rng(2)
+    exog = np.column_stack([np.ones(60), rng.normal(size=60)])
+    plain = QuantileHuberMLE(exog @ [1.0, 2.0] + rng.exponential(size=60), exog).fit()
+    fit = plain.get_robustcov_results("bootstrap", n_boot=20, seed=1, kind=kind)
+    assert fit.held_fixed == plain.held_fixed == {"tau": "at bound"}
+    assert np.isnan(fit.bse[-1])
+    assert np.isnan(fit.tvalues[-1])
+    assert (fit.cov_params()[-1] == 0.0).all()
+    assert np.isnan(fit.conf_int()[-1]).all()
+    assert "(at bound)" in str(fit.summary())
+    assert "tau is 0.999 in every replicate" in fit.cov_kwds["description"]
+    with pytest.raises(DomainError, match=r"tau is on its bound 0\.999"):
+        fit.wald_test("tau = 0.5")
+
+
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
+def test_a_tau_on_its_bound_that_replicates_leave_keeps_their_spread(data):
+    exog, endog, fit = data
+    plain = QuantileHuberMLE(endog, exog, tau_bounds=(0.1, fit.tau - 0.01)).fit()
+    assert plain.solution.tau_at_bound
+    fit = plain.get_robustcov_results("bootstrap", n_boot=40, seed=1)
+    replicates = fit._replicates
+    assert 0 < replicates.n_at_bound < len(replicates.params)
+    assert fit.held_fixed == {}
+    assert fit.bse[-1] == pytest.approx(replicates.params[:, -1].std(ddof=1))

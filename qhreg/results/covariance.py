@@ -136,7 +136,19 @@ class CovarianceResults(UncertaintyResults):
         made = self._replicates
         text = f"Covariance: {made.kind} bootstrap with {len(made.params)} replicates"
         text += f", {made.n_failed} more failed." if made.n_failed else "."
-        return CovarianceEstimate(made.cov, "bootstrap", text, self.space.free)
+        held, cov = self._never_moved(made.params), made.cov
+        for name in held:
+            j = self.space.position(name)
+            cov[j] = cov[:, j] = 0.0
+            text += (
+                f" {name} is {getattr(self, name):g} in every replicate and is treated as known."
+            )
+        return CovarianceEstimate(cov, "bootstrap", text, self.space.free, held)
+
+    def _never_moved(self, replicates: FloatArray) -> tuple[str, ...]:
+        """Return the parameters that no replicate moves, such as a tau on its bound."""
+        same = np.isclose(replicates, self.params, rtol=1e-12, atol=0.0).all(axis=0)
+        return tuple(name for name in self.space.extra_names if same[self.space.position(name)])
 
     @cached_property
     def _replicates(self) -> BootstrapResult:
