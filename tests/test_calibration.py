@@ -248,8 +248,47 @@ def test_only_sandwiches_of_independent_rows_are_calibrated(results):
     assert np.all(np.abs(np.asarray(results.pvalues)[:3] / normal - 1.0) > 1e-6)
     plain = results.get_robustcov_results("HAC", maxlags=2)
     assert_allclose(plain.pvalues[:3], 2.0 * special.ndtr(-np.abs(plain.tvalues[:3])))
-    held = results.model.fit_constrained("x1 = 0.5", cov_type="HC1")
-    assert held._covariance.calibration is None
+
+
+@pytest.mark.parametrize("cov_type", ["HC0", "HC1"])
+def test_a_constraint_and_the_same_as_an_offset_have_the_same_law(cov_type):
+    exog, endog = skewed(150, seed=5)
+    held = QuantileHuberMLE(endog, exog, kappa=0.5).fit_constrained("x1 = 2", cov_type=cov_type)
+    others = [0, 2]
+    moved = QuantileHuberMLE(endog, exog[:, others], kappa=0.5, offset=2.0 * exog[:, 1])
+    fit = moved.fit(cov_type=cov_type)
+    kept = [0, 2, 3, 4]
+    assert_allclose(held.bse[kept], fit.bse, rtol=1e-6)
+    assert_allclose(held.pvalues[kept][:2], fit.pvalues[:2], rtol=1e-5)
+    assert_allclose(held.conf_int()[kept], fit.conf_int(), rtol=1e-5)
+    assert np.isnan(held.conf_int()[1]).all()
+    assert held.cov_kwds["description"] == fit.cov_kwds["description"]
+    assert "P-values and intervals: t with" in fit.cov_kwds["description"]
+    both, alone = held.t_test([1.0, 7.0, -1.0, 0.0, 0.0]), fit.t_test([1.0, -1.0, 0.0, 0.0])
+    assert_allclose(both.sd, alone.sd, rtol=1e-6)
+    assert_allclose(both.law, alone.law, rtol=1e-4)
+
+
+def test_coefficients_that_a_constraint_makes_equal_have_the_law_of_their_sum():
+    exog, endog = skewed(150, seed=5)
+    held = QuantileHuberMLE(endog, exog, kappa=0.5).fit_constrained("x1 = x2", cov_type="HC1")
+    merged = np.column_stack([exog[:, 0], exog[:, 1] + exog[:, 2]])
+    fit = QuantileHuberMLE(endog, merged, kappa=0.5).fit(cov_type="HC1")
+    assert_allclose(held.pvalues[[0, 1]], fit.pvalues[:2], rtol=1e-5)
+    assert_allclose(held.conf_int()[[0, 1, 3, 4]], fit.conf_int(), rtol=1e-5)
+    assert_allclose(held.conf_int()[1], held.conf_int()[2], rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
+def test_a_constrained_fit_whose_kappa_has_no_end_has_the_law_of_the_others():
+    rng = np.random.default_rng(4)
+    exog = np.column_stack([np.ones(300), rng.standard_normal(300)])
+    endog = rng.standard_normal(300) + exog[:, 1]
+    held = QuantileHuberMLE(endog, exog, kappa=None).fit_constrained("x1 = 1", cov_type="HC1")
+    fit = QuantileHuberMLE(endog, exog[:, :1], kappa=None, offset=exog[:, 1]).fit(cov_type="HC1")
+    assert held.kappa_limit == fit.kappa_limit is not None
+    assert_allclose(held.conf_int()[[0, 2, 3, 4]], fit.conf_int(), rtol=1e-4)
+    assert held.cov_kwds["description"] == fit.cov_kwds["description"]
 
 
 def test_a_parameter_treated_as_known_has_no_law():

@@ -120,3 +120,15 @@ def test_the_letter_case_of_a_covariance_does_not_matter(rows):
         np.testing.assert_array_equal(model.fit(cov_type=given).bse, model.fit(cov_type=name).bse)
     with pytest.raises(DomainError, match="for this model; got 'bootstrap'"):
         other.fit(cov_type="Bootstrap")
+def test_a_tau_fixed_by_a_constraint_is_a_tau_fixed_by_the_user(rows):
+    exog, endog = rows
+    held = QuantileHuberMLE(endog, exog).fit_constrained("tau = 0.4")
+    fixed = QuantileHuberMLE(endog, exog, tau=0.4).fit()
+    assert held.cov_type == fixed.cov_type == "HC1"
+    np.testing.assert_allclose(held.bse[:3], fixed.bse, rtol=1e-6)
+    assert "The default covariance is robust here: tau is fixed" in " ".join(
+        str(held.summary()).split()
+    )
+    assert QuantileHuberMLE(endog, exog).fit_constrained("x1 = 2").cov_type == "nonrobust"
+    full = QuantileHuberMLE(endog, exog).fit()
+    assert full.lr_test(held).df == full.lr_test(fixed).df == 1

@@ -59,6 +59,7 @@ def test_the_others_can_be_fixed(fit, fixed):
 
 def test_kappa_can_be_constrained(fit):
     held = fit.model.fit_constrained("kappa = 1")
+    assert "1 (constrained)" in str(held.summary())
     direct = QuantileHuberMLE(fit.model.endog, EXOG, kappa=1.0).fit()
     assert held.llf == pytest.approx(direct.llf, abs=1e-9)
     np.testing.assert_allclose(held.bse[:-1], direct.bse, rtol=1e-6)

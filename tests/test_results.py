@@ -21,6 +21,7 @@ from qhreg.exceptions import (
     RankWarning,
 )
 from qhreg.fitstatistics import best_constant, null_loss
+from qhreg.inference.hypothesis_tests import lr_inflation
 from qhreg.loss import quantile_huber_loss
 from qhreg.solver import solve
 from qhreg.specification.observations import Observations
@@ -297,6 +298,27 @@ def test_a_wald_test_of_a_constrained_tau_is_refused(fit):
         held.wald_test("tau = 0.4, x = 1")
 
 
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
+def test_the_ratio_of_likelihoods_has_one_p_value_whoever_computes_it():
+    rng = np.random.default_rng(0)
+    exog = np.column_stack([np.ones(80), rng.normal(size=80)])
+    endog = exog @ [1.0, 2.0] + quantile_huber.rvs(0.42, 1.0, size=80, random_state=rng)
+    full, half = QuantileHuberMLE(endog, exog).fit(), QuantileHuberMLE(endog, exog, tau=0.5).fit()
+    wanted = full.test_symmetry().lr
+    held = full.model.fit_constrained("tau = 0.5")
+    assert full.profile_likelihood("tau").conf_int(wanted.pvalue)[1] == pytest.approx(0.5, abs=1e-6)
+    for restricted in (half, held):
+        assert full.lr_test(restricted).pvalue == pytest.approx(wanted.pvalue, rel=1e-6)
+        assert full.compare_lr_test(restricted)[1] == pytest.approx(wanted.pvalue, rel=1e-6)
+    constant = full.model.fit_constrained("x1 = 0")
+    assert full.llr_pvalue == pytest.approx(full.lr_test(constant).pvalue, rel=1e-6)
+    wide = QuantileHuberMLE(endog, exog, kappa=None).fit()  # the largest factor, as in its profiles
+    assert wide.test_symmetry().lr.inflation == wide.lr_test(half).inflation
+    assert wide.lr_test(half).inflation == pytest.approx(
+        lr_inflation(80, 5, wide.tau, kappa=0.0), rel=1e-12
+    )
+
+
 def test_nested_fits_are_compared_by_their_likelihoods(fit):
     small = qhf.quantile_huber("y ~ x", FRAME).fit()
     test = fit.lr_test(small)
@@ -469,9 +491,7 @@ def test_a_constraint_may_fix_tau_or_a_coefficient(fit):
     assert fixed.params["x"] == pytest.approx(2.0)
     assert np.isnan(fixed.bse["tau"])
     assert np.isnan(fixed.bse["x"])
-    other = QuantileHuberMLE(FRAME.y, fit.model.exog[:, :3], tau=0.5, offset=2 * FRAME.x).fit(
-        cov_type="nonrobust"
-    )
+    other = QuantileHuberMLE(FRAME.y, fit.model.exog[:, :3], tau=0.5, offset=2 * FRAME.x).fit()
     assert fixed.llf == pytest.approx(other.llf, abs=1e-8)
     np.testing.assert_allclose(fixed.bse.iloc[:3], other.bse.iloc[:3], rtol=1e-6)
     assert "constrained" in str(fixed.summary())
@@ -520,6 +540,18 @@ def test_the_null_model_is_the_fit_of_a_constant(fit):
     assert null.llr == pytest.approx(0.0, abs=1e-7)
     assert np.isnan(null.llr_pvalue)
     assert null.prsquared == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("fixed", [{"tau": 0.1}, {"sigma": 2.0}, {"kappa": 2.0}])
+def test_a_constraint_holds_a_parameter_in_the_null_model_too(fixed):
+    (name,) = fixed
+    free = {"kappa": None} if name == "kappa" else {}
+    exog = np.column_stack([np.ones(len(FRAME)), FRAME.x])
+    held = QuantileHuberMLE(FRAME.y, exog, **free).fit_constrained(f"{name} = {fixed[name]}")
+    model = QuantileHuberMLE(FRAME.y, exog, **fixed).fit()
+    assert held.llnull == pytest.approx(model.llnull, rel=1e-10)
+    assert held.llr == pytest.approx(model.llr, rel=1e-6)
+    assert held.llr > 0.0
 
 
 def test_pseudo_r_squared_is_that_of_quantreg_at_kappa_0_and_of_ols_for_normal_noise(engel):

@@ -192,6 +192,7 @@ def estimate_covariance(
     known: tuple[str, ...] = (),
     resid: FloatArray | None = None,
     names: Sequence[str] | None = None,
+    contrasts: FloatArray | None = None,
 ) -> CovarianceEstimate:
     """Return the chosen covariance of the estimates; of constrained ones, through their gamma.
 
@@ -213,23 +214,35 @@ def estimate_covariance(
         Residuals of the fit, if known already.
     names : sequence of str or None
         Names of the columns, for warnings.
+    contrasts : ndarray, shape (m, size), or None
+        Combinations of the estimates that the calibration is for; by default each by itself.
     """
     if constraint is not None:
         return _constrained(choice, observations, solution, space, constraint, known, resid)
     if known:
         values = {name: getattr(solution, name) for name in known}
         narrow = replace(space, **values)
-        made = estimate_covariance(choice, observations, solution, narrow, resid=resid, names=names)
         kept = [*range(space.k), *(space.position(name) for name in narrow.extra_names)]
+        made = estimate_covariance(
+            choice,
+            observations,
+            solution,
+            narrow,
+            resid=resid,
+            names=names,
+            contrasts=None if contrasts is None else contrasts[:, kept],
+        )
         cov = np.zeros((space.size, space.size))
         cov[np.ix_(kept, kept)] = made.cov
         law = made.calibration
+        if law is not None and contrasts is None:
+            law = law.taken(kept, space.size)
         return replace(
             made,
             cov=cov,
             free=space.free,
             held_fixed=(*made.held_fixed, *known),
-            calibration=None if law is None else law.taken(kept, space.size),
+            calibration=law,
         )
     obs = observations
     return covariance(
@@ -243,6 +256,7 @@ def estimate_covariance(
         offset=obs.offset,
         resid=resid,
         names=names,
+        contrasts=contrasts,
         **choice.options,
     )
 
@@ -264,6 +278,9 @@ def _constrained(
         return CovarianceEstimate(
             nothing, choice.cov_type, text, space.free, tuple(constraint.fixed)
         )
+    jacobian = constraint.jacobian(space)
+    moved = np.abs(jacobian).max(axis=1) > 1e-12
+    moved[[space.position(name) for name in known]] = False
     made = estimate_covariance(
         choice,
         constraint.reduce(observations),
@@ -271,14 +288,15 @@ def _constrained(
         free,
         known=tuple(name for name in known if name not in constraint.fixed),
         resid=resid,
+        contrasts=jacobian[moved],
     )
-    jacobian = constraint.jacobian(space)
+    law = made.calibration
     return replace(
         made,
         cov=jacobian @ made.cov @ jacobian.T,
         free=space.free,
         held_fixed=(*made.held_fixed, *constraint.fixed),
-        calibration=None,
+        calibration=None if law is None else law.taken(moved, space.size),
     )
 
 

@@ -177,6 +177,7 @@ def covariance(
     moments: DesignMoments | None = None,
     resid: FloatArray | None = None,
     names: Sequence[str] | None = None,
+    contrasts: FloatArray | None = None,
 ) -> CovarianceEstimate:
     r"""Return the covariance matrix of the estimates.
 
@@ -217,6 +218,8 @@ def covariance(
         Response minus location, if known already; for the sandwiches.
     names : sequence of str, length p, or None
         Names of the columns, for warnings.
+    contrasts : ndarray, shape (m, q), or None
+        Combinations of the parameters that the calibration is for; by default each by itself.
 
     Returns
     -------
@@ -264,7 +267,7 @@ def covariance(
     if cov_type == "nonrobust" and w.prob is not None:
         raise DomainError(NEEDS_CASES)
     if cov_type != "nonrobust":
-        return _robust(cov_type, sample, w, estimated, options, names)
+        return _robust(cov_type, sample, w, estimated, options, names, contrasts)
     if moments is None:
         moments = design_moments(sample.exog, w.total)
     return nonrobust_covariance(moments, sample.point, estimated)
@@ -361,6 +364,7 @@ def _robust(
     free: tuple[str, ...],
     options: dict[str, Any],
     names: Sequence[str] | None,
+    contrasts: FloatArray | None,
 ) -> CovarianceEstimate:
     """Return a sandwich covariance."""
     point, n = sample.point, weights.nobs
@@ -371,7 +375,8 @@ def _robust(
     jacobian = jacobian_of(frame, point.sigma)
     if cov_type in ("HC0", "HC1"):
         judged = made.judged(jacobian)
-        law = calibration_of(sample, weights, made, width, judged)
+        tested = judged if contrasts is None else made.judged(contrasts @ jacobian)
+        law = calibration_of(sample, weights, made, width, tested)
         cov = judged.cov * (n / (n - q)) if cov_type == "HC1" else judged.cov
         text = f"heteroskedasticity-robust sandwich ({cov_type})"
         found = Estimated(cov, text, {}, calibration=law)

@@ -64,16 +64,16 @@ class OtherFits:
         start_params : array_like, optional
             Accepted since statsmodels passes it; not used.
         method, cov_type, cov_kwds, use_t, search
-            As in `fit`.
+            As in `fit`: the default covariance is "HC1" where a constraint fixes tau, too.
 
         Returns
         -------
         QuantileHuberResultsWrapper
             All parameters; the covariance is singular in the directions that are fixed.
         """
-        choice = covariance_request(self, cov_type, cov_kwds)
         names = [str(name) for name in self.data.param_names]
         constraint = linear_constraint(*linear_constraints(constraints, names), self.space)
+        choice = covariance_request(self, cov_type, cov_kwds, constraint)
         found, details = self._solve(
             method, None, search, constraint.reduce(self.observations), constraint.fixed
         )

@@ -22,7 +22,7 @@ from qhreg.solver import Solution
 from qhreg.solver.kappafit import solve_kappa
 from qhreg.specification.constraints import Constraint
 from qhreg.specification.nesting import require_nested
-from qhreg.specification.parameters import ParameterSpace
+from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
 
 __all__ = ["ComparisonResults"]
 
@@ -134,18 +134,12 @@ class ComparisonResults:
 
     @cached_property
     def llnull(self) -> float:
-        """Log-likelihood with a constant as only regressor."""
-        model = self.model
+        """Log-likelihood with a constant as only regressor; what is fixed stays fixed."""
         with warnings.catch_warnings():
             # a constant may well end on a bound: that is no news about this fit
             warnings.simplefilter("ignore", BoundaryWarning)
-            return null_fit(
-                self._observations,
-                kappa=model.kappa,
-                tau=model.tau,
-                sigma=model.sigma,
-                tau_bounds=model.tau_bounds,
-            ).loglike
+            bounds = self.model.tau_bounds
+            return null_fit(self._observations, **self._fixed_at, tau_bounds=bounds).loglike
 
     @property
     def llr(self) -> float:
@@ -194,6 +188,12 @@ class ComparisonResults:
         null = null_loss(self._observations, self.parameters)
         return 1.0 - loss / null if null > 0.0 else math.nan
 
+    @property
+    def _fixed_at(self) -> dict[str, float | None]:
+        """Where the model or a constraint fixes sigma, tau and kappa; None for an estimated one."""
+        by_model = {name: getattr(self.space, name) for name in EXTRA_NAMES}
+        return by_model if self.constraint is None else {**by_model, **self.constraint.fixed}
+
     # ------------------------------------------------------------------ tests
 
     def _require_likelihood(self, what: str) -> None:
@@ -213,6 +213,7 @@ class ComparisonResults:
             nobs=self.nobs,
             k=self.n_params,
             tau=self.tau,
+            kappa=self._fixed_at["kappa"] or 0.0,  # the largest factor where kappa is estimated
             tau_estimated=self.tau_estimated,
             null=null,
             correction=correction,
@@ -228,7 +229,8 @@ class ComparisonResults:
             a fixed parameter. That is checked while the data are there.
         correction : bool
             Whether the p-value is corrected for small samples: see
-            :func:`qhreg.inference.hypothesis_tests.lr_inflation`.
+            :func:`qhreg.inference.hypothesis_tests.lr_inflation`. The correction is that of profiles
+            and of `test_symmetry`.
         """
         self._require_likelihood("a likelihood ratio test")
         if not hasattr(restricted, "n_params"):

@@ -324,14 +324,18 @@ class QuantileHuberResults(
 
 
 def covariance_request(
-    model: Any, cov_type: str | None, cov_kwds: dict[str, Any] | None
+    model: Any,
+    cov_type: str | None,
+    cov_kwds: dict[str, Any] | None,
+    constraint: Constraint | None = None,
 ) -> CovarianceChoice:
-    """Return the covariance for a fit of this model."""
+    """Return the covariance for a fit of this model, under a constraint if there is one."""
+    constrained = constraint is not None and "tau" in constraint.fixed
     return choose_covariance(
         cov_type,
         cov_kwds,
         model.row_source,
-        tau_fixed=model.tau is not None,
+        tau_fixed=model.tau is not None or constrained,
         weights=model.weights,
         freq_weights=getattr(model, "freq_weights", None),
     )

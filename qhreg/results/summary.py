@@ -43,6 +43,7 @@ _TITLE = "Quantile Huber Regression Results"
 def _fixed_or_estimated(results: Any, name: str) -> str:
     """Return a parameter's value with how it came about."""
     how = "estimated" if results.space.position(name) is not None else "fixed"
+    how = "constrained" if results.constraint and name in results.constraint.fixed else how
     return f"{getattr(results, name):.4g} ({how})"
 
 

@@ -51,7 +51,7 @@ class WaldResults:
             Restrictions, such as ``"tau = 0.5, x1 = x2"``.
         cov_p, use_t
             As in statsmodels. Without them the p-values and intervals of a fit with HC0 or HC1 are
-            calibrated as those of its summary are, where no constraint or limit holds a parameter.
+            calibrated as those of its summary are, where no limit holds a parameter.
 
         Returns
         -------
@@ -98,13 +98,16 @@ class WaldResults:
                 "of parameters needs them: give use_t=False (wald_test: use_f=False) for the normal "
                 "distribution"
             )
-        obs = results._observations
+        data = results._fit_data  # under constraints that of the reduced coefficients
+        obs = data.observations
+        if data.constraint is not None:
+            matrix = matrix @ data.constraint.jacobian(self.space)
         return contrast_calibration(
             matrix,
             obs.exog,
             obs.endog,
-            results.solution,
-            free=self.space.free,
+            results._fit_solution,
+            free=data.space.free,
             freq_weights=obs.freq_weights,
             weights=obs.weights,
             offset=obs.offset,
