@@ -391,6 +391,7 @@ def test_rows_without_weight_are_not_drawn(data, kind):
 
 
 @pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.CurvatureWarning")
 @pytest.mark.parametrize("kind", ["pairs", "parametric", "multiplier"])
 def test_a_tau_on_its_bound_in_every_replicate_is_held_as_with_other_covariances(kind):
     rng = np.random.default_rng(2)

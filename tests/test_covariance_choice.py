@@ -120,6 +120,8 @@ def test_the_letter_case_of_a_covariance_does_not_matter(rows):
         np.testing.assert_array_equal(model.fit(cov_type=given).bse, model.fit(cov_type=name).bse)
     with pytest.raises(DomainError, match="for this model; got 'bootstrap'"):
         other.fit(cov_type="Bootstrap")
+
+
 def test_a_tau_fixed_by_a_constraint_is_a_tau_fixed_by_the_user(rows):
     exog, endog = rows
     held = QuantileHuberMLE(endog, exog).fit_constrained("tau = 0.4")
