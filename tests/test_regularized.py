@@ -559,3 +559,51 @@ def test_the_objective_is_that_of_statsmodels_elastic_net():
 
     assert value(ours) <= value(theirs) <= value(ours) + 1e-3
     assert_allclose(ours[1:], third.coef_, atol=1e-8)
+
+
+@pytest.mark.parametrize("shift", [1e3, 1e4, 1e9])
+@pytest.mark.parametrize("options", [{}, {"standardize": True}, {"L1_wt": 0.5, "sigma": 1.0}])
+def test_columns_far_from_zero_have_the_fit_of_the_same_columns_centred(shift, options):
+    X, y = regression()
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, size=y.size)
+    far = X + np.r_[0.0, shift, -shift, np.zeros(X.shape[1] - 3)]
+    near = far - np.r_[0.0, shift, -shift, np.zeros(X.shape[1] - 3)]  # rounded as the far ones are
+    path = [0.1, 0.02]
+    wanted = regularized_path(near, y, path, weights=weights, tau=0.3, **options)
+    made = regularized_path(far, y, path, weights=weights, tau=0.3, **options)
+    for one, other in zip(made, wanted, strict=True):
+        assert one.converged
+        assert one.gap <= 1e-9
+        assert_allclose(one.beta[1:], other.beta[1:], rtol=1e-6, atol=1e-7)
+        assert_array_equal(one.beta == 0.0, other.beta == 0.0)
+        assert one.sigma == pytest.approx(other.sigma, rel=1e-7)
+        assert one.value == pytest.approx(other.value, rel=1e-9)
+        intercept = other.beta[0] - shift * (other.beta[1] - other.beta[2])
+        assert one.beta[0] == pytest.approx(intercept, rel=1e-6)
+    if "sigma" not in options:
+        options = options | {"tau": 0.3, "weights": weights}
+        assert largest_alpha(far, y, **options) == pytest.approx(
+            largest_alpha(near, y, **options), rel=1e-6
+        )
+
+
+def test_dates_as_numbers_are_fitted_with_an_estimated_tau():
+    X, y = regression()
+    seconds = 1.7e9 + 60.0 * np.arange(y.size)
+    dates = np.column_stack([X, seconds])
+    minutes = np.column_stack([X, (seconds - seconds.mean()) / 60.0])
+    fit = QuantileHuberMLE(y, dates).fit_regularized(alpha=0.02, standardize=True)
+    wanted = QuantileHuberMLE(y, minutes).fit_regularized(alpha=0.02, standardize=True)
+    assert fit.converged
+    assert_allclose(fit.params[1:-3], wanted.params[1:-3], rtol=1e-6, atol=1e-8)
+    assert fit.params.iloc[-3] * 60.0 == pytest.approx(wanted.params.iloc[-3], rel=1e-6)
+    assert_allclose(fit.params[-2:], wanted.params[-2:], rtol=1e-6)
+
+
+def test_a_path_that_starts_without_a_penalty_ends_where_each_fit_alone_does():
+    X, y = regression()
+    options = {"tau": 0.4, "penalty_weights": np.ones(X.shape[1])}  # on the constant too
+    _, made = regularized_path(X, y, [0.0, 0.1], **options)
+    alone = solve_regularized(X, y, alpha=0.1, **options)
+    assert made.value == pytest.approx(alone.value, rel=1e-10)
+    assert_allclose(made.beta, alone.beta, atol=1e-7)

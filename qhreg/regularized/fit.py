@@ -35,7 +35,7 @@ from qhreg.regularized.solution import (
     size_and_factors,
     warn_about,
 )
-from qhreg.rows import ArrayRows, weighted_columns
+from qhreg.rows import ArrayRows, residuals, weighted_columns
 from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
 from qhreg.solver.dual import dual_from_rows, dual_value
 from qhreg.solver.inputs import rows_of
@@ -55,13 +55,27 @@ TAU_GRID = 9
 
 @dataclass(frozen=True)
 class _Setting:
-    """The problem in coordinates of centred columns of unit length, and the way back."""
+    """The problem in coordinates of centred columns of unit length, and the way back.
+
+    Attributes
+    ----------
+    problem : Problem
+        The problem, whose rows are in these coordinates.
+    design : ndarray, shape (n, p + 1)
+        These rows, the response last.
+    matrix : ndarray, shape (p + 1, p + 1)
+        The unknowns (-b, theta) of the data are this times those of the problem.
+    lengths : ndarray, shape (p + 1,)
+        Its diagonal.
+    task : Task
+        What to fit.
+    """
 
     problem: Problem
+    design: FloatArray
     matrix: FloatArray
-    rows: ArrayRows
-    task: Task
     lengths: FloatArray
+    task: Task
 
     def start(self) -> FloatArray:
         """Return no coefficients, and the scale of the response."""
@@ -73,70 +87,80 @@ class _Setting:
         """Return (-b, theta) of the data."""
         return self.matrix @ z
 
+    def penalty(self, given: Penalty) -> Penalty:
+        """Return a penalty on b in these coordinates, none on theta."""
+        whole = Penalty(np.append(given.l1, 0.0), np.append(given.l2, 0.0))
+        return whole.scaled(self.lengths)
+
+
+def _centre(rows: ArrayRows, penalty: Penalty) -> tuple[int | None, FloatArray]:
+    """Return a constant without a penalty and the means it can take off columns and response.
+
+    None and zeros without such a constant: then no coefficient can make up for another origin.
+    """
+    constant = find_constant(np.asarray(rows.exog))[1]
+    mean = np.zeros(rows.exog.shape[1] + 1)
+    if constant is None or not bool(penalty.is_absent[constant]):
+        return None, mean
+    for block in rows.blocks():
+        weights = np.ones(block.exog.shape[0]) if block.weights is None else block.weights
+        mean += weighted_columns(block, weights) / rows.weight_sum
+    return constant, mean
+
 
 def _set_up(rows: ArrayRows, task: Task, penalty: Penalty) -> _Setting:
-    """Return the problem in coordinates that keep the penalty a sum over coordinates."""
-    assert rows.endog is not None
-    p, n = rows.exog.shape[1], rows.weight_sum
-    constant = find_constant(np.asarray(rows.exog))[1]
-    free = constant is not None and bool(penalty.is_absent[constant])
-    mean, square = np.zeros(p + 1), np.zeros(p + 1)
-    for block in rows.blocks():
-        weights = np.ones(block.exog.shape[0]) if block.weights is None else block.weights
-        mean += weighted_columns(block, weights) / n
-    if not free:
-        mean[:] = 0.0
-    for block in rows.blocks():
-        assert block.endog is not None
-        weights = np.ones(block.exog.shape[0]) if block.weights is None else block.weights
-        square[:-1] += weights @ (block.exog - mean[:-1]) ** 2 / n
-        square[-1] += weights @ (block.endog - mean[-1]) ** 2 / n
+    """Return the problem in coordinates that keep a penalty of any size a sum over coordinates.
+
+    The rows are copied into them: a Hessian of columns far from zero would have lost its digits before
+    it is brought there.
+    """
+    n = rows.weight_sum
+    constant, mean = _centre(rows, penalty)
+    exog, endog, weights = rows.take(slice(None))
+    design = np.column_stack([exog, endog])
+    design -= mean
+    each = np.ones(endog.size) if weights is None else weights
+    square = np.einsum("ij,ij,i->j", design, design, each) / n
     lengths = 1.0 / np.sqrt(np.where(square > 0.0, square, 1.0))
     matrix = np.diag(lengths)
-    if free:
-        assert constant is not None
-        level = float(np.asarray(rows.exog[0, constant], dtype=np.float64))
+    if constant is not None:
+        level = float(exog[0, constant])
         lengths[constant] = 1.0 / abs(level)
+        design[:, constant] = level
         matrix[constant] = -mean * lengths / level
         matrix[constant, constant] = lengths[constant]
+    design *= lengths
     theta = None if task.sigma is None else 1.0 / (task.sigma * matrix[-1, -1])
-    problem = Problem(rows, n, task.kappa, matrix, theta)
-    return _Setting(problem, matrix, rows, task, lengths)
+    problem = Problem(ArrayRows(design, None, weights), n, task.kappa, None, theta)
+    return _Setting(problem, design, matrix, lengths, task)
 
 
 def _gap(setting: _Setting, penalty: Penalty, point: PenalizedPoint, tau: float) -> float:
     """Return how far the objective can be above its minimum, from a feasible dual point (QH-41)."""
-    problem, rows, kappa = setting.problem, setting.rows, setting.task.kappa
-    raw = setting.raw(point.z)
-    blocks = list(rows.blocks())
-    exog = np.vstack([block.exog for block in blocks]) if len(blocks) > 1 else blocks[0].exog
-    endog = np.concatenate([np.asarray(block.endog) for block in blocks])
-    weights = None if rows.weights is None else rows.weights
-    u = exog @ raw[:-1] + raw[-1] * endog
-    v = zone_part(u, tau, kappa) / kappa
-    n, theta = problem.n, None if setting.task.sigma is None else 1.0 / setting.task.sigma
-    bare = penalty.is_absent
-    design = np.column_stack([exog[:, bare], endog])
-    dual = dual_from_rows(design, v, tau, kappa, n, theta=theta, weights=weights)
+    design, weights = setting.design, setting.problem.weights()
+    kappa, n, theta = setting.task.kappa, setting.problem.n, setting.problem.theta
+    v = zone_part(design @ point.z, tau, kappa) / kappa
+    inner = setting.penalty(penalty)
+    bare = inner.is_absent  # the response among them
+    dual = dual_from_rows(design[:, bare], v, tau, kappa, n, theta=theta, weights=weights)
     if dual.v is None or not np.isfinite(dual.value):
         return np.inf
-    s = exog.T @ (dual.v if weights is None else weights * dual.v) / n
+    s = (dual.v if weights is None else weights * dual.v) @ design / n
     s[bare] = 0.0
-    only_l1 = (penalty.l2 == 0.0) & ~bare
-    ratio = np.abs(s[only_l1]) / np.where(penalty.l1[only_l1] > 0.0, penalty.l1[only_l1], 1.0)
+    only_l1 = (inner.l2 == 0.0) & ~bare
+    ratio = np.abs(s[only_l1]) / inner.l1[only_l1]
     shrink = 1.0 / max(1.0, float(ratio.max(initial=0.0)) * (1.0 + 1e-15))
     bound = float(dual_value(dual.alignment * shrink, dual.square * shrink**2, n, kappa, theta))
-    bound = bound / n - penalty.conjugate(np.where(only_l1, 0.0, s * shrink))
+    bound = bound / n - inner.conjugate(np.where(only_l1, 0.0, s * shrink))
     log_c = float(log_normalizer_derivatives(tau, kappa).value)
-    shift = float(np.log(setting.matrix[-1, -1]))
-    return max(point.value - shift - log_c - bound, 0.0)
+    return max(point.value - log_c - bound, 0.0)
 
 
 def _at_tau(
     setting: _Setting, penalty: Penalty, z: FloatArray, tau: float, *, warm: bool, tol: float
 ) -> PenalizedPoint:
-    scaled = Penalty(np.append(penalty.l1, 0.0), np.append(penalty.l2, 0.0)).scaled(setting.lengths)
-    return minimise_penalized(setting.problem, scaled, z, tau, warm=warm, tol=tol)
+    inner = setting.penalty(penalty)
+    return minimise_penalized(setting.problem, inner, z, tau, warm=warm, tol=tol)
 
 
 def _best_tau(
@@ -270,21 +294,25 @@ def regularized_path(
     made: list[RegularizedSolution] = []
     z: FloatArray | None = None
     setting: _Setting | None = None
+
+    def penalty_at(alpha: float) -> Penalty:
+        of_ratio = penalty_of(
+            rows.exog,
+            alpha,
+            L1_wt,
+            penalty_weights=penalty_weights,
+            standardize=standardize,
+            weights=rows.weights,
+        )
+        return Penalty(of_ratio.l1 * size, of_ratio.l2 * size**2)
+
     with one_blas_thread(rows.exog.size):
         for alpha in alphas:
-            penalty = penalty_of(
-                rows.exog,
-                float(alpha),
-                L1_wt,
-                penalty_weights=penalty_weights,
-                standardize=standardize,
-                weights=rows.weights,
-            )
-            penalty = Penalty(penalty.l1 * size, penalty.l2 * size**2)
+            penalty = penalty_at(float(alpha))
             if task.sigma is None and (setting is None or penalty.is_absent.all()):
                 require_residual(rows, penalty)
             if setting is None:
-                setting = _set_up(rows, task, penalty)
+                setting = _set_up(rows, task, penalty_at(1.0))  # also where alpha starts at 0
             made_before = made[-1] if made else None
             point, level, at_bound = _fit(setting, penalty, z, made_before, tol)
             z = point.z
@@ -438,12 +466,10 @@ def largest_alpha(exog: Any, endog: Any, *, L1_wt: float = 1.0, **options: Any) 
         raise DataError("some coefficients are not zero at alpha = 1e6: scale the columns")
     rows = rows_of(exog, endog, options.get("weights"), options.get("offset"))
     raw = np.append(-made.beta, 1.0) / made.sigma
-    slope = np.zeros(raw.size)
+    slope, mean = np.zeros(raw.size - 1), _centre(rows, made.penalty)[1]
     for block in rows.blocks():
-        assert block.endog is not None
-        u = block.exog @ raw[:-1] + raw[-1] * block.endog
-        v = zone_part(u, made.tau, made.kappa) / made.kappa
-        slope += weighted_columns(block, v if block.weights is None else v * block.weights)
+        v = zone_part(residuals(block, raw), made.tau, made.kappa) / made.kappa
+        slope += (v if block.weights is None else v * block.weights) @ (block.exog - mean[:-1])
     unit = made.penalty.l1 / made.alpha
     chosen = unit > 0.0
-    return float((np.abs(slope[:-1][chosen]) / (rows.weight_sum * unit[chosen])).max(initial=0.0))
+    return float((np.abs(slope[chosen]) / (rows.weight_sum * unit[chosen])).max(initial=0.0))
