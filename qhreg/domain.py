@@ -1,4 +1,7 @@
-"""The parameter domains: 0 < tau < 1, 0 <= kappa < inf, 0 < sigma < inf, checked in one place."""
+"""The parameter domains: 0 < tau < 1, 0 <= kappa < inf, 0 < sigma < inf, checked in one place.
+
+And that of the level of intervals, 0 < alpha < 1.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,14 @@ import numpy.typing as npt
 
 from qhreg.exceptions import DomainError
 
-__all__ = ["check_broadcast", "check_kappa", "check_real", "check_sigma", "check_tau"]
+__all__ = [
+    "check_alpha",
+    "check_broadcast",
+    "check_kappa",
+    "check_real",
+    "check_sigma",
+    "check_tau",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -99,3 +109,9 @@ def check_sigma(sigma: Any) -> float | FloatArray:
     value = check_real("sigma", sigma)
     _reject("sigma", value, (value > 0) & (value < np.inf), "0 < sigma < inf")
     return value
+
+
+def check_alpha(alpha: Any) -> None:
+    """Raise a DomainError unless 0 < alpha < 1: one minus the coverage of intervals."""
+    value = check_real("alpha", alpha)
+    _reject("alpha", value, (value > 0) & (value < 1), "0 < alpha < 1")

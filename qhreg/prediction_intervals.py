@@ -9,6 +9,8 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special, stats
 
+from qhreg.domain import check_alpha
+
 __all__ = ["PredictionIntervals"]
 
 FloatArray = npt.NDArray[np.float64]
@@ -60,6 +62,7 @@ class PredictionIntervals:
         On the log scale for sigma and the variance, on the logit scale for tau and probabilities,
         so that no limit leaves the domain; on the natural scale for the others.
         """
+        check_alpha(alpha)
         law = stats.norm if self.df is None else stats.t(self.df)
         half = float(law.ppf(1.0 - 0.5 * alpha)) * self.se
         value = self.predicted
@@ -83,6 +86,7 @@ class PredictionIntervals:
 
         Equal tails of the fitted distribution. The uncertainty of the parameters is not part of it.
         """
+        check_alpha(alpha)
         return self.response_quantiles([0.5 * alpha, 1.0 - 0.5 * alpha])
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:

@@ -181,9 +181,16 @@ def test_a_saved_model_predicts_what_the_fit_predicts(capsys, table, frame, tmp_
     capsys.readouterr()
     assert main(["predict", model, "--data", table]) == 0
     made = pd.read_csv(pd.io.common.StringIO(capsys.readouterr().out))
-    expected = qhf.quantile_huber(formula, frame).fit().get_prediction(frame).summary_frame()
+    fit = qhf.quantile_huber(formula, frame).fit()
+    expected = fit.get_prediction(frame, which="mean").summary_frame()
     assert list(made.columns) == list(expected.columns)
+    assert made.columns[0] == "mean"
     assert_allclose(made, expected, rtol=1e-8)
+    with pytest.raises(SystemExit):
+        main(["predict", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the mean of y unless --which says otherwise" in said
+    assert "default mean; the default of predict in Python is location" in said
 
 
 def test_several_quantiles_are_columns_and_go_to_a_file(table, frame, fitted, saved, tmp_path):

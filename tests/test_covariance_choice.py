@@ -78,7 +78,7 @@ def test_as_many_parameters_as_rows_have_a_table_without_errors(options):
     assert "Covariance: none, as HC1 needs more observations than parameters, got 4 and" in text
     assert "nan" in text
     assert "nan" in str(fit.summary2())
-    assert np.isnan(fit.get_prediction(exog).summary_frame()["mean_se"]).all()
+    assert np.isnan(fit.get_prediction(exog).summary_frame()["location_se"]).all()
 
 
 def test_a_distributional_fit_of_few_rows_has_a_table_without_errors():

@@ -419,8 +419,9 @@ def test_fits_survive_pickle_and_the_removal_of_their_data(engine, tmp_path):
     for other in (pickle.loads(stored), pickle.loads(small), fit, loaded):
         assert_allclose(other.predict(some, which="quantile", q=0.3), expected, rtol=1e-12)
         assert str(other.summary().tables[2]) == table
-    with pytest.raises(DataError, match="removed"):
-        fit.predict()
+    for ask in (fit.predict, fit.model.fit, fit.get_robustcov_results):
+        with pytest.raises(DataError, match="removed"):
+            ask()
     with pytest.raises(DataError, match="removed"):
         fit.resid  # noqa: B018
 
@@ -528,3 +529,8 @@ def test_separated_rows_end_with_a_warning_and_finite_numbers():
     assert np.isnan(fit.bse.filter(like="logit_tau")).all()
     assert np.isfinite(fit.bse.iloc[:3]).all()
     assert "NOT CONVERGED" in str(fit.summary())
+
+
+def test_the_test_of_the_intercept_is_called_that(engine):
+    fit = qhf.quantile_huber_distributional("y ~ x + C(g)", FRAME.assign(g=FRAME.x > 0)).fit()
+    assert set(fit.wald_test_terms().table.index) == {"Intercept", "x", "C(g)"}

@@ -97,7 +97,7 @@ def test_missing_rows_are_dropped_with_their_weights_and_offsets(engine):
     np.testing.assert_allclose(fit.params, expected.params, rtol=1e-12)
     assert fit.nobs == expected.nobs == clean.w.sum()
     assert list(fit.resid.index) == list(clean.index)
-    for groups in ("firm", gaps.firm, gaps.firm.to_numpy(), clean.firm):
+    for groups in ("firm", ["firm"], gaps.firm, gaps.firm.to_numpy(), clean.firm):
         np.testing.assert_allclose(
             fit.get_robustcov_results("cluster", groups=groups).bse,
             expected.get_robustcov_results("cluster", groups="firm").bse,
@@ -105,6 +105,14 @@ def test_missing_rows_are_dropped_with_their_weights_and_offsets(engine):
         )
     with pytest.raises(Exception, match=r"(?i)missing|nan|null"):
         qhf.quantile_huber("y ~ x", gaps, missing="raise")
+
+
+def test_a_list_of_one_column_of_groups_is_that_column():
+    fit = qhf.quantile_huber("y ~ x", FRAME).fit()
+    one, other = (fit.bootstrap(n_boot=5, seed=0, groups=groups) for groups in ("firm", ["firm"]))
+    np.testing.assert_array_equal(one.params, other.params)
+    with pytest.raises(DataError, match="groups='nobody' is not a column of the data"):
+        fit.get_robustcov_results("cluster", groups=["nobody"])
 
 
 def test_missing_groups_of_rows_in_the_model_are_an_error():

@@ -123,3 +123,16 @@ def test_a_lambda_in_a_formula_is_named_when_it_cannot_be_stored():
     fit = qhf.quantile_huber("y ~ f(x)", FRAME, eval_env={"f": lambda v: v + 1.0}).fit()
     with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
         pickle.dumps(fit)
+
+
+def test_a_model_without_data_says_so_when_it_is_to_be_fitted():
+    fit = qhf.quantile_huber("y ~ x", FRAME).fit()
+    fit.remove_data()
+    model = fit.model
+    for ask in (
+        model.fit,
+        lambda: model.fit_constrained("x = 2"),
+        lambda: model.fit_process([0.4]),
+    ):
+        with pytest.raises(DataError, match="the data of this model were removed"):
+            ask()

@@ -95,7 +95,8 @@ def test_standard_errors_are_the_delta_method(fit, which, options):
 def test_the_delta_method_of_statsmodels_agrees(fit):
     exog = np.column_stack([np.ones(3), NEW.x])
     delta = fit._get_wald_nonlinear(lambda p: fit.model.predict(p, exog, which="mean"))
-    np.testing.assert_allclose(delta.se_vectorized(), fit.get_prediction(NEW).se, rtol=1e-4)
+    made = fit.get_prediction(NEW, which="mean")
+    np.testing.assert_allclose(delta.se_vectorized(), made.se, rtol=1e-4)
 
 
 def test_standard_errors_with_kappa_free_use_its_derivative():
@@ -118,7 +119,7 @@ def test_standard_errors_with_kappa_free_use_its_derivative():
 
 
 def test_the_frame_has_confidence_and_observation_limits(fit):
-    frame = fit.get_prediction(NEW).summary_frame(alpha=0.1)
+    frame = fit.get_prediction(NEW, which="mean").summary_frame(alpha=0.1)
     assert list(frame.columns) == [
         "mean",
         "mean_se",
@@ -133,6 +134,23 @@ def test_the_frame_has_confidence_and_observation_limits(fit):
     np.testing.assert_allclose(frame.obs_ci_upper, law.ppf(0.95), rtol=1e-10)
     half = (frame.mean_ci_upper - frame.mean_ci_lower) / 2
     np.testing.assert_allclose(half, 1.6448536269514722 * frame.mean_se, rtol=1e-10)
+
+
+@pytest.mark.parametrize("model", [QuantileHuberMLE, QuantileHuberDistributional])
+def test_the_default_is_the_same_with_and_without_intervals(model):
+    fit = model(FRAME["y"], sm.add_constant(FRAME[["x"]])).fit()
+    made = fit.get_prediction().summary_frame()
+    np.testing.assert_allclose(made["location"], fit.predict(), rtol=1e-12)
+    assert not np.allclose(made["location"], fit.predict(which="mean"))
+
+
+@pytest.mark.parametrize("model", [QuantileHuberMLE, QuantileHuberDistributional])
+@pytest.mark.parametrize("alpha", [1.5, 0.0, 1.0, -0.1, float("nan"), "0.05"])
+def test_a_level_outside_its_range_is_refused(model, alpha):
+    made = model(FRAME["y"], sm.add_constant(FRAME[["x"]])).fit().get_prediction()
+    for ask in (made.conf_int, made.obs_int, made.summary_frame):
+        with pytest.raises(DomainError, match="alpha"):
+            ask(alpha)
 
 
 def test_observation_limits_cover_new_data():
@@ -252,7 +270,7 @@ def test_bad_requests_are_named(fit, options, message):
 
 def test_a_notebook_shows_the_frame_of_a_prediction(fit):
     shown = fit.get_prediction(NEW)._repr_html_()
-    for text in ("<table", "mean_ci_lower", "obs_ci_upper", "<th>row33</th>", "3 rows"):
+    for text in ("<table", "location_ci_lower", "obs_ci_upper", "<th>row33</th>", "3 rows"):
         assert text in shown
     assert fit.get_prediction()._repr_html_().count("<tr") < 70  # long ones are cut as pandas does
     varying = QuantileHuberDistributional.from_formula("y ~ x", FRAME).fit()

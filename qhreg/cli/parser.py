@@ -235,7 +235,10 @@ def _add_predict(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "predict",
         help="predict new rows from a saved model",
-        description="Predict new rows from a model saved by 'qhreg fit --save'. Prints CSV.",
+        description=(
+            "Predict new rows from a model saved by 'qhreg fit --save': the mean of y unless --which\n"
+            "says otherwise. Prints CSV with columns named after what is predicted."
+        ),
         epilog=PREDICT_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -247,7 +250,7 @@ def _add_predict(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--which",
         choices=("mean", "location", "median", "quantile", "prob", "var"),
         default="mean",
-        help="what to predict (default mean)",
+        help="what to predict (default mean; the default of predict in Python is location)",
     )
     parser.add_argument("--q", type=float, nargs="+", metavar="Q", help="levels of the quantiles")
     parser.add_argument(

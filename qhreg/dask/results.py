@@ -9,6 +9,7 @@ import pandas as pd
 from scipy import special
 
 from qhreg.covariance import CovarianceEstimate
+from qhreg.domain import check_alpha
 from qhreg.fitstatistics import information_criterion
 from qhreg.inference.intervals import wald_intervals, wald_ratios
 from qhreg.normalizer import location_level
@@ -104,6 +105,7 @@ class DaskResults:
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
         """Return Wald intervals: sigma on the log, tau on the logit scale."""
+        check_alpha(alpha)
         critical = float(special.ndtri(1.0 - 0.5 * alpha))
         params, bse = self.params, self.bse
         limits = wald_intervals(params.to_numpy(), bse.to_numpy(), self.space, critical)

@@ -65,6 +65,7 @@ class DistributionalData:
     @property
     def row_source(self) -> RowSource:
         """Where the rows came from, to match other arrays to them."""
+        self.require_data()
         labels = self.data.row_labels
         frame = getattr(self.data, "frame", None)
         return RowSource(

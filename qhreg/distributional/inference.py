@@ -15,6 +15,7 @@ from qhreg.distributional.covariance import distributional_covariance
 from qhreg.distributional.fit import solve_distributional
 from qhreg.distributional.likelihood import BLOCKS, Regression
 from qhreg.distributional.solution import DistributionalSolution
+from qhreg.domain import check_alpha
 from qhreg.exceptions import DataError, DomainError, FewRowsError
 from qhreg.inference.hypothesis_tests import HypothesisTest, lr_test
 from qhreg.results.uncertainty import UncertaintyResults, positions
@@ -91,8 +92,7 @@ class DistributionalInference(UncertaintyResults):
         cols : sequence of int or str, optional
             Which parameters, by place or name; all by default.
         """
-        if not 0.0 < alpha < 1.0:
-            raise DomainError(f"alpha must satisfy 0 < alpha < 1, got {alpha!r}")
+        check_alpha(alpha)
         half = float(self._reference_law.ppf(1.0 - 0.5 * alpha)) * self.bse
         limits = np.column_stack([self.params - half, self.params + half])
         return limits if cols is None else limits[positions(cols, self.model.data.param_names)]

@@ -183,6 +183,18 @@ class DistributionalResults(DistributionalRows, DistributionalInference, _Base):
             scalar=scalar,
         )
 
+    def wald_test_terms(self, *args: Any, **kwargs: Any) -> Any:
+        """Return Wald tests of the terms of the location's formula; see statsmodels.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            As in statsmodels.
+        """
+        made = super().wald_test_terms(*args, **kwargs)
+        made.table = made.table.rename(index={"1": "Intercept"})  # formulaic's name of it
+        return made
+
     # ------------------------------------------------------------------ tables
 
     def summary(

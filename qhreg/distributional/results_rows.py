@@ -192,7 +192,7 @@ class DistributionalRows:
     def get_prediction(
         self,
         exog: Any = None,
-        which: str = "mean",
+        which: str = "location",
         transform: bool = True,
         row_labels: Any = None,
         *,
@@ -208,8 +208,8 @@ class DistributionalRows:
         ----------
         exog, exog_scale, exog_tau, transform, offset
             New rows, as in `predict`.
-        which : {"mean", "location", "median", "quantile", "sigma", "tau", "var", "prob"}
-            What to predict.
+        which : {"location", "mean", "median", "quantile", "sigma", "tau", "var", "prob"}
+            What to predict; the location by default, as in `predict`.
         row_labels : sequence, optional
             Labels of the rows.
         q, y_values : float, optional

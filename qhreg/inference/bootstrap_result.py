@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
+from qhreg.domain import check_alpha
 from qhreg.exceptions import DomainError
 
 __all__ = ["BootstrapResult"]
@@ -93,8 +94,7 @@ class BootstrapResult:
         levels are :math:`\Phi(z_0 + (z_0 + z)/(1 - a(z_0 + z)))` for
         :math:`z = \Phi^{-1}(\alpha/2), \Phi^{-1}(1-\alpha/2)`.
         """
-        if not 0.0 < alpha < 1.0:
-            raise DomainError(f"alpha must satisfy 0 < alpha < 1, got {alpha!r}")
+        check_alpha(alpha)
         if method not in ("percentile", "bca"):
             raise DomainError(f"method must be 'percentile' or 'bca', got {method!r}")
         levels = np.tile([alpha / 2.0, 1.0 - alpha / 2.0], (self.estimate.size, 1))

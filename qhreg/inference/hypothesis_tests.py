@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from scipy import special
 
+from qhreg.domain import check_alpha
 from qhreg.exceptions import DataError, DomainError
 
 __all__ = ["HypothesisTest", "chi2_sf", "lr_cut", "lr_inflation", "lr_test"]
@@ -150,8 +151,7 @@ def lr_cut(
     >>> round(lr_cut(0.05, 100, 4, 0.3), 3), round(lr_cut(0.05, 1e9, 4, 0.3), 3)
     (4.493, 3.842)
     """
-    if not 0.0 < alpha < 1.0:
-        raise DomainError(f"alpha must satisfy 0 < alpha < 1, got {alpha!r}")
+    check_alpha(alpha)
     plain = float(special.chdtri(df, alpha))
     return plain * lr_inflation(nobs, k, tau, kappa=kappa, tau_estimated=tau_estimated)
 

@@ -315,6 +315,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
     @property
     def row_source(self) -> RowSource:
         """Where the rows came from, to match other arrays to them."""
+        self.require_data()
         n_given = self.nobs_given
         dropped = getattr(self.data, "missing_row_idx", None)
         kept = None

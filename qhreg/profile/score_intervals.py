@@ -22,6 +22,7 @@ from scipy import optimize, special
 from qhreg.covariance import covariance
 from qhreg.covariance.curvature import row_weights
 from qhreg.covariance.scores import Fitted, Point
+from qhreg.domain import check_alpha
 from qhreg.exceptions import CurvatureWarning, DataError, DomainError, warn_caller
 from qhreg.inference.robust_score import ScoreVariance, robust_score_root
 from qhreg.profile.data import ProfileData
@@ -178,8 +179,7 @@ def score_intervals(
     """
     if cov_type not in SANDWICHES:
         raise DomainError(f"cov_type must be one of {', '.join(SANDWICHES)}; got {cov_type!r}")
-    if not 0.0 < alpha < 1.0:
-        raise DomainError(f"alpha must satisfy 0 < alpha < 1, got {alpha!r}")
+    check_alpha(alpha)
     obs, space = data.observations, data.space
     every: list[str | int] = [*range(space.k), *space.extra_names]
     chosen = every if params is None else params

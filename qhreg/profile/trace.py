@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from qhreg.domain import check_alpha
 from qhreg.exceptions import DomainError
 from qhreg.profile.fits import Curve, ProfilePoint
 from qhreg.profile.roots import Node, find_root, inverse_interpolate
@@ -58,8 +59,7 @@ def likelihood_ratio_cut(
     >>> round(likelihood_ratio_cut(0.05, "corrected", inflation=1.1), 4)
     4.2256
     """
-    if not 0.0 < alpha < 1.0:
-        raise DomainError(f"alpha must satisfy 0 < alpha < 1, got {alpha!r}")
+    check_alpha(alpha)
     if not isinstance(cut, str):
         if not cut > 0.0:
             raise DomainError(f"cut must be positive, got {cut!r}")

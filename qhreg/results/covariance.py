@@ -15,6 +15,7 @@ from qhreg.covariance import CovarianceEstimate, no_covariance
 from qhreg.covariance.choice import CovarianceChoice, estimate_covariance
 from qhreg.covariance.lightside import light_rows, require_light_rows
 from qhreg.covariance.scores import score_sum
+from qhreg.domain import check_alpha
 from qhreg.exceptions import ColumnRangeError, DataError, DomainError, FewRowsError
 from qhreg.inference.bootstrap import BootstrapResult, bootstrap
 from qhreg.inference.intervals import scale_bends, wald_intervals, wald_ratios
@@ -340,8 +341,7 @@ class CovarianceResults(UncertaintyResults):
         longer, cover 94 to 97.4 % there. Those allow for the dependence of the `cov_type`
         (HC1 if that is no sandwich). The coverage study in the documentation has the numbers.
         """
-        if not 0.0 < alpha < 1.0:
-            raise DomainError(f"alpha must satisfy 0 < alpha < 1, got {alpha!r}")
+        check_alpha(alpha)
         if cols is not None:
             places = positions(cols, self.model.data.param_names)
             return self.conf_int(alpha, method, **options)[places]

@@ -151,7 +151,7 @@ class RowResults:
     def get_prediction(
         self,
         exog: Any = None,
-        which: str = "mean",
+        which: str = "location",
         transform: bool = True,
         row_labels: Any = None,
         *,
@@ -165,8 +165,8 @@ class RowResults:
         ----------
         exog : DataFrame or array_like, optional
             New rows; those of the model by default.
-        which : {"mean", "location", "median", "quantile", "prob", "var"}
-            What to predict.
+        which : {"location", "mean", "median", "quantile", "prob", "var"}
+            What to predict; the location by default, as in `predict`.
         transform : bool
             Whether to put `exog` through the formula.
         row_labels : sequence, optional

@@ -68,9 +68,12 @@ class RowSource:
     def take(self, name: str, values: Any) -> Any:
         """Return the entries of values that belong to the model's rows, in their order.
 
-        A string names a column of the frame; a Series is matched by its labels; anything else by
-        position, and may have one entry for each given row or for each row in the model.
+        A string, or a list of a single one, names a column of the frame; a Series is matched by its
+        labels; anything else by position, and may have one entry for each given row or for each row in
+        the model.
         """
+        if isinstance(values, (list, tuple)) and len(values) == 1 and isinstance(values[0], str):
+            (values,) = values
         if isinstance(values, str):
             return self._by_position(name, self._column(name, values))
         if isinstance(values, (pd.Series, pd.DataFrame)) and self.labels is not None:
