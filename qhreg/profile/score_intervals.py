@@ -206,8 +206,9 @@ def _steps(data: ProfileData, solution: Solution, names: list[str | int]) -> lis
     """Return standard errors, each on its scale, from the expected information: rough, never wild.
 
     With tau on a bound those at tau = 1/2: sigma is nearly zero on the bound, and steps in proportion
-    would not leave the neighbourhood of the fit, in which tau counts as known. With kappa known: where
-    any larger one fits as well, the others would have no error at all. That of kappa is at most kappa.
+    would not leave the neighbourhood of the fit, in which tau counts as known. Those of the others are
+    with kappa known, and that of kappa is at most kappa: where any larger one fits as well, the
+    information about it is nearly zero.
     """
     obs = data.observations
     fit: Fitted = solution
@@ -219,14 +220,21 @@ def _steps(data: ProfileData, solution: Solution, names: list[str | int]) -> lis
         cases = cases * (obs.nobs / float(cases.sum()))
 
     def errors(free: tuple[str, ...]) -> list[float]:
-        weighted = {"free": free, "freq_weights": cases, "offset": obs.offset}
-        made = covariance("nonrobust", obs.exog, obs.endog, fit, **weighted)
+        made = covariance(
+            "nonrobust",
+            obs.exog,
+            obs.endog,
+            fit,
+            free=free,
+            freq_weights=cases,
+            offset=obs.offset,
+        )
         return [math.sqrt(variance) for variance in made.cov.diagonal()]
 
-    found = errors(tuple(name for name in data.space.free if name != "kappa"))
+    every = errors(tuple(name for name in data.space.free if name != "kappa"))
     if "kappa" in data.space.free:
-        found.append(min(errors(data.space.free)[-1], fit.kappa if fit.kappa > 0.0 else math.inf))
-    return [_Scale(name).step(_value(fit, name), se) for name, se in zip(names, found, strict=True)]
+        every.append(min(errors(data.space.free)[-1], fit.kappa if fit.kappa > 0.0 else math.inf))
+    return [_Scale(name).step(_value(fit, name), se) for name, se in zip(names, every, strict=True)]
 
 
 def _interval(

@@ -148,8 +148,10 @@ class CovarianceResults(UncertaintyResults):
 
     def _never_moved(self, replicates: FloatArray) -> tuple[str, ...]:
         """Return the parameters that no replicate moves, such as a tau on its bound."""
-        same = np.isclose(replicates, self.params, rtol=1e-12, atol=0.0).all(axis=0)
-        return tuple(name for name in self.space.extra_names if same[self.space.position(name)])
+        same = np.isclose(replicates, self.params, rtol=1e-12, atol=0.0)
+        return tuple(
+            name for name in self.space.extra_names if same[:, self.space.position(name)].all()
+        )
 
     @cached_property
     def _replicates(self) -> BootstrapResult:
