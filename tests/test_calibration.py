@@ -279,6 +279,20 @@ def test_coefficients_that_a_constraint_makes_equal_have_the_law_of_their_sum():
     assert_allclose(held.conf_int()[1], held.conf_int()[2], rtol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:covariance of constraints does not have full rank")
+def test_a_joint_test_of_what_a_constraint_fixes_is_that_of_the_rest():
+    exog, endog = skewed(150, seed=5)
+    held = QuantileHuberMLE(endog, exog, kappa=0.5).fit_constrained("x1 = 2", cov_type="HC1")
+    for restrictions in ("x1 = 2, x2 = 0", "x1 = 0, x2 = 0"):
+        made = held.wald_test(restrictions)
+        assert made.statistic == pytest.approx(held.tvalues[2] ** 2)
+        assert made.pvalue == pytest.approx(special.chdtrc(1, made.statistic))
+    moved = QuantileHuberMLE(endog, exog[:, [0, 2]], kappa=0.5, offset=2.0 * exog[:, 1])
+    fit = moved.fit(cov_type="HC1")
+    joint, wanted = held.wald_test("const = 0, x2 = 0"), fit.wald_test("const = 0, x1 = 0")
+    assert_allclose([joint.statistic, joint.pvalue], [wanted.statistic, wanted.pvalue], rtol=1e-4)
+
+
 @pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
 def test_a_constrained_fit_whose_kappa_has_no_end_has_the_law_of_the_others():
     rng = np.random.default_rng(4)

@@ -192,11 +192,12 @@ class WaldResults:
         if m == 1:
             made.pvalue = float(np.squeeze(self.t_test(r_matrix).pvalue))
             return
+        tested = made.df_num if made.distribution == "F" else made.df_denom
+        if tested < m:  # restrictions that repeat each other, or are about what a constraint fixes
+            return
         cov = matrix @ results._covariance.cov @ matrix.T
         root = np.sqrt(cov.diagonal())
         values, vectors = np.linalg.eigh(cov / np.outer(root, root))
-        if not values[0] > 0.0:  # restrictions that repeat each other
-            return
         apart = (vectors / np.sqrt(values)) @ vectors.T @ (matrix / root[:, None])
         df = 1.0 / float(np.mean(1.0 / self._contrast_law(apart).df))
         left = max(df - m + 1.0, 1.0)
