@@ -996,3 +996,21 @@ def test_copies_are_independent(fit):
     deep = copy.deepcopy(fit)
     deep.remove_data()
     assert fit.model.exog is not None
+
+
+@pytest.mark.parametrize("use_t", [True, False])
+def test_a_distribution_that_is_asked_for_takes_the_place_of_that_of_the_sandwich(use_t):
+    model = qhf.quantile_huber("y ~ x", FRAME.head(40), tau=0.5)
+    default, asked = model.fit(), model.fit(use_t=use_t)
+    law = stats.t(asked.df_resid) if use_t else stats.norm
+    ratio = asked.params["x"] / asked.bse["x"]
+    assert asked.bse["x"] == pytest.approx(default.bse["x"])
+    assert asked.pvalues["x"] == pytest.approx(2 * law.sf(abs(ratio)))
+    half = law.ppf(0.975) * asked.bse["x"]
+    assert np.ravel(asked.conf_int().loc["x"])[1] == pytest.approx(asked.params["x"] + half)
+    assert "degrees of freedom" in str(default.summary())
+    assert "degrees of freedom" not in str(asked.summary())
+    assert ("P>|t|" in str(asked.summary())) == use_t
+    assert "P>|t|" in str(default.summary())
+    again = default.get_robustcov_results("HC1", use_t=use_t)
+    assert again.pvalues["x"] == pytest.approx(asked.pvalues["x"])

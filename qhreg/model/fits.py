@@ -83,7 +83,7 @@ class OtherFits:
             self,
             solution,
             choice,
-            use_t=bool(use_t),
+            use_t=use_t,
             settings=settings,
             details=details,
             constraint=constraint,
@@ -152,7 +152,7 @@ class OtherFits:
         data = ProfileData(self.observations, self.space, self.tau_bounds, names)
         solutions = fit_taus(data, levels, progress=progress)
         fits = [
-            QuantileHuberResults(model, solution, choice, use_t=bool(use_t))
+            QuantileHuberResults(model, solution, choice, use_t=use_t)
             for model, solution in zip(models, solutions, strict=True)
         ]
         wrapped = tuple(QuantileHuberResultsWrapper(fit) for fit in fits)

@@ -363,7 +363,8 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
             ``groups`` for "cluster" (values, Series, or name of a column; two columns for two-way),
             ``maxlags`` for "HAC", options of the bootstrap.
         use_t : bool, optional
-            Whether tests and intervals use the t distribution.
+            Whether tests and intervals use the t distribution with `df_resid` degrees of freedom, or the
+            normal one. By default the normal one, and with HC0 and HC1 that of the sandwich.
         search : bool, optional
             Whether to search the whole range of tau for the global maximum; by default up to 500
             rows, up to 5000 with few rows in the zone or where tau ends within 0.05 of 0 or 1, and up
@@ -404,7 +405,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
             "skip_hessian": skip_hessian,
         }
         results = QuantileHuberResults(
-            self, solution, request, use_t=bool(use_t), settings=settings, details=details
+            self, solution, request, use_t=use_t, settings=settings, details=details
         )
         if request.cov_type == "bootstrap":
             results.cov_params()

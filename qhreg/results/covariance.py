@@ -46,6 +46,7 @@ class CovarianceResults(UncertaintyResults):
     sigma: float
     nobs: float
     use_t: bool
+    _law_given: bool
     profile_intervals: Any
     _fit_data: Any
     _observations: Any
@@ -62,10 +63,14 @@ class CovarianceResults(UncertaintyResults):
             return self._bootstrap_covariance()
         try:
             self._require_light_rows()
-            return self._estimated_covariance()
+            made = self._estimated_covariance()
         except FewRowsError as error:
             held = ("tau",) if self.solution.tau_at_bound else ()
             return no_covariance(self.cov_type, self.space.size, self.space.free, error, held)
+        if self._law_given and made.calibration is not None:  # the user has chosen another
+            text = made.description.replace(made.calibration.description, "")
+            made = replace(made, calibration=None, description=text)
+        return made
 
     def _estimated_covariance(self) -> CovarianceEstimate:
         """Return the covariance as the type has it, or raise a FewRowsError."""

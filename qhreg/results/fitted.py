@@ -84,7 +84,7 @@ class QuantileHuberResults(
         solution: Solution,
         choice: CovarianceChoice,
         *,
-        use_t: bool = False,
+        use_t: bool | None = None,
         settings: dict[str, Any] | None = None,
         details: dict[str, Any] | None = None,
         constraint: Constraint | None = None,
@@ -106,7 +106,8 @@ class QuantileHuberResults(
         self.df_model = float(solution.rank - model.k_constant)
         self.df_resid = self.nobs - self.n_params
         self.scale = 1.0
-        self.use_t = use_t
+        self.use_t = bool(use_t)
+        self._law_given = use_t is not None
         self.mle_settings = settings or {"optimizer": "newton"}
         self._choice = choice
         self._cache: dict[str, Any] = {}
@@ -231,7 +232,7 @@ class QuantileHuberResults(
         cov_type : {"nonrobust", "HC0", "HC1", "cluster", "HAC", "bootstrap"}
             Type.
         use_t : bool, optional
-            Whether to use the t distribution; unchanged by default.
+            As in `fit`; unchanged by default.
         **cov_kwds
             Options of the type, such as ``groups``.
         """
@@ -242,7 +243,8 @@ class QuantileHuberResults(
             made.__dict__.pop(name, None)
         made._cache = {}
         made._choice = choice
-        made.use_t = self.use_t if use_t is None else use_t
+        if use_t is not None:
+            made.use_t, made._law_given = use_t, True
         return QuantileHuberResultsWrapper(made)
 
     @property

@@ -119,8 +119,13 @@ def _coefficients(results: Any, names: list[str], yname: str | None, alpha: floa
         yname=yname,
         xname=names,
         alpha=alpha,
-        use_t=results.use_t,
+        use_t=_letter(results) == "t",
     )
+
+
+def _letter(results: Any) -> str:
+    """Return what a table calls the ratio of an estimate to its standard error."""
+    return "t" if results.use_t or results._covariance.calibration is not None else "z"
 
 
 def _shape_rows(results: Any, alpha: float) -> list[tuple[str, list[str]]]:
@@ -147,7 +152,7 @@ def _shape_rows(results: Any, alpha: float) -> list[tuple[str, list[str]]]:
 
 def _shape_table(results: Any, alpha: float) -> Any:
     """Return the table of tau, sigma and kappa."""
-    letter = "t" if results.use_t else "z"
+    letter = _letter(results)
     stubs, data = zip(*_shape_rows(results, alpha), strict=True)
     low, high = f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"
     header = ["coef", "std err", f"{letter}(tau=.5)", f"P>|{letter}|", low, high]
@@ -290,7 +295,7 @@ def summary2_tables(
     made.add_dict(cells)
     k = results.space.k
     limits = results.conf_int(alpha)
-    letter = "t" if results.use_t else "z"
+    letter = _letter(results)
     columns = [
         "Coef.",
         "Std.Err.",
