@@ -43,7 +43,7 @@ def bread_inverse(bread: FloatArray, info: FloatArray, r: int) -> tuple[FloatArr
     Along a coordinate without curvature no row lies in the zone, as can be with the few rows of a rare
     category: it gets the mean curvature of the others. If the matrix is indefinite then, the blocks of
     the other parameters are the expected ones. If it still is, it is inverted as it is: with gamma noise
-    and 200 rows HC1 intervals held their parameters in 82 to 87 % of the samples then, and with all
+    and 200 rows HC1 intervals held their parameters in 82 to 87 % of all samples then, and with all
     blocks expected, or those of beta apart from the others, in 64 to 87 %.
     """
     inverse = inverse_of(bread)

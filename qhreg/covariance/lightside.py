@@ -3,7 +3,7 @@
 Near the ends of tau nearly all rows lie on one side of the line. With fewer rows expected on the other
 side than there are coefficients the line is held by the rows it passes through, as an edge of the data
 is: the estimates converge faster than at the usual rate, and not to a normal distribution. In samples
-from the model that ended there 95 % Wald intervals held a slope in 8 to 51 %, nonrobust and HC1 alike.
+from the model that ended there 95 % Wald intervals held a slope in 11 to 25 %, nonrobust and HC1 alike.
 """
 
 from __future__ import annotations

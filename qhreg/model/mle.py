@@ -356,9 +356,9 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         cov_type : {"nonrobust", "HC0", "HC1", "cluster", "HAC", "bootstrap"}, optional
             Covariance of the parameters. By default "nonrobust", the inverse expected information,
             which trusts the density; "HC1" where tau is fixed or `weights` are given, since then
-            the density is a device and not a model of the noise. With very skewed noise the robust
-            standard errors are themselves uncertain below a few thousand rows: then prefer
-            ``conf_int(method="score")``.
+            the density is a device and not a model of the noise. There are none, but NaN and a warning,
+            where next to no row lies on one side of the line, as on most bounds of tau: then use
+            ``conf_int(method="profile")`` or ``"score"``.
         cov_kwds : dict, optional
             ``groups`` for "cluster" (values, Series, or name of a column; two columns for two-way),
             ``maxlags`` for "HAC", options of the bootstrap.
@@ -367,8 +367,9 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
             normal one. By default the normal one, and with HC0 and HC1 that of the sandwich.
         search : bool, optional
             Whether to search the whole range of tau for the global maximum; by default up to 500
-            rows, up to 5000 with few rows in the zone or where tau ends within 0.05 of 0 or 1, and up
-            to 20,000 where the noise is unlike the model and a look along tau shows another maximum.
+            rows, up to 5000 with few rows in the zone, and up to 20,000 where tau ends within 0.05 of 0
+            or 1, and where the noise is unlike the model and a look along tau leaves room for another
+            maximum.
         maxiter : int, optional
             Not used, which a warning says: the solver stops when its duality gap is closed.
         full_output, disp, callback, retall, skip_hessian

@@ -76,7 +76,7 @@ SEARCH_ROWS = 500
 """Rows up to which the whole range of tau is searched."""
 
 JAGGED_ROWS = 5000
-"""Rows up to which it is searched where the profile over tau is jagged, or tau near 0 or 1."""
+"""Rows up to which it is searched where the profile over tau is jagged."""
 
 DOUBTFUL_ROWS = 20_000
 """Rows up to which it is searched near 0 and 1, far from the model, or where a look asks for it."""
@@ -190,10 +190,11 @@ def solve(
         optimum is looked for up to 500 rows and at small kappa only.
     search : bool or None
         Whether to search the whole range of tau; None does so up to 500 rows, up to 5000 with fewer
-        than 60 rows in the zone (always at kappa = 0), where tau ends within 0.05 of 0 or 1 and where
-        responses are equal, and up to 20,000 where the noise is far from the model, or is unlike it
-        and a look along tau shows another optimum, or where so many columns may have all rows on one
-        side. Larger data are then fitted from several starts, and the solution is marked as doubtful.
+        than 60 rows in the zone (always at kappa = 0) and where responses are equal, and up to 20,000
+        where tau ends within 0.05 of 0 or 1, where the noise is far from the model, or is unlike it and
+        a look along tau leaves room for another optimum, or where so many columns may have all rows on
+        one side. Larger data are then fitted from several starts, and the solution is marked as
+        doubtful.
     names : sequence of str or None
         Names of the columns for messages.
     memory : Memory or None
