@@ -341,13 +341,13 @@ class CovarianceResults(UncertaintyResults):
         What decides how well they cover is not the number of rows but that on the light side of the
         fit, m = nobs min(tau, 1 - tau). Wald intervals with the expected information need about
         m = 100. Profile intervals trust the density and cover 93 to 97 % from m = 10 on when it holds.
-        When it does not, Wald intervals with ``cov_type="HC1"`` cover 92.4 to 97.5 % from 200 rows on with
-        t, heteroskedastic, Gumbel and gamma noise: their quantiles allow for skewness and for the noise
-        of the sandwich (:mod:`qhreg.covariance.calibration`). Where fewer rows are expected on the light
-        side than there are coefficients, as mostly on a bound of tau, Wald intervals of any kind hold
-        little, and are NaN (:mod:`qhreg.covariance.lightside`); profile and "score" intervals remain.
-        The latter, which take longer, cover 92.9 to 97.4 % in the same cases, and allow for the
-        dependence of the `cov_type` (HC1 if that is no sandwich). The coverage study in the
+        When it does not, Wald intervals with ``cov_type="HC1"`` cover 92.4 to 97.5 % from 200 rows on
+        with t, heteroskedastic, Gumbel and gamma noise: their quantiles allow for skewness and for the
+        noise of the sandwich (:mod:`qhreg.covariance.calibration`). Where fewer rows are expected on the
+        light side than there are coefficients, as mostly on a bound of tau, Wald intervals of any kind
+        hold little, and are NaN (:mod:`qhreg.covariance.lightside`); profile and "score" intervals
+        remain. The latter, which take longer, cover 92.9 to 97.4 % in the same cases, and allow for
+        the dependence of the `cov_type` (HC1 if that is no sandwich). The coverage study in the
         documentation has the numbers.
         """
         check_alpha(alpha)
