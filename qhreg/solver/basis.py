@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dtrtri
 
+from qhreg.exceptions import DataError
 from qhreg.gram import plain_gram
 
 __all__ = [
@@ -38,6 +39,9 @@ TINY_SQUARE = 1e-200
 CHOLESKY_SAFE = 1e-3
 """Above this share the squared condition number is harmless and the Gram matrix may be used."""
 
+
+SHORTEST = 1e-300
+"""Length of a column below which its coefficient may be no floating-point number."""
 
 VANISHING = 1e-6
 """Share of the mean residual below which the others may be rounding errors."""
@@ -142,8 +146,13 @@ def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
             again = np.linalg.inv(triangular_factor(orthogonal)) * math.sqrt(n)
             orthogonal, inverse = orthogonal @ again, inverse @ again
         matrix = np.zeros((p + 1, columns.size + 1))
-        with np.errstate(over="ignore"):  # the solver tells of a coefficient that is no number
-            matrix[columns, :-1] = inverse / length[columns, None]
+        tiny = columns[length[columns] < SHORTEST]
+        if tiny.size:
+            raise DataError(
+                f"column {tiny[0]} of exog is so small that its coefficient is beyond the range of "
+                "floating-point numbers: give it in another unit"
+            )
+        matrix[columns, :-1] = inverse / length[columns, None]
         design = np.column_stack([orthogonal, np.empty(n)])
     r = columns.size
     orthogonal, residual = design[:, :r], design[:, r]

@@ -76,8 +76,8 @@ FEW_PER_COLUMN = 4.0
 ONE_SIDED = 0.6
 """Log-likelihood per row that the slopes may gain on the way to an end of tau."""
 
-TAIL_PARTS = (4.0, 2.0, 4.0 / 3.0, 1.0)
-"""One over the shares of a tail that lie beyond where each of its four parts begins."""
+TAIL_STEPS = (math.log(4.0), math.log(2.0), math.log(4.0 / 3.0), 0.0)
+"""Where the four parts of an exponential tail begin, times its slope."""
 
 UNLIKELY_TAILS = 16.0
 """Chi-square statistic of the parts of both tails above which 1 of 100 samples of the model lies."""
@@ -189,30 +189,21 @@ def has_likely_tails(local: LocalFit, problem: Problem) -> bool:
     its slope. What the numbers of a fit do not show is seen here, such as rows that lie exactly on
     another plane.
     """
-    tau, kappa = local.fit.tau, problem.kappa
-    slopes = (tau, 1.0 - tau)
-    bounds = [[(kappa * s + math.log(part) / s) for part in TAIL_PARTS] for s in slopes]
-    beyond, total, squares = np.zeros((2, len(TAIL_PARTS))), 0.0, 0.0
-    raw = problem.to_rows(local.fit.z)
+    tau, kappa, n = local.fit.tau, problem.kappa, problem.n
+    left = [-kappa * tau - step / tau for step in TAIL_STEPS]
+    right = [kappa * (1.0 - tau) + step / (1.0 - tau) for step in TAIL_STEPS[::-1]]
+    bounds, raw = np.array(left + right), problem.to_rows(local.fit.z)
+    seen, squares = np.zeros(bounds.size + 1), 0.0
     for block in problem.spaced(1):
-        u, w = residuals(block, raw), block.weights
-        total += u.size if w is None else float(w.sum())
-        squares += u.size if w is None else float(w @ w)
-        for j, bound in enumerate(bounds[0]):
-            beyond[0, j] += _weight(u < -bound, w)
-        for j, bound in enumerate(bounds[1]):
-            beyond[1, j] += _weight(u > bound, w)
-    mass = log_normalizer_derivatives(tau, kappa).value
-    n, statistic = total * total / squares, 0.0  # as many rows of equal weight tell as much
-    for slope, seen in zip(slopes, beyond / total, strict=True):
-        expected = 0.25 * math.exp(-0.5 * kappa * slope**2 - mass) / slope
-        statistic += n * float(((np.diff(seen, prepend=0.0) - expected) ** 2).sum()) / expected
-    return statistic <= UNLIKELY_TAILS
-
-
-def _weight(chosen: npt.NDArray[np.bool_], weights: FloatArray | None) -> float:
-    """Return the weight of the chosen rows."""
-    return float(np.count_nonzero(chosen) if weights is None else chosen @ weights)
+        w = block.weights
+        seen += np.bincount(bounds.searchsorted(residuals(block, raw)), w, seen.size)
+        squares += float(block.exog.shape[0] if w is None else w @ w)
+    mass, parts, statistic = log_normalizer_derivatives(tau, kappa).value, seen.tolist(), 0.0
+    for slope, tail in ((tau, parts[: len(left)]), (1.0 - tau, parts[-len(right) :])):
+        expected = 0.25 * n * math.exp(-0.5 * kappa * slope**2 - mass) / slope
+        statistic += sum([(part - expected) ** 2 for part in tail]) / expected
+    # weights tell as much as n^2 / squares rows
+    return statistic * n <= UNLIKELY_TAILS * squares
 
 
 def has_ties(rows: GivenRows) -> bool:

@@ -227,10 +227,11 @@ def solve(
     if method not in ("newton", "lbfgs"):
         raise DomainError(f"method must be 'newton' or 'lbfgs', got {method!r}")
     rows = rows_of(exog, endog, weights, offset)
-    # tolerances are for rows that weigh one or more: weights that sum to one are a unit like any other
-    unit = min(1.0, rows.weight_sum / max(rows.n_rows, 1))
-    if rows.weights is not None and unit < 1.0:
-        rows = replace(rows, weights=rows.weights / unit)
+    unit = 1.0
+    if rows.weights is not None:
+        # tolerances are for rows that weigh one or more: weights that sum to one are another unit
+        unit = min(1.0, rows.weight_sum / rows.n_rows)
+        rows = replace(rows, weights=rows.weights / unit) if unit < 1.0 else rows
     found = solve_rows(
         rows, task, method=method, start=start, search=search, names=names, memory=memory
     )
@@ -427,16 +428,9 @@ def report(setup: Setup, local: LocalFit, *, searched: bool, doubtful: bool = Fa
     """Return the solution in the units of the data, with a warning where there is reason for one."""
     basis, problem, task, scale = setup.basis, setup.problem, setup.task, setup.scale
     fit = local.fit
-    with np.errstate(over="ignore", invalid="ignore"):
-        raw = basis.matrix.dot(fit.z)
-        sigma = 1.0 / float(raw[-1])
-        beta = minimum_norm(basis, -raw[:-1] * sigma)
-    if not np.isfinite(beta).all():
-        lost = ", ".join(str(j) for j in np.flatnonzero(~np.isfinite(beta)))
-        raise DataError(
-            f"the coefficient of column {lost} of exog is beyond the range of floating-point numbers: "
-            "give the column in another unit"
-        )
+    raw = basis.matrix.dot(fit.z)
+    sigma = 1.0 / float(raw[-1])
+    beta = minimum_norm(basis, -raw[:-1] * sigma)
     slope = profile_slope(fit, problem)
     at_bound = task.tau is None and fit.tau in task.tau_bounds
     converged = fit.proved(problem.n) and stationary_in_tau(fit, problem, task)
