@@ -223,3 +223,18 @@ def test_maxima_far_apart_and_nearly_as_high_do_not_keep_the_search_from_the_hig
     # the profile over tau has maxima at 0.32 and 0.70, 3e-4 apart in height, and 0.05 above at 0.43
     assert_allclose(fit.tau, 0.4337, atol=1e-3)
     assert certify_global(exog, endog, fit).holds
+
+
+def test_a_search_does_not_stall_beside_a_rough_fit_that_was_improved():
+    """The gap of such a fit kept its neighbours open until all fits were spent."""
+    rng = np.random.default_rng(34)
+    n = int(rng.choice([30, 60, 120, 300]))
+    rng.choice(11), rng.integers(8), rng.integers(5)
+    x = rng.normal(size=n)
+    X = np.column_stack([np.ones(n), x])
+    y = x + np.where(rng.random(n) < 0.5, -4, 4) + rng.normal(size=n) * rng.choice([0.1, 0.5, 1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BoundaryWarning)
+        fit = solve(X, y, kappa=0.0, weights=10.0 ** rng.uniform(-3.0, 3.0, n))
+    assert fit.searched
+    assert not fit.doubtful

@@ -276,7 +276,8 @@ def branch_and_bound(
         tau = _inside(lowest[far][1], left.tau, right.tau, tau_bounds)  # type: ignore[index]
         rough = fit_at(tau, _predict(fits, tau), ACCURACY * (tau - best.tau) ** 2)
         n_fits += 1
-        if upper <= phi(rough) < target + 2.0 * rough.gap:  # the gap hides whether it is worse
+        # a gap that hides whether it is worse, or beside a new best one, would keep intervals open
+        if phi(rough) < target + 2.0 * rough.gap and rough.gap > 0.1 * tol:
             rough = fit_at(tau, rough.z, 0.0)
             n_fits += 1
         fit = insert(rough)
