@@ -44,6 +44,10 @@ ROUGH = 1e-6
 ALL_ROWS = 1000
 """With at most this many rows none is decided in advance."""
 
+FEW_ATTEMPTS = 4
+"""Fits around a centre after which more rows are left undecided: with effects of many groups every new
+centre has rows of some group on the wrong side."""
+
 LEAST_UNDECIDED = 500
 """Of more rows than that, how many are left undecided at least."""
 
@@ -336,8 +340,10 @@ def _fit_around(
         return fit, fit.passes
     passes = 0 if fit is None else fit.passes
     doubtful: BoolArray | None = None
+    attempts = 0
     while count < problem.rows.n_rows:
         fit, wrong = _attempt(problem, tau, z, count, doubtful, keep=keep)
+        attempts += 1
         passes += 3
         if wrong is not None and not wrong.any():
             return fit, passes
@@ -348,7 +354,7 @@ def _fit_around(
             count *= 3
         else:  # the new centre is the better part of the remedy
             doubtful = wrong if doubtful is None else doubtful | wrong
-            z, count = fit.z, 11 * count // 10
+            z, count = fit.z, 11 * count // 10 if attempts < FEW_ATTEMPTS else 2 * count
     return None, passes
 
 
