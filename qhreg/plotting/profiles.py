@@ -124,7 +124,7 @@ def plot_profile(figure: ProfileFigure, ax: Axes | None = None) -> Axes:
         ax,
         loc="lower center",
         bbox_to_anchor=(0.5, 1.0),
-        ncols=3,
+        ncols=2 if len(shown) > 1 else 3,  # several maxima make a long label
         columnspacing=1.0,
         handlelength=1.7,
         handletextpad=0.5,
