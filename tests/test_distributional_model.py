@@ -16,7 +16,13 @@ from qhreg import QuantileHuberDistributional, QuantileHuberMLE, quantile_huber
 from qhreg.covariance.choice import CovarianceChoice
 from qhreg.distributional.covariance import distributional_covariance
 from qhreg.distributional.likelihood import Regression
-from qhreg.exceptions import BoundaryWarning, DataError, DomainError, RankWarning
+from qhreg.exceptions import (
+    BoundaryWarning,
+    CurvatureWarning,
+    DataError,
+    DomainError,
+    RankWarning,
+)
 
 FRAME = drawn_frame()
 NAMES = [
@@ -526,11 +532,25 @@ def test_separated_rows_end_with_a_warning_and_finite_numbers():
         fit = model.fit()
     assert not fit.converged
     assert np.isfinite(fit.params).all()
-    assert np.isnan(fit.bse.filter(like="logit_tau")).all()
-    assert np.isfinite(fit.bse.iloc[:3]).all()
+    with pytest.warns(CurvatureWarning, match="about 0.47 of 300 rows are expected on the light"):
+        assert np.isnan(fit.bse).all()
     assert "NOT CONVERGED" in str(fit.summary())
 
 
 def test_the_test_of_the_intercept_is_called_that(engine):
     fit = qhf.quantile_huber_distributional("y ~ x + C(g)", FRAME.assign(g=FRAME.x > 0)).fit()
     assert set(fit.wald_test_terms().table.index) == {"Intercept", "x", "C(g)"}
+
+
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC1"])
+def test_next_to_no_row_on_the_light_side_means_no_standard_errors(cov_type):
+    """As in the linear model: Wald intervals held the slope in half of such samples."""
+    rng = np.random.default_rng(0)
+    exog = np.column_stack([np.ones(100), rng.normal(size=100)])
+    endog = exog.sum(axis=1) + rng.exponential(size=100)
+    with pytest.warns(BoundaryWarning):
+        fit = QuantileHuberDistributional(endog, exog).fit(cov_type=cov_type)
+    with pytest.warns(CurvatureWarning, match="fewer than its 2 coefficients"):
+        assert np.isnan(fit.bse).all()
+    assert np.isnan(fit.conf_int()).all()
+    assert "Covariance: none" in " ".join(str(fit.summary()).split())

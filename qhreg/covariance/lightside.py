@@ -8,24 +8,35 @@ from the model that ended there 95 % Wald intervals held a slope in 11 to 25 %, 
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
 from qhreg.exceptions import FewRowsError
-from qhreg.normalizer import location_level
+from qhreg.normalizer import half_normalizer
 
 __all__ = ["light_rows", "require_light_rows"]
+
+FloatArray = npt.NDArray[np.float64]
 
 NEAR_END = 0.1
 """Share of rows on the light side above which it is not light: few rows are then few on both sides."""
 
 
-def light_rows(tau: float, kappa: float, nobs: float) -> float:
+def light_rows(tau: Any, kappa: float, nobs: float, weights: FloatArray | None = None) -> float:
     """Return how many rows the density expects on the side of the line with fewer of them.
 
     Parameters
     ----------
-    tau, kappa : float
-        Asymmetry and width.
+    tau : float or ndarray, shape (n,)
+        Asymmetry, or that of each row.
+    kappa : float
+        Width.
     nobs : float
         Number of observations.
+    weights : ndarray, shape (n,), or None
+        Weights of the rows, where they have an asymmetry each.
 
     Examples
     --------
@@ -33,17 +44,20 @@ def light_rows(tau: float, kappa: float, nobs: float) -> float:
     >>> round(light_rows(0.999, 0.0, 200), 3)
     0.2
     """
-    level = location_level(tau, kappa)
-    return nobs * min(level, 1.0 - level)
+    left, right = half_normalizer(tau, kappa), half_normalizer(1.0 - tau, kappa)
+    share = np.minimum(left, right) / (left + right)
+    return nobs * float(share if np.ndim(share) == 0 else np.average(share, weights=weights))
 
 
-def require_light_rows(tau: float, kappa: float, nobs: float, coefficients: int) -> None:
+def require_light_rows(
+    tau: Any, kappa: float, nobs: float, coefficients: int, weights: FloatArray | None = None
+) -> None:
     """Raise a FewRowsError where fewer rows are expected on the light side than coefficients."""
-    light = light_rows(tau, kappa, nobs)
+    light = light_rows(tau, kappa, nobs, weights)
     if light < min(float(coefficients), NEAR_END * nobs):
+        where = f"at tau = {tau:.4g} " if np.ndim(tau) == 0 else ""
         raise FewRowsError(
-            f"at tau = {tau:.4g} about {light:.2g} of {nobs:.10g} rows are expected on the light side "
-            f"of the line, fewer than its {coefficients} coefficients: it is held by the rows it passes "
-            "through, and estimates over standard errors are far from normal (profile and score "
-            "intervals need none)"
+            f"{where}about {light:.2g} of {nobs:.10g} rows are expected on the light side of the line, "
+            f"fewer than its {coefficients} coefficients: it is held by the rows it passes through, and "
+            "estimates over standard errors are far from normal (profile and score intervals need none)"
         )

@@ -11,9 +11,10 @@ import numpy.typing as npt
 from scipy import stats
 
 from qhreg.covariance import CovarianceEstimate, no_covariance
+from qhreg.covariance.lightside import require_light_rows
 from qhreg.distributional.covariance import distributional_covariance
 from qhreg.distributional.fit import solve_distributional
-from qhreg.distributional.likelihood import BLOCKS, Regression
+from qhreg.distributional.likelihood import BLOCKS, Regression, evaluate
 from qhreg.distributional.solution import DistributionalSolution
 from qhreg.domain import check_alpha
 from qhreg.exceptions import DataError, DomainError, FewRowsError
@@ -40,10 +41,17 @@ class DistributionalInference(UncertaintyResults):
 
     @cached_property
     def _covariance(self) -> CovarianceEstimate:
-        obs = self.model.observations
+        obs, regression = self.model.observations, self.model.regression
         try:
+            require_light_rows(
+                evaluate(regression, self.params).tau,
+                regression.kappa,
+                self.nobs,
+                regression.sizes[0],
+                regression.weights,
+            )
             return distributional_covariance(
-                self.model.regression,
+                regression,
                 self.params,
                 self._choice,
                 freq_weights=obs.freq_weights,
@@ -52,7 +60,8 @@ class DistributionalInference(UncertaintyResults):
                 names=[str(name) for name in self.model.data.param_names],
             )
         except FewRowsError as error:
-            return no_covariance(self.cov_type, self.params.size, BLOCKS, error)
+            held = self.solution.held
+            return no_covariance(self.cov_type, self.params.size, BLOCKS, error, held)
 
     @property
     def bse(self) -> FloatArray:
