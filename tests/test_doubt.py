@@ -378,6 +378,13 @@ def three_lines(n, seed):
     return np.column_stack([np.ones(n), x]), lines[which, 0] + lines[which, 1] * x + noise
 
 
+def two_lines(n, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n)
+    y = np.where(rng.random(n) < 0.49, 1.0 + 2.0 * x, -3.0 - 2.0 * x) + 0.3 * rng.normal(size=n)
+    return np.column_stack([np.ones(n), x]), y
+
+
 def random_walk(n, seed):
     rng = np.random.default_rng(seed)
     return np.column_stack([np.ones(n), np.arange(n)]), np.cumsum(rng.normal(size=n))
@@ -397,6 +404,7 @@ def proportional(n, seed):
         (lower_edge, 2000, 2, 1.0, 267.0),
         (three_lines, 1000, 35, 1.0, 35.0),
         (random_walk, 2000, 39, 1.0, 85.0),
+        (two_lines, 3000, 0, 20.0, 284.0),
         (proportional, 8000, 3, 0.01, 1138.0),
     ],
 )

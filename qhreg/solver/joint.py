@@ -29,6 +29,7 @@ from qhreg.rows import GivenRows
 from qhreg.solver.basis import Basis, minimum_norm
 from qhreg.solver.convex import TINY_KAPPA
 from qhreg.solver.doubt import (
+    WIDE,
     has_likely_tails,
     has_many_columns,
     has_ties,
@@ -368,13 +369,14 @@ def _looked_further(setup: Setup, local: LocalFit) -> Found:
 
     Where that shows another optimum the whole range of tau is searched, and large data are fitted
     from the most promising other starts. The look tells little far from the model, with few rows in a
-    zone that is to have some, and where the profile hardly rises to an end of tau; of large data the
-    last counts only with so many columns that all rows could lie on one side.
+    zone that is to have some or few outside a wide one, and where the profile hardly rises to an end of
+    tau; of large data the last counts only with so many columns that all rows could lie on one side.
     """
     problem, task = setup.problem, setup.task
     few = problem.rows.n_rows <= DOUBTFUL_ROWS
     far = is_far_from_the_model(local, problem, setup.kurtosis)
-    if few and (far or (task.kappa > TINY_KAPPA and is_jagged(local))):
+    hidden = task.kappa > WIDE or (task.kappa > TINY_KAPPA and is_jagged(local))
+    if few and (far or hidden):
         return _searched(setup, local)
     flat = setup.basis.matrix @ local.fit.z
     flat[:-1] = 0.0
