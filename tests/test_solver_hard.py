@@ -373,6 +373,19 @@ def test_a_fixed_sigma_beside_many_equal_responses_is_taken():
         assert quiet(X, y, BoundaryWarning, sigma=float(y.std())).converged
 
 
+@pytest.mark.parametrize("n", [600, 3000, 15_000, 60_000])
+@pytest.mark.parametrize("kappa", [0.0, 1.0])
+def test_nearly_all_responses_zero_and_the_others_of_any_noise(n, kappa):
+    rng = np.random.default_rng(n)
+    y = np.zeros(n)
+    for noise in (rng.normal(size=n), -rng.gamma(0.5, size=n), rng.standard_t(2, size=n)):
+        y[: n // 20] = noise[: n // 20]
+        for X in (np.ones((n, 1)), np.column_stack([np.ones(n), rng.normal(size=n)])):
+            fit = quiet(X, y, BoundaryWarning, ConvergenceWarning, kappa=kappa, search=False)
+            assert np.isfinite(fit.value)
+            assert np.abs(fit.beta).max() < 0.01
+
+
 def test_a_coefficient_beyond_the_range_of_numbers_is_an_error():
     X, y = regression(200, 2, seed=1)
     X[:, 1] *= 1e-310

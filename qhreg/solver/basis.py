@@ -26,6 +26,7 @@ __all__ = [
     "recentred",
     "rescaled",
     "triangular_factor",
+    "typical_size",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -201,7 +202,7 @@ def recentred(basis: Basis, exog: FloatArray, endog: FloatArray, z: FloatArray) 
     residual = endog - exog @ beta
     size = np.abs(residual)
     mean = float(size.mean())
-    scale = _typical(residual, exog) or mean or 1.0
+    scale = typical_size(residual, exog) or mean or 1.0
     matrix, design = basis.matrix.copy(), basis.design.copy()
     matrix[:-1, -1], matrix[-1, -1] = -beta / scale, 1.0 / scale
     design[:, -1] = residual / scale
@@ -209,7 +210,7 @@ def recentred(basis: Basis, exog: FloatArray, endog: FloatArray, z: FloatArray) 
     return replace(basis, matrix=matrix, design=design, spread=spread)
 
 
-def _typical(residual: FloatArray, exog: FloatArray) -> float:
+def typical_size(residual: FloatArray, exog: FloatArray) -> float:
     """Return the median size of residuals; where most rows are interpolated, that of the others.
 
     Tiny residuals beside a few large ones are rounding errors where a further fit of their rows makes

@@ -17,11 +17,13 @@ from qhreg.exceptions import DataError
 from qhreg.rows import ArrayRows, Block, GivenRows, Taken
 from qhreg.solver.basis import (
     CHOLESKY_SAFE,
+    VANISHING,
     Basis,
     basis_of,
     recentred,
     rescaled,
     triangular_factor,
+    typical_size,
 )
 from qhreg.solver.exact import ALL_ROWS
 from qhreg.solver.inputs import endog_scale, require_finite
@@ -330,8 +332,14 @@ def _without_outliers(rows: ArrayRows, found: Centred, sample: Taken) -> Centred
     if basis.dependent.size or not _has_residual(basis, sample.endog):
         return None
     raw = _well_centred(basis, sample).matrix[:, -1]
-    closer = centred(rows, found.basis, -raw[:-1] / raw[-1], robust=True)
-    return closer if closer is not None and closer.middle < SPOILED * found.middle else found
+    beta = -raw[:-1] / raw[-1]
+    closer = centred(rows, found.basis, beta, robust=True)
+    if closer is None or closer.middle >= SPOILED * found.middle:
+        return found
+    interpolated = closer.middle < VANISHING * typical_size(
+        sample.endog - sample.exog @ beta, sample.exog
+    )
+    return found if interpolated else closer
 
 
 def _in_memory(basis: Basis, data: Taken, task: Task, scale: float) -> Setup:
@@ -346,15 +354,15 @@ def _in_memory(basis: Basis, data: Taken, task: Task, scale: float) -> Setup:
 
 def _well_centred(basis: Basis, data: Taken) -> Basis:
     """Return the basis centred near the median regression when least squares is far from it."""
-    for _ in range(4):
+    for done in range(4):
         if basis.spread < 0.1 * SUSPECT_SPREAD:  # the mean is cheaper than the median
             break
         size = np.abs(basis.design[:, -1])
         largest, half = float(size.max()), size.size // 2
         size.partition(half)  # quicker than a median, which may lie between two values
         middle = float(size[half])
-        if largest < SUSPECT_SPREAD * middle:
-            break
+        if largest < SUSPECT_SPREAD * middle or (done and middle < VANISHING):
+            break  # no outliers, or most rows are interpolated
         setup = _in_memory(basis, data, MEDIAN, 1.0)
         z = local_fit(setup.problem, *setup.start, MEDIAN).fit.z
         left = float(np.median(np.abs(basis.design @ z))) / float(z[-1])
