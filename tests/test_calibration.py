@@ -286,7 +286,7 @@ def test_a_joint_test_of_what_a_constraint_fixes_is_that_of_the_rest():
     for restrictions in ("x1 = 2, x2 = 0", "x1 = 0, x2 = 0"):
         made = held.wald_test(restrictions)
         assert made.statistic == pytest.approx(held.tvalues[2] ** 2)
-        assert made.pvalue == pytest.approx(special.chdtrc(1, made.statistic))
+        assert made.pvalue == pytest.approx(held.pvalues[2], rel=1e-6)
     moved = QuantileHuberMLE(endog, exog[:, [0, 2]], kappa=0.5, offset=2.0 * exog[:, 1])
     fit = moved.fit(cov_type="HC1")
     joint, wanted = held.wald_test("const = 0, x2 = 0"), fit.wald_test("const = 0, x1 = 0")
@@ -331,7 +331,7 @@ def test_t_tests_agree_with_the_summary(results):
     assert one.pvalue.shape == ()
     assert_allclose(one.conf_int(), results.conf_int()[1:2], rtol=1e-9)
     assert "0.025" in str(one.summary())
-    assert_allclose(one.summary_frame()["P>|z|"].iloc[0], one.pvalue)
+    assert_allclose(one.summary_frame()["P>|t|"].iloc[0], one.pvalue)
 
 
 def test_t_test_of_a_difference_is_that_of_a_coefficient_in_other_columns(results):
@@ -368,6 +368,6 @@ def test_t_tests_without_data():
     before = fit.t_test("x1 = 0").pvalue
     fit.remove_data()
     assert fit.t_test("x1 = 0").pvalue == before
-    with pytest.raises(DataError, match="use_t=False"):
+    with pytest.raises(DataError, match=r"give cov_p=results\.cov_params\(\)"):
         fit.t_test("x1 = x2")
     assert 0.0 <= fit.t_test("x1 = x2", use_t=False).pvalue <= 1.0

@@ -553,4 +553,6 @@ def test_next_to_no_row_on_the_light_side_means_no_standard_errors(cov_type):
     with pytest.warns(CurvatureWarning, match="fewer than its 2 coefficients"):
         assert np.isnan(fit.bse).all()
     assert np.isnan(fit.conf_int()).all()
+    with pytest.raises(DomainError, match="a Wald test needs a covariance"):
+        fit.wald_test("x1 = 0")
     assert "Covariance: none" in " ".join(str(fit.summary()).split())

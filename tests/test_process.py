@@ -581,3 +581,29 @@ def test_partial_residuals_show_a_bend_that_the_fit_does_not_have():
     figure = partial_residual_figure(x, bent.resid, bent.params[1])
     assert (figure.shown, figure.n_rows) == (2000, 5000)
     assert plot_partial_residuals(figure).get_legend() is not None
+
+
+def test_parallel_curves_need_a_constant_independent_rows_and_slopes(frame):
+    """Without a constant the covariance of noise alike in all rows rejected half of true hypotheses."""
+    X = frame[["x", "z"]].to_numpy()
+    bare = QuantileHuberMLE(frame.y.to_numpy(), X, kappa=0.5).fit_process([0.3, 0.6])
+    robust = bare.test_equal_slopes(robust=True)
+    assert bare.test_equal_slopes().statistic == pytest.approx(robust.statistic)
+    model = QuantileHuberMLE.from_formula("y ~ x + z", frame, kappa=0.5)
+    process = model.fit_process([0.3, 0.6])
+    weighted = QuantileHuberMLE.from_formula(
+        "y ~ x + z", frame, kappa=0.5, weights=1.0 + frame.x**2
+    )
+    clustered = model.fit_process(
+        [0.3, 0.6], cov_type="cluster", cov_kwds={"groups": np.arange(len(frame)) % 30}
+    )
+    for made, columns in [
+        (bare, None),
+        (process, ["sigma"]),
+        (process, ["Intercept"]),
+        (weighted.fit_process([0.3, 0.6]), None),
+        (clustered, None),
+    ]:
+        with pytest.raises(DomainError, match="robust=False takes the noise to be the same"):
+            made.test_equal_slopes(columns, robust=False)
+    assert process.test_equal_slopes(["z"], robust=False).df == 1

@@ -87,6 +87,6 @@ def warn_hidden(cov_type: str, columns: tuple[int, ...], names: Sequence[str] | 
     )
 
 
-def warn_none(why: str) -> None:
-    """Warn that the estimates have no covariance."""
-    warn_caller(f"{why}: standard errors are NaN", CurvatureWarning)
+def warn_none(why: str, remedy: str = "") -> None:
+    """Warn that the estimates have no covariance, and say what needs none."""
+    warn_caller(f"{why}: standard errors are NaN.{remedy}", CurvatureWarning)

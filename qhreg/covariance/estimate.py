@@ -127,10 +127,11 @@ def no_covariance(
     free: tuple[str, ...],
     error: FewRowsError,
     held: tuple[str, ...] = (),
+    remedy: str = "",
 ) -> CovarianceEstimate:
     """Return the covariance of estimates that have none, NaN, and warn of it."""
-    warn_none(str(error))
-    text = f"Covariance: none, as {error}."
+    warn_none(str(error), remedy)
+    text = f"Covariance: none, as {error}.{remedy}"
     return CovarianceEstimate(np.full((size, size), np.nan), cov_type, text, free, held)
 
 

@@ -56,8 +56,9 @@ def require_light_rows(
     light = light_rows(tau, kappa, nobs, weights)
     if light < min(float(coefficients), NEAR_END * nobs):
         where = f"at tau = {tau:.4g} " if np.ndim(tau) == 0 else ""
+        count = f"{coefficients} coefficient{'s' if coefficients > 1 else ''}"
         raise FewRowsError(
             f"{where}about {light:.2g} of {nobs:.10g} rows are expected on the light side of the line, "
-            f"fewer than its {coefficients} coefficients: it is held by the rows it passes through, and "
-            "estimates over standard errors are far from normal (profile and score intervals need none)"
+            f"fewer than its {count}: it is held by the rows it passes through, and estimates over "
+            "standard errors are far from normal"
         )

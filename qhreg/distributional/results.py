@@ -15,6 +15,7 @@ from qhreg.distributional.inference import DistributionalInference
 from qhreg.distributional.results_rows import DistributionalRows
 from qhreg.distributional.solution import DistributionalSolution
 from qhreg.distributional.summary import summary2_tables, summary_tables
+from qhreg.exceptions import DomainError
 from qhreg.fitstatistics import information_criterion
 from qhreg.results.uncertainty import labelled_limits
 
@@ -174,6 +175,8 @@ class DistributionalResults(DistributionalRows, DistributionalInference, _Base):
         scalar : bool
             Whether the statistic is a number.
         """
+        if cov_p is None and invcov is None and np.isnan(self._covariance.cov).any():
+            raise DomainError(f"a Wald test needs a covariance. {self._covariance.description}")
         return super().wald_test(
             r_matrix,
             cov_p=cov_p,

@@ -171,6 +171,9 @@ class QuantileHuberInfluence(_Base):  # type: ignore[misc]
     def cooks_distance(self) -> tuple[FloatArray, FloatArray]:
         """Squared length of `d_params` in the metric of the covariance, per parameter, and p-values."""
         cov = self.cov_params[np.ix_(self._kept, self._kept)]
+        if np.isnan(cov).any():  # a fit without standard errors
+            nothing = np.full(len(self.d_params), np.nan)
+            return nothing, nothing
         size = np.sqrt(cov.diagonal())
         size = np.where(size > 0.0, size, 1.0)
         inverse = np.linalg.pinv(cov / np.outer(size, size), hermitian=True)

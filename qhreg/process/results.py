@@ -301,6 +301,13 @@ class ProcessResults:
             raise DomainError("the model has no slopes: its only column is the constant")
         return found
 
+    def _may_be_alike(self, chosen: Sequence[int]) -> bool:
+        """Return whether a covariance for noise that is the same in every row can be had."""
+        k, data = self._first.space.k, self.model.data
+        slopes = all(j < k and j != data.const_idx for j in chosen)
+        independent = self.cov_type in ("HC0", "HC1") and self.model.weights is None
+        return bool(data.k_constant) and slopes and independent
+
     def _shift(self, chosen: Sequence[int]) -> tuple[FloatArray, float]:
         """Return the joint covariance if the noise is the same in every row, and its df."""
         obs, parts = self.model.observations, self._parts()
@@ -326,7 +333,8 @@ class ProcessResults:
         robust : bool, optional
             Whether the covariance is that of the fits (see `cov_between`), or one that takes the noise
             to be the same in every row, as it is when all curves are parallel. By default the latter
-            for all slopes together, with independent rows and without sampling weights.
+            for all slopes together, beside a constant, with independent rows and without sampling
+            weights, and the only one otherwise.
 
         Returns
         -------
@@ -352,9 +360,14 @@ class ProcessResults:
         """
         chosen = self._slopes() if columns is None else self._places(columns)
         estimates = self.params.to_numpy()[:, chosen]
+        alike = self._may_be_alike(chosen)
         if robust is None:
-            independent = self.cov_type in ("HC0", "HC1") and self.model.weights is None
-            robust = not (joint and columns is None and independent)
+            robust = not (joint and columns is None and alike)
+        elif not robust and not alike:
+            raise DomainError(
+                "robust=False takes the noise to be the same in every row: it is for slopes beside a "
+                "constant, independent rows (HC0 or HC1) and fits without sampling weights"
+            )
         cov, df_cov = self._joint(chosen) if robust else self._shift(chosen)
         null = "equal slopes at " + ", ".join(f"{tau:g}" for tau in self.taus)
         if joint:

@@ -65,12 +65,24 @@ class CovarianceResults(UncertaintyResults):
             self._require_light_rows()
             made = self._estimated_covariance()
         except FewRowsError as error:
-            held = ("tau",) if self.solution.tau_at_bound else ()
-            return no_covariance(self.cov_type, self.space.size, self.space.free, error, held)
+            fixed = () if self.constraint is None else tuple(self.constraint.fixed)
+            bound = ("tau",) if self.solution.tau_at_bound else ()
+            held = tuple(dict.fromkeys((*bound, *self._known, *fixed)))
+            return no_covariance(
+                self.cov_type, self.space.size, self.space.free, error, held, self._remedy
+            )
         if self._law_given and made.calibration is not None:  # the user has chosen another
             text = made.description.replace(made.calibration.description, "")
             made = replace(made, calibration=None, description=text)
         return made
+
+    @property
+    def _remedy(self) -> str:
+        """What to do without standard errors."""
+        if self.constraint is not None:
+            return ""
+        kind = "profile" if self.model.weights is None else "score"
+        return f' conf_int(method="{kind}") needs none.'
 
     def _estimated_covariance(self) -> CovarianceEstimate:
         """Return the covariance as the type has it, or raise a FewRowsError."""

@@ -19,6 +19,9 @@ __all__ = ["CalibratedContrast", "WaldResults"]
 
 FloatArray = npt.NDArray[np.float64]
 
+DEPENDENT = 1e-10
+"""Share of the largest variance below which a combination of restrictions has none of its own."""
+
 
 class CalibratedContrast(ContrastResults):  # type: ignore[misc]
     """Tests of linear combinations with the law that p-values and intervals of the summary use."""
@@ -86,6 +89,7 @@ class WaldResults:
         else:
             law = self._contrast_law(matrix)
         made.__class__ = CalibratedContrast
+        made.distribution = "t"  # what tables call the ratio
         made.law = law
         made.pvalue = np.squeeze(law.pvalues(np.ravel(made.tvalue)))
 
@@ -95,8 +99,8 @@ class WaldResults:
         if self.model.exog is None:
             raise DataError(
                 "the data of this model were removed (remove_data), and the p-value of a combination "
-                "of parameters needs them: give use_t=False (wald_test: use_f=False) for the normal "
-                "distribution"
+                "of parameters needs them: ask for it before, or give cov_p=results.cov_params() for "
+                "the normal distribution"
             )
         data = results._fit_data  # under constraints that of the reduced coefficients
         obs = data.observations
@@ -155,7 +159,7 @@ class WaldResults:
             df_constraints=df_constraints,
             scalar=scalar,
         )
-        if own and use_f is None:
+        if own and use_f is None and df_constraints is None:
             self._calibrate_joint(made, r_matrix)
         return made
 
@@ -180,28 +184,36 @@ class WaldResults:
         Notes
         -----
         A single restriction has that of `t_test`. For m of them the noise of the sandwich is that of a
-        covariance with :math:`\nu` degrees of freedom, the harmonic mean of those of the restrictions
-        made uncorrelated, and :math:`T^2(\nu-m+1)/(m\nu)` is compared with the F distribution with m and
-        :math:`\nu-m+1` degrees of freedom, as Hotelling's statistic is.
+        covariance with :math:`\nu` degrees of freedom, those of the combination of the restrictions that
+        departs most from them, and :math:`T^2(\nu-m+1)/(m\nu)` is compared with the F distribution with
+        m and :math:`\nu-m+1` degrees of freedom, as Hotelling's statistic is.
         """
         results: Any = self
-        if results._covariance.calibration is None or results._known:
+        if results._covariance.calibration is None:
             return
-        matrix = np.atleast_2d(linear_constraints(r_matrix, self.model.data.param_names)[0])
-        m = len(matrix)
-        if m == 1:
+        matrix, values = linear_constraints(r_matrix, self.model.data.param_names)
+        matrix = np.atleast_2d(matrix)
+        if len(matrix) == 1:
             made.pvalue = float(np.squeeze(self.t_test(r_matrix).pvalue))
             return
-        tested = made.df_num if made.distribution == "F" else made.df_denom
-        if tested < m:  # restrictions that repeat each other, or are about what a constraint fixes
+        m = made.df_num if made.distribution == "F" else made.df_denom
+        if results._known or not m > 0:
             return
+        gap = matrix @ np.asarray(self.params) - np.ravel(values)
         cov = matrix @ results._covariance.cov @ matrix.T
-        root = np.sqrt(cov.diagonal())
-        values, vectors = np.linalg.eigh(cov / np.outer(root, root))
-        apart = (vectors / np.sqrt(values)) @ vectors.T @ (matrix / root[:, None])
-        df = 1.0 / float(np.mean(1.0 / self._contrast_law(apart).df))
-        left = max(df - m + 1.0, 1.0)
+        root = np.sqrt(np.maximum(cov.diagonal(), 0.0))
+        root[root == 0.0] = 1.0  # about what a constraint fixes
+        inverse = np.linalg.pinv(cov / np.outer(root, root), rcond=DEPENDENT, hermitian=True)
+        along = inverse @ (gap / root) / root
+        if not along.any():  # the estimates meet the restrictions
+            return
+        law = self._contrast_law((along @ matrix)[None])
         square = float(np.squeeze(made.statistic)) * (m if made.distribution == "F" else 1.0)
+        if m == 1:
+            made.pvalue = float(law.pvalues(np.array([math.sqrt(square)]))[0])
+            return
+        df = float(law.df[0])
+        left = max(df - m + 1.0, 1.0)
         made.pvalue = float(special.fdtrc(m, left, square * left / (m * max(df, float(m)))))
 
     def _require_errors(self, r_matrix: Any) -> None:

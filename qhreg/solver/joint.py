@@ -375,8 +375,7 @@ def _looked_further(setup: Setup, local: LocalFit) -> Found:
     problem, task = setup.problem, setup.task
     few = problem.rows.n_rows <= DOUBTFUL_ROWS
     far = is_far_from_the_model(local, problem, setup.kurtosis)
-    hidden = task.kappa > WIDE or (task.kappa > TINY_KAPPA and is_jagged(local))
-    if few and (far or hidden):
+    if few and (far or task.kappa > WIDE or is_jagged(local)):
         return _searched(setup, local)
     flat = setup.basis.matrix @ local.fit.z
     flat[:-1] = 0.0
