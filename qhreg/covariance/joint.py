@@ -320,9 +320,8 @@ def location_shift_covariance(
     """
     n = parts[0].nobs
     slope = np.stack([design_and_slopes(part.sample)[1] for part in parts])
-    share = None if freq_weights is None else freq_weights
-    slope = slope - np.average(slope, axis=1, weights=share)[:, None]
-    weighted = slope if share is None else slope * share
+    slope = slope - np.average(slope, axis=1, weights=freq_weights)[:, None]
+    weighted = slope if freq_weights is None else slope * freq_weights
     back = coordinates_of(design_moments(np.asarray(exog), freq_weights).factor).back
     rank = back.shape[1]
     factor = [part.sample.point.sigma * part.width * n / part.in_bread for part in parts]

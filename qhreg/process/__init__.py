@@ -1,6 +1,7 @@
 """Fits at many values of tau to the same rows: the process of the coefficients over tau.
 
-``fits`` makes them and tests their slopes, ``results`` is what they say together.
+``fits`` makes them, ``inference`` has their joint covariance and tests their slopes, ``results`` is
+what they say together.
 """
 
 from __future__ import annotations
