@@ -296,6 +296,7 @@ def _fourth_of_half(t: FloatArray, kappa: FloatArray) -> FloatArray:
     return np.asarray((((x + 3.0) * x + 12.0) * x + 24.0) * np.exp(-0.5 * x) / t**5)
 
 
+@lru_cache(maxsize=256)
 def location_level(tau: float, kappa: float) -> float:
     """Return P(y < x'beta): 1 - tau at kappa = 0, closer to 1/2 for kappa > 0.
 

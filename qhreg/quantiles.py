@@ -12,6 +12,9 @@ __all__ = ["MANY", "weighted_quantiles"]
 
 FloatArray = npt.NDArray[np.float64]
 
+FEW = 1024
+"""Values that are sorted as quickly as parted."""
+
 MANY = 20_000
 """Values from which those near the quantile of a sample are looked at first."""
 
@@ -61,7 +64,10 @@ def _reached(
     if weights is None:
         places = [min(max(math.ceil(reach - before) - 1, 0), last) for reach in reaches]
         ordered = values.copy()
-        ordered.partition(places)
+        if last < FEW:
+            ordered.sort()
+        else:
+            ordered.partition(places)
         return [float(ordered[place]) for place in places]
     order = values.argsort()
     running = before + np.cumsum(weights[order])

@@ -159,6 +159,28 @@ def test_few_rows_are_kept_and_many_evaluated_again(kappa, weighted, monkeypatch
     assert_allclose(again.calibration.skew, few.calibration.skew, rtol=1e-8, atol=1e-12)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("unit", [1.0, 1e-30, 1e30])
+def test_single_precision_gives_the_same_law(unit, weighted, monkeypatch):
+    rng = np.random.default_rng(4)
+    n, p = 400, 18
+    exog = np.column_stack([np.ones(n), rng.lognormal(size=(n, p - 1))])
+    endog = exog.sum(axis=1) + rng.standard_t(3, size=n)
+    options = {}
+    if weighted:
+        options = {"freq_weights": rng.integers(1, 4, n), "weights": rng.uniform(0.2, 2.0, n)}
+    fit = solve(exog, endog, tau=0.4, kappa=0.5)
+    scale = np.r_[1.0, unit, np.ones(p - 2)]
+    other = Point(fit.beta / scale, fit.sigma, fit.tau, fit.kappa)
+    law = law_of(exog * scale, endog, other, free=ALL[:2], **options)
+    monkeypatch.setattr("qhreg.covariance.calibration.FEW_PARAMETERS", 100)
+    exact = law_of(exog, endog, fit, free=ALL[:2], **options)
+    rtol = 1e-4 if unit == 1.0 else 1e-8  # a column in such a unit keeps all digits
+    assert_allclose(law.df, exact.df, rtol=rtol)
+    assert_allclose(law.skew, exact.skew, rtol=rtol, atol=1e-6 if unit == 1.0 else 1e-10)
+    assert unit != 1.0 or np.any(law.df != exact.df)
+
+
 def test_many_rows_are_judged_by_some_of_them(monkeypatch):
     exog, endog = skewed(12_001)
     fit = solve(exog, endog, kappa=0.5)

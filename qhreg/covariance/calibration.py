@@ -17,7 +17,7 @@ from scipy import special
 
 from qhreg.covariance.curvature import RowWeights, is_near
 from qhreg.covariance.orthonormal import Frame, jacobian_of
-from qhreg.covariance.rowterms import RowTerms, row_terms
+from qhreg.covariance.rowterms import FEW_PARAMETERS, RowTerms, row_terms
 from qhreg.covariance.sandwich import Judged, Slices, sandwich_of
 from qhreg.covariance.scores import Fitted, Sample, evaluated_blocks
 
@@ -35,8 +35,8 @@ LARGE_DF = 1000.0
 """Degrees of freedom from which on a t law is as good as normal."""
 
 
-FEW_PARAMETERS = 16
-"""Parameters up to which a product with all of their scores is quicker than one with some and a sum."""
+SINGLE_RANGE = (1e-20, 1e20)
+"""Sums of squared scores between which a law is made in single precision."""
 
 LAW_ROWS = 250
 """Least rows that are taken of those in the zone, and of the others."""
@@ -197,7 +197,7 @@ def calibration_of(
     error += error == 0.0  # a parameter held fixed has no variance
     a, c = made.frame.to_raw(judged.by_score / error), made.frame.to_raw(judged.shared / error)
     if made.terms is not None:
-        sums = _moments(made.terms, weights.freq, weights.prob, a, c)
+        sums = _kept_moments(made, made.terms, weights, a, c)
     elif sample.endog.size <= 3 * LAW_ROWS:
         sums = _summed_moments(sample, weights, made.frame, a, c, width)
     else:
@@ -235,16 +235,39 @@ def contrast_calibration(
 
 def _law(sums: FloatArray, nobs: float) -> Calibration:
     """Return skewness and degrees of freedom within limits, from the moments of each parameter."""
-    square, third, fourth, bread, bread_square = sums
-    square = square + (square == 0.0)
-    ratio = bread / square
-    noise = (fourth + bread_square) / (square * square) - (1.0 + ratio * ratio) / nobs
-    skew, largest = third / (square * np.sqrt(square)), 3.0 * STEEPEST
-    noise = np.minimum(np.maximum(noise, 1e-300), 2.0 / LEAST_DF)
-    for j, seen in enumerate(sums[0].tolist()):
-        if seen > 0.0 and not abs(seen - 1.0) <= UNLIKE:  # its rows are fitted exactly
-            noise[j] = 2.0 / LEAST_DF
-    return Calibration(np.minimum(np.maximum(skew, -largest), largest), 2.0 / noise)
+    largest, skews, dfs = 3.0 * STEEPEST, [], []
+    for square, third, fourth, bread, bread_square in sums.T.tolist():  # for few it is the quickest
+        if square == 0.0:  # held fixed
+            skews.append(0.0)
+            dfs.append(math.inf)
+            continue
+        ratio = bread / square
+        noise = (fourth + bread_square) / (square * square) - (1.0 + ratio * ratio) / nobs
+        if not abs(square - 1.0) <= UNLIKE:  # its rows are fitted exactly
+            noise = math.inf
+        skews.append(min(max(third / (square * math.sqrt(square)), -largest), largest))
+        dfs.append(2.0 / min(max(noise, 1e-300), 2.0 / LEAST_DF))
+    return Calibration(np.array(skews), np.array(dfs))
+
+
+def _kept_moments(
+    made: Slices, terms: RowTerms, weights: RowWeights, a: FloatArray, c: FloatArray
+) -> FloatArray:
+    """Return the moments of rows whose terms are known: of many numbers in single precision.
+
+    A law needs three digits. Columns in units far from one, or close to dependent, keep all digits.
+    """
+    kept = terms, weights.freq, weights.prob, a, c
+    low, high = SINGLE_RANGE
+    if (
+        len(a) <= FEW_PARAMETERS
+        or not made.frame.coordinates.plain
+        or not all(low < square < high for square in made.meat.diagonal().tolist())
+    ):
+        return _moments(*kept)
+    arrays = (*terms, *kept[1:])
+    single: list[Any] = [None if each is None else each.astype(np.float32) for each in arrays]
+    return _moments(RowTerms(*single[:4]), *single[4:])
 
 
 def _sampled_moments(
@@ -319,20 +342,14 @@ def _moments(
 
     Products by `dot`, which has less overhead.
     """
-    x, psi, near, scores, pulls, corner = terms
+    x, scores, pulls, corner = terms
     (k, n), q = x.shape, a.shape[1]
-    first = len(scores) - (len(a) - k)
-    weight = np.ones(n) if freq is None else freq
+    weight = np.ones(n, x.dtype) if freq is None else freq
     by_corner = (a[k:, None] * c[k:]).reshape(-1, q).T
     e, shared = a[:k].T.dot(x), c[:k].T.dot(x)
-    if len(scores) == len(a) <= FEW_PARAMETERS:
-        u, pull = a.T.dot(scores), c.T.dot(pulls)
-    else:  # made of the products with x, which takes more calls
-        u, pull = e * psi, shared * near
-        u += a[k:].T.dot(scores[first:])
-        pull += c[k:].T.dot(pulls[first:])
+    u, pull = a.T.dot(scores), c.T.dot(pulls)
     e *= pull
-    shared *= a[k:].T.dot(pulls[first:])
+    shared *= a[k:].T.dot(pulls[k:])
     e += shared
     e += by_corner.dot(corner.reshape(-1, n))
     if prob is not None:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.exceptions import FewRowsError
-from qhreg.normalizer import half_normalizer
+from qhreg.normalizer import half_normalizer, location_level
 
 __all__ = ["light_rows", "require_light_rows"]
 
@@ -44,9 +44,12 @@ def light_rows(tau: Any, kappa: float, nobs: float, weights: FloatArray | None =
     >>> round(light_rows(0.999, 0.0, 200), 3)
     0.2
     """
+    if isinstance(tau, float):
+        below = location_level(tau, kappa)
+        return nobs * min(below, 1.0 - below)
     left, right = half_normalizer(tau, kappa), half_normalizer(1.0 - tau, kappa)
     share = np.minimum(left, right) / (left + right)
-    return nobs * float(share if np.ndim(share) == 0 else np.average(share, weights=weights))
+    return nobs * float(np.average(share, weights=weights))
 
 
 def require_light_rows(

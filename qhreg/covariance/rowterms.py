@@ -22,9 +22,12 @@ from qhreg.covariance.information import UnitInformation
 from qhreg.covariance.scores import Point, RowBlock, extra_scores
 from qhreg.gram import plain_gram
 
-__all__ = ["RowBends", "RowTerms", "row_bends", "row_terms", "summed_terms"]
+__all__ = ["FEW_PARAMETERS", "RowBends", "RowTerms", "row_bends", "row_terms", "summed_terms"]
 
 FloatArray = npt.NDArray[np.float64]
+
+FEW_PARAMETERS = 16
+"""Parameters up to which one product with all of them is quicker than several with some."""
 
 
 class RowBends(NamedTuple):
@@ -86,19 +89,15 @@ class RowTerms(NamedTuple):
     ----------
     design : ndarray, shape (k, n)
         The rows x.
-    psi, near : ndarray, shape (n,)
-        What multiplies x in the scores of beta, and x x' in minus the second derivatives by beta.
-    scores : ndarray, shape (q, n) or (q - k, n)
-        Scores at sigma = 1: of all parameters, or of those besides beta.
-    pulls : ndarray, shape (q, n) or (q - k, n)
-        What multiplies x in minus the second derivatives by beta and all parameters, or the others.
+    scores : ndarray, shape (q, n)
+        Scores at sigma = 1.
+    pulls : ndarray, shape (q, n)
+        What multiplies x in minus the second derivatives by beta and each parameter.
     corner : ndarray, shape (q - k, q - k, n)
         Minus the second derivatives by the other parameters.
     """
 
     design: FloatArray
-    psi: FloatArray
-    near: FloatArray
     scores: FloatArray
     pulls: FloatArray
     corner: FloatArray
@@ -110,26 +109,23 @@ def row_terms(
     width: float,
     free: tuple[str, ...],
     unit: UnitInformation,
-    *,
-    whole: bool = False,
 ) -> RowTerms:
-    """Return scores and second derivatives of each row, without weights; whole if those by beta too."""
+    """Return scores and second derivatives of each row, without weights."""
     others = tuple(name for name in free if name != "beta")
     x = block.design.T if "beta" in free else block.design.T[:0]
-    k, size = len(x) if whole else 0, (len(x) + len(others) if whole else len(others), x.shape[1])
+    k, size = len(x), (len(x) + len(others), x.shape[1])
     scores, pulls = np.empty(size), np.empty(size)
     for j, score in enumerate(extra_scores(block, others, point, unit), k):
         scores[j] = score
     near, _, corner = row_bends(block, point, width, others, unit, mixed=pulls[k:])
-    if k:
-        np.multiply(x, block.psi, out=scores[:k])
-        np.multiply(x, near, out=pulls[:k])
-    return RowTerms(x, block.psi, near, scores, pulls, corner)
+    np.multiply(x, block.psi, out=scores[:k])
+    np.multiply(x, near, out=pulls[:k])
+    return RowTerms(x, scores, pulls, corner)
 
 
 def summed_terms(terms: RowTerms, weights: RowWeights) -> RowSums:
-    """Return the sums of :func:`row_sums`, of whole terms: for few rows that are needed again."""
-    x, _, _, scores, pulls, corner = terms
+    """Return the sums of :func:`row_sums`: for few rows whose terms are needed again."""
+    x, scores, pulls, corner = terms
     (k, n), q = x.shape, len(scores)
     total, squared = weights.total, weights.squared
     if total is not None:

@@ -24,7 +24,7 @@ from qhreg.covariance.orthonormal import (
     frame_without_moments,
     inverse_of,
 )
-from qhreg.covariance.rowterms import RowTerms, row_terms, summed_terms
+from qhreg.covariance.rowterms import FEW_PARAMETERS, RowTerms, row_terms, summed_terms
 from qhreg.covariance.scores import Fitted, Sample, checked_sample, evaluated_blocks
 
 __all__ = ["FEW_ROWS", "Judged", "Sandwich", "Slices", "sandwich_of", "slices_of"]
@@ -36,6 +36,9 @@ FEW_ROWS = 3000
 
 FEW_NUMBERS = 25_000
 """Entries of their design up to which this is faster than to sum some of them at a time."""
+
+FEW_SINGLE = 40_000
+"""The same for many columns, for which the calibration takes half the memory."""
 
 WELL_CONDITIONED = 0.03
 """Least diagonal entry of the scaled Cholesky factor of a bread that loses no digits as it is."""
@@ -151,10 +154,11 @@ def _sums(
 ) -> tuple[RowSums, RowTerms | None]:
     """Return the sums over all rows, and what they are made of where the rows are few."""
     n, p = sample.exog.shape
-    if n > FEW_ROWS or n * p > FEW_NUMBERS:
+    most = FEW_NUMBERS if p < FEW_PARAMETERS else FEW_SINGLE
+    if n > FEW_ROWS or n * p > most:
         return row_sums(sample, weights, unit, width, free), None
     (block,) = evaluated_blocks(sample)
-    terms = row_terms(block, sample.point, width, free, unit, whole=True)
+    terms = row_terms(block, sample.point, width, free, unit)
     return summed_terms(terms, weights), terms
 
 

@@ -253,7 +253,7 @@ class CovarianceResults(UncertaintyResults):
         )
         return math.sqrt(max(float(score @ made.cov @ score), 0.0))
 
-    @property
+    @cached_property
     def bse(self) -> FloatArray:
         """Standard errors; NaN for a parameter that is treated as known."""
         errors = np.sqrt(self._covariance.cov.diagonal())
