@@ -307,6 +307,11 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
             self.exog, self.endog, self.offset, getattr(self, "freq_weights", None), self.weights
         )
 
+    @property
+    def has_weights(self) -> bool:
+        """Whether there are sampling weights; they count after `remove_data` too."""
+        return "weights" in self._init_keys
+
     def require_data(self) -> None:
         """Raise a DataError when the data were removed."""
         if self.exog is None:

@@ -153,7 +153,7 @@ class ComparisonResults:
         NaN with sampling weights too: the unit of the weights is that of the statistic. And under
         constraints, which a constant need not satisfy.
         """
-        comparable = self.model.weights is None and self.constraint is None
+        comparable = not self.model.has_weights and self.constraint is None
         if not self.k_constant or self.df_model <= 0 or not comparable:
             return math.nan
         null = "no regressors"
@@ -197,7 +197,7 @@ class ComparisonResults:
     # ------------------------------------------------------------------ tests
 
     def _require_likelihood(self, what: str) -> None:
-        if self.model.weights is not None:
+        if self.model.has_weights:
             raise DomainError(
                 f"{what} needs the likelihood of the sample, which sampling weights replace: use "
                 "t_test or wald_test, whose covariance is robust"

@@ -81,7 +81,7 @@ class CovarianceResults(UncertaintyResults):
         """What to do without standard errors."""
         if self.constraint is not None:
             return ""
-        kind = "profile" if self.model.weights is None else "score"
+        kind = "score" if self.model.has_weights else "profile"
         return f' conf_int(method="{kind}") needs none.'
 
     def _estimated_covariance(self) -> CovarianceEstimate:

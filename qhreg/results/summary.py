@@ -177,7 +177,7 @@ def notes(results: Any) -> list[str]:
     found = [about, results.cov_kwds["description"]]
     if results._choice.reason:
         found.append(f"Robust covariance by default, because {results._choice.reason}.")
-    if results.model.weights is not None:
+    if results.model.has_weights:
         found.append(
             "Log-likelihood, AIC and BIC have the unit of the sampling weights: they compare models "
             "with the same weights only."
