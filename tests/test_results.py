@@ -115,6 +115,8 @@ def test_groups_may_be_a_column_a_shuffled_series_or_an_array(fit):
         np.testing.assert_allclose(
             fit.get_robustcov_results("cluster", groups=groups).bse, by_name, rtol=1e-12
         )
+    as_in_fit = fit.get_robustcov_results("cluster", cov_kwds={"groups": "firm"}).bse
+    np.testing.assert_array_equal(as_in_fit, by_name)
     two = fit.get_robustcov_results("cluster", groups=FRAME[["firm", "g"]]).bse
     np.testing.assert_allclose(
         fit.get_robustcov_results("cluster", groups=["firm", "g"]).bse, two, rtol=1e-12

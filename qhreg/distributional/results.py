@@ -141,8 +141,10 @@ class DistributionalResults(DistributionalRows, DistributionalInference, _Base):
         use_t : bool, optional
             Whether to use the t distribution; unchanged by default.
         **cov_kwds
-            Options of the type, such as ``groups``.
+            Options of the type, such as ``groups``; or ``cov_kwds``, a dict of them, as in `fit`.
         """
+        if set(cov_kwds) == {"cov_kwds"}:
+            cov_kwds = cov_kwds["cov_kwds"]
         choice = self.model.covariance_request(cov_type, cov_kwds)
         made = copy.copy(self)
         made.__dict__.pop("_covariance", None)

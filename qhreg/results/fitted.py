@@ -234,9 +234,11 @@ class QuantileHuberResults(
         use_t : bool, optional
             As in `fit`; unchanged by default.
         **cov_kwds
-            Options of the type, such as ``groups``.
+            Options of the type, such as ``groups``; or ``cov_kwds``, a dict of them, as in `fit`.
         """
         self.model.require_data()
+        if set(cov_kwds) == {"cov_kwds"}:
+            cov_kwds = cov_kwds["cov_kwds"]
         choice = covariance_request(self.model, cov_type, cov_kwds)
         made = copy.copy(self)
         for name in ("_covariance", "_replicates", "tvalues"):
