@@ -466,6 +466,25 @@ def test_the_score_test_of_an_added_column_is_near_the_likelihood_ratio():
     assert "robust" in robust.name
 
 
+def test_degrees_of_freedom_under_a_constraint_are_those_of_the_columns_that_are_left(capfd):
+    model = qhf.quantile_huber("y ~ z", FRAME)
+    for constraint, columns in {
+        "z = 0": "1",
+        "Intercept = 0": "z - 1",
+        "z = Intercept": "I(1 + z) - 1",
+    }.items():
+        held, same = (
+            model.fit_constrained(constraint),
+            qhf.quantile_huber(f"y ~ {columns}", FRAME).fit(),
+        )
+        for name in ("df_model", "df_resid", "k_constant", "n_params"):
+            assert getattr(held, name) == getattr(same, name)
+    nothing = model.fit_constrained("Intercept = 0, z = 0")
+    assert (nothing.df_model, nothing.df_resid) == (0.0, 298.0)
+    assert np.isfinite(nothing.bse[["sigma", "tau"]]).all()
+    assert capfd.readouterr().err == ""  # LAPACK prints what it does not like
+
+
 def test_constrained_fits_satisfy_the_constraints_and_nest(fit):
     model = fit.model
     equal = model.fit_constrained("C(g)[T.b] = C(g)[T.c]")

@@ -31,6 +31,7 @@ from qhreg.results.uncertainty import labelled_limits
 from qhreg.results.wald import WaldResults
 from qhreg.solver import Solution
 from qhreg.specification.constraints import Constraint
+from qhreg.specification.observations import find_constant
 from qhreg.specification.parameters import Parameters, ParameterSpace
 
 __all__ = ["QuantileHuberResults", "QuantileHuberResultsWrapper"]
@@ -99,11 +100,11 @@ class QuantileHuberResults(
         self.nobs = model.observations.nobs
         self.n_rows = len(model.endog)
         self.rows_counted = model.observations.rows_counted
-        self.k_constant = model.k_constant
+        self.k_constant = _k_constant(model, constraint)
         self.details = details or {}
         self.constraint = constraint
         self.rank = solution.rank
-        self.df_model = float(solution.rank - model.k_constant)
+        self.df_model = float(solution.rank - self.k_constant)
         self.df_resid = self.nobs - self.n_params
         self.scale = 1.0
         self.use_t = bool(use_t)
@@ -343,6 +344,14 @@ def covariance_request(
         weights=model.weights,
         freq_weights=getattr(model, "freq_weights", None),
     )
+
+
+def _k_constant(model: Any, constraint: Constraint | None) -> int:
+    """Return whether the columns that a constraint leaves free span a constant."""
+    known: int = model.k_constant
+    if constraint is None or not known or hasattr(model, "hasconst"):
+        return known
+    return find_constant(model.exog @ constraint.transform)[0]
 
 
 def _retvals(solution: Solution) -> dict[str, Any]:
