@@ -917,6 +917,27 @@ def test_both_summaries_have_tau_before_sigma(fit):
         assert places == sorted(places)
 
 
+@pytest.mark.parametrize("fixed", [{"tau": 0.4}, {"sigma": 0.5}, {"tau": 0.4, "sigma": 0.5}])
+def test_both_summaries_have_a_row_for_what_is_fixed(fixed):
+    fit = qhf.quantile_huber("y ~ x", FRAME, **fixed).fit()
+    for made in (fit.summary(), fit.summary2()):
+        for name, value in fixed.items():
+            assert re.search(rf"\n{name} +{value:.4f} +\(fixed\)", str(made))
+
+
+def test_both_summaries_say_why_a_parameter_has_no_standard_error():
+    fit = qhf.quantile_huber("y ~ x", FRAME).fit_constrained("tau = 0.5")
+    for made in (fit.summary(), fit.summary2()):
+        assert re.search(r"\ntau +0\.5000 +\(constrained\)", str(made))
+
+
+def test_where_a_row_is_several_observations_the_zone_is_said_to_count_rows():
+    fit = qhf.quantile_huber("y ~ x", FRAME, freq_weights="w").fit()
+    for made in (fit.summary(), fit.summary2()):
+        share = 100.0 * fit.rows_in_zone / 300
+        assert re.search(rf"Rows in zone: +{fit.rows_in_zone} \({share:.0f}%\)", str(made))
+
+
 def test_without_a_zone_the_summary_counts_the_rows_on_the_line():
     text = str(qhf.quantile_huber("y ~ x", FRAME, kappa=0.0, tau=0.3).fit().summary())
     assert re.search(r"Obs. on the line: +2 \(", text)
