@@ -386,6 +386,36 @@ def test_symmetry_is_tested_in_three_ways(fit):
         fixed.test_symmetry()
 
 
+@pytest.mark.parametrize(
+    ("cov_type", "options"),
+    [("HC0", {}), ("HC1", {}), ("cluster", {"groups": "firm"}), ("HAC", {"maxlags": 2})],
+)
+def test_the_score_test_of_symmetry_is_that_of_score_intervals_where_the_covariance_is_robust(
+    cov_type, options
+):
+    fit = qhf.quantile_huber("y ~ z", FRAME).fit(cov_type=cov_type, cov_kwds=options)
+    plain = fit.get_robustcov_results("nonrobust").test_symmetry().score
+    made = fit.test_symmetry().score
+    assert (plain.name, made.name) == ("score test", "robust score test")
+    assert 1e-4 < made.pvalue < 0.9999
+    ends = fit.conf_int(made.pvalue, method="score").loc["tau"]
+    assert np.abs(ends - 0.5).min() < 2e-4
+
+
+def test_the_robust_score_test_of_symmetry_holds_its_level_with_unequal_noise():
+    """A Laplace law whose scale grows with x: the others reject in 23 to 30 % of the samples."""
+    rejected = np.zeros(2)
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=200)
+        endog = 1.0 + x + rng.laplace(size=200) * np.exp(x)
+        fit = QuantileHuberMLE(endog, sm.add_constant(x)).fit(cov_type="HC1")
+        made = fit.test_symmetry()
+        rejected += (made.lr.pvalue < 0.05, made.score.pvalue < 0.05)
+    assert rejected[0] > 9
+    assert rejected[1] < 9
+
+
 def test_several_restrictions_are_tested_with_the_degrees_of_freedom_of_the_sandwich():
     """Hotelling's statistic: the law of T^2 when the covariance has as many degrees of freedom."""
     fit = qhf.quantile_huber("y ~ x + z", FRAME).fit(cov_type="HC1")

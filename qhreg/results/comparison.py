@@ -12,12 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.covariance import information_ratio
+from qhreg.covariance.curvature import row_weights
 from qhreg.covariance.dependence import lags
 from qhreg.exceptions import BoundaryWarning, DataError, DomainError
 from qhreg.fitstatistics import information_criterion, null_fit, null_loss, total_loss
 from qhreg.inference.hypothesis_tests import HypothesisTest, lr_test
+from qhreg.inference.robust_score import ScoreVariance
 from qhreg.inference.score_tests import score_test
-from qhreg.inference.symmetry import SymmetryTest, symmetry_test
+from qhreg.inference.symmetry import SymmetryTest, robust_symmetry_score, symmetry_test
 from qhreg.solver import Solution
 from qhreg.solver.kappafit import solve_kappa
 from qhreg.specification.constraints import Constraint
@@ -272,9 +274,11 @@ class ComparisonResults:
     def test_symmetry(self) -> SymmetryTest:
         """Return likelihood ratio, score and Wald tests of tau = 1/2.
 
-        The Wald test is that of the table: it uses the covariance of these results. An estimated kappa
-        is estimated again under the hypothesis for the likelihood ratio, and held at its estimate for
-        the score test.
+        The Wald test is that of the table: it uses the covariance of these results. The score test is
+        robust where that covariance is, and allows for its clusters or lags. The likelihood ratio
+        always trusts the density: with noise that is symmetric but heteroskedastic, or has heavier
+        tails, it rejects too often. An estimated kappa is estimated again under the hypothesis for the
+        likelihood ratio, and held at its estimate for the score test.
         """
         self._require_likelihood("test_symmetry")
         if not self.tau_estimated:
@@ -294,6 +298,10 @@ class ComparisonResults:
         )
         t, p = float(self.tvalues[position]), float(self.pvalues[position])
         made = replace(made, wald=replace(made.wald, statistic=t * t, pvalue=p))
+        if self.cov_type != "nonrobust" and not made.score.missing:
+            free = tuple(name for name in self.space.free if name != "kappa")
+            score = robust_symmetry_score(obs, made.restricted, free, self._score_variance)
+            made = replace(made, score=score)
         if model.kappa is not None:
             return made
         with warnings.catch_warnings():
@@ -338,6 +346,13 @@ class ComparisonResults:
         """Estimated parameters on an end of their range: their scores do not sum to zero."""
         at_bound = ("tau",) if self.solution.tau_at_bound else ()
         return (*self._known, *at_bound)
+
+    @property
+    def _score_variance(self) -> ScoreVariance:
+        """The variance of a sum of scores that goes with the covariance; HC1 if it is no sandwich."""
+        obs, kind = self._observations, "HC1" if self.cov_type == "bootstrap" else self.cov_type
+        weights = row_weights(obs.freq_weights, obs.weights, obs.endog.size)
+        return ScoreVariance(kind, weights, self.n_params, **self._dependence)
 
     @property
     def _dependence(self) -> dict[str, Any]:
