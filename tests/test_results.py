@@ -13,6 +13,8 @@ from scipy import stats
 from statsmodels.iolib.summary2 import summary_col
 
 import qhreg.formula.api as qhf
+import qhreg.results.covariance as results_cov
+import qhreg.results.profile as results_profile
 from qhreg import QuantileHuberDistributional, QuantileHuberMLE, quantile_huber
 from qhreg.exceptions import (
     BoundaryWarning,
@@ -148,6 +150,30 @@ def test_wald_limits_are_on_the_natural_log_and_logit_scale(fit):
     np.testing.assert_allclose(
         np.log(limits.loc["tau"] / (1 - limits.loc["tau"])),
         logit + np.array([-z, z]) * bse["tau"] / (fit.tau * (1 - fit.tau)),
+    )
+
+
+def test_intervals_of_some_parameters_cost_no_fits_of_the_others(fit, monkeypatch):
+    asked = []
+    for module, name in ((results_profile, "profile_intervals"), (results_cov, "score_intervals")):
+        made = getattr(module, name)
+
+        def counted(*args, made=made, **options):
+            asked.append(options["params"])
+            return made(*args, **options)
+
+        monkeypatch.setattr(module, name, counted)
+    for method in ("profile", "score"):
+        every = fit.conf_int(method=method, search=False)
+        some = fit.conf_int(method=method, search=False, cols=["tau", "x"])
+        np.testing.assert_allclose(some, every.loc[["tau", "x"]], rtol=1e-6)
+        assert list(some.index) == ["tau", "x"]
+        assert asked.pop() == ["tau", 3]
+        assert asked.pop() == [0, 1, 2, 3, "sigma", "tau"]
+    assert list(fit.profile_intervals(places=[5]).dropna().index) == ["tau"]
+    held = fit.model.fit_constrained("x = 2, tau = 0.6")
+    np.testing.assert_array_equal(
+        held.conf_int(method="profile", cols=["x", "tau"]), [[2.0, 2.0], [0.6, 0.6]]
     )
 
 

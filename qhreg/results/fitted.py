@@ -394,6 +394,7 @@ class QuantileHuberResultsWrapper(_WrapperBase):  # type: ignore[misc]
     _wrap_attrs = _attrs
     _wrap_methods = {"cov_params": "cov"}  # noqa: RUF012
     conf_int = labelled_limits(QuantileHuberResults.conf_int)
+    profile_intervals = labelled_limits(QuantileHuberResults.profile_intervals)
 
     @wraps(QuantileHuberResults.bootstrap)
     def bootstrap(self, *args: Any, **kwargs: Any) -> BootstrapResult:

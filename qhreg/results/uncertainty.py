@@ -74,7 +74,7 @@ def positions(cols: Any, names: Sequence[str]) -> list[int]:
                 f"cols has {col!r}: the parameters are {', '.join(names)}, at places 0 to "
                 f"{len(names) - 1}"
             )
-        places.append(int(place))
+        places.append(int(place) % len(names))
     return places
 
 
@@ -88,12 +88,14 @@ def labelled_limits(conf_int: Callable[..., Any]) -> Callable[..., Any]:
     def labelled(self: Any, *args: Any, **kwargs: Any) -> Any:
         results = self._results
         given = inspect.signature(conf_int).bind(results, *args, **kwargs)
-        cols = given.arguments.pop("cols", None)
-        data = results.model.data
-        limits = data.wrap_output(conf_int(*given.args, **given.kwargs), "columns")
+        cols, data = given.arguments.get("cols"), results.model.data
+        found = conf_int(*given.args, **given.kwargs)
         if cols is None:
-            return limits
+            return data.wrap_output(found, "columns")
         places = positions(cols, data.param_names)
-        return limits.iloc[places] if hasattr(limits, "iloc") else limits[places]
+        every = np.full((len(data.param_names), 2), np.nan)
+        every[places] = found
+        limits = data.wrap_output(every, "columns")
+        return limits.iloc[places] if hasattr(limits, "iloc") else found
 
     return labelled

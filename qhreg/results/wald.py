@@ -169,7 +169,8 @@ class WaldResults:
         Parameters
         ----------
         r_matrix : array_like, str or tuple
-            Restrictions, such as ``"x1 = 0, x2 = 0"``. A single one has the p-value of `t_test`.
+            Restrictions, such as ``"x1 = 0, x2 = 0"``. With HC0 or HC1 the p-value is that of
+            `wald_test`; the plain F distribution is ``wald_test(..., use_f=True)``.
         cov_p, invcov
             As in statsmodels.
         """
