@@ -321,6 +321,40 @@ def test_a_wald_test_of_tau_on_its_bound_is_refused_and_others_are_not():
         fit.wald_test_terms(extra_constraints=[("tau", np.eye(5)[[4]])])
 
 
+def test_a_part_of_the_covariance_has_the_names_of_its_parameters(fit):
+    every = fit.cov_params()
+    assert every.shape == (6, 6)
+    for column in ([3, 5], ["x", "tau"]):
+        pd.testing.assert_frame_equal(
+            fit.cov_params(column=column), every.loc[["x", "tau"], ["x", "tau"]]
+        )
+    assert fit.cov_params(column="tau") == fit.cov_params(column=-1) == every.loc["tau", "tau"]
+    rows = np.eye(6)[[3, 5]]
+    np.testing.assert_allclose(fit.cov_params(rows), rows @ every @ rows.T, rtol=1e-12)
+    with pytest.raises(DomainError, match=r"'nosuch'.*the parameters are Intercept"):
+        fit.cov_params(column="nosuch")
+    arrays = QuantileHuberMLE(FRAME.y.to_numpy(), fit.model.exog).fit()
+    np.testing.assert_allclose(arrays.cov_params(column=[3, 5]), fit.cov_params(column=[3, 5]))
+
+
+def test_what_a_test_cannot_be_about_is_named(fit):
+    for test in (fit.t_test, fit.wald_test, fit.f_test):
+        with pytest.raises(
+            DomainError, match=r"(?s)nosuch = 0.*The estimated parameters are Inter"
+        ):
+            test("nosuch = 0")
+        with pytest.raises(DomainError, match=r"(?s)The estimated parameters are Intercept"):
+            test(np.eye(4))
+    with pytest.raises(DomainError, match=r"'g' is no term: the terms are .*, C\(g\), x"):
+        fit.t_test_pairwise("g")
+    with pytest.raises(DomainError, match="'x' is no factor"):
+        fit.t_test_pairwise("x")
+    with pytest.raises(DomainError, match="combine_terms has 'nosuch'"):
+        fit.wald_test_terms(combine_terms=["x", "nosuch"])
+    with pytest.raises(DomainError, match="of a formula"):
+        QuantileHuberMLE(FRAME.y, fit.model.exog).fit().t_test_pairwise("x1")
+
+
 def test_a_wald_test_of_a_constrained_tau_is_refused(fit):
     held = qhf.quantile_huber("y ~ x", FRAME).fit_constrained("tau = 0.5")
     with pytest.raises(DomainError, match=r"tau is held at 0\.5 by a constraint"):

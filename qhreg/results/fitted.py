@@ -27,7 +27,7 @@ from qhreg.results.covariance import CovarianceResults
 from qhreg.results.plots import PlotResults
 from qhreg.results.rows import RowResults
 from qhreg.results.summary import summary2_tables, summary_tables
-from qhreg.results.uncertainty import labelled_limits
+from qhreg.results.uncertainty import labelled_covariance, labelled_limits
 from qhreg.results.wald import WaldResults
 from qhreg.solver import Solution
 from qhreg.specification.constraints import Constraint
@@ -392,7 +392,8 @@ class QuantileHuberResultsWrapper(_WrapperBase):  # type: ignore[misc]
         "cov_params_default": "cov",
     }
     _wrap_attrs = _attrs
-    _wrap_methods = {"cov_params": "cov"}  # noqa: RUF012
+    _wrap_methods: dict[str, str] = {}  # noqa: RUF012
+    cov_params = labelled_covariance(QuantileHuberResults.cov_params)
     conf_int = labelled_limits(QuantileHuberResults.conf_int)
     profile_intervals = labelled_limits(QuantileHuberResults.profile_intervals)
 

@@ -14,7 +14,7 @@ from qhreg.covariance import CovarianceEstimate
 from qhreg.covariance.choice import CovarianceChoice
 from qhreg.exceptions import DomainError
 
-__all__ = ["UncertaintyResults", "labelled_limits", "positions"]
+__all__ = ["UncertaintyResults", "labelled_covariance", "labelled_limits", "positions"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -97,5 +97,30 @@ def labelled_limits(conf_int: Callable[..., Any]) -> Callable[..., Any]:
         every[places] = found
         limits = data.wrap_output(every, "columns")
         return limits.iloc[places] if hasattr(limits, "iloc") else found
+
+    return labelled
+
+
+def labelled_covariance(cov_params: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the method of a wrapper that gives the covariance of a method of results its names.
+
+    statsmodels would give the names of all parameters to the part that ``column`` chooses, and to the
+    covariance of combinations.
+    """
+
+    @wraps(cov_params)
+    def labelled(self: Any, *args: Any, **kwargs: Any) -> Any:
+        results = self._results
+        given = inspect.signature(cov_params).bind(results, *args, **kwargs)
+        data, column = results.model.data, given.arguments.get("column")
+        if given.arguments.get("r_matrix") is not None:
+            return cov_params(*given.args, **given.kwargs)
+        if column is None:
+            return data.wrap_output(cov_params(*given.args, **given.kwargs), "cov")
+        places = positions(column, data.param_names)
+        given.arguments["column"] = None
+        every = data.wrap_output(cov_params(*given.args, **given.kwargs), "cov")
+        some = every.iloc[places, places] if hasattr(every, "iloc") else every[places][:, places]
+        return float(np.squeeze(some)) if np.ndim(column) == 0 else some
 
     return labelled
