@@ -552,6 +552,10 @@ def test_the_score_test_of_an_added_column_is_near_the_likelihood_ratio():
     useless = small.score_test(FRAME.o)
     large = qhf.quantile_huber("y ~ z + o", FRAME).fit()
     assert useless.statistic == pytest.approx(large.lr_test(small).statistic, abs=1.0)
+    both = small.score_test(FRAME[["o", "x"]])
+    assert small.score_test(["o", "x"]).statistic == pytest.approx(both.statistic, rel=1e-12)
+    with pytest.raises(DataError, match="exog_extra must be numeric"):
+        small.score_test("g")
     robust = small.get_robustcov_results("HC1").score_test(FRAME.o)
     assert "robust" in robust.name
 

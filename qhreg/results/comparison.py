@@ -315,8 +315,9 @@ class ComparisonResults:
 
         Parameters
         ----------
-        exog_extra : array_like, shape (n,) or (n, r)
-            Columns to add; a Series or DataFrame is matched to the rows by label.
+        exog_extra : array_like, shape (n,) or (n, r), str or list of str
+            Columns to add; a Series or DataFrame is matched to the rows by label, names are those of
+            columns of the data of the formula.
         robust : bool, optional
             Whether the variance of the score comes from the scores themselves; by default when the
             covariance of these results is not "nonrobust". It allows for the clusters or lags that the
@@ -332,7 +333,7 @@ class ComparisonResults:
             obs.exog,
             obs.endog,
             self.solution,
-            np.asarray(self.model.row_source.take("exog_extra", exog_extra), dtype=np.float64),
+            self._extra_columns(exog_extra),
             free=tuple(name for name in self.space.free if name not in self._not_stationary),
             freq_weights=obs.freq_weights,
             weights=obs.weights,
@@ -340,6 +341,17 @@ class ComparisonResults:
             robust=robust,
             **(self._dependence if robust else {}),
         )
+
+    def _extra_columns(self, given: Any) -> FloatArray:
+        """Return columns for the rows of the model, or raise a DataError."""
+        source, name = self.model.row_source, "exog_extra"
+        named = isinstance(given, (list, tuple)) and all(isinstance(each, str) for each in given)
+        taken = [source.take(name, each) for each in given] if named else source.take(name, given)
+        try:
+            columns = np.asarray(taken, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{name} must be numeric: {error}") from error
+        return columns.T if named else columns
 
     @property
     def _not_stationary(self) -> tuple[str, ...]:
