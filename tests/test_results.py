@@ -462,6 +462,23 @@ def test_the_score_test_of_symmetry_is_that_of_score_intervals_where_the_covaria
     assert np.abs(ends - 0.5).min() < 2e-4
 
 
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
+def test_symmetry_tests_say_why_they_are_missing_where_all_rows_lie_in_the_zone():
+    rng = np.random.default_rng(1)
+    exog = sm.add_constant(rng.normal(size=200))
+    for noise, limit in (
+        (rng.uniform(-1, 1, size=200), "gaussian"),
+        (rng.normal(size=200), "one-"),
+    ):
+        fit = QuantileHuberMLE(exog.sum(axis=1) + noise, exog, kappa=None).fit(cov_type="HC1")
+        assert fit.kappa_limit.startswith(limit)
+        made = fit.test_symmetry()
+        assert np.isnan(made.score.pvalue)
+        assert np.isnan(made.wald.pvalue)
+        assert "robust score test of tau = 1/2: not available: no row lies beyond" in str(made)
+        assert "Wald test of tau = 1/2: not available" in str(made)
+
+
 def test_the_robust_score_test_of_symmetry_holds_its_level_with_unequal_noise():
     """A Laplace law whose scale grows with x: the others reject in 23 to 30 % of the samples."""
     rejected = np.zeros(2)

@@ -183,7 +183,11 @@ def robust_symmetry_score(
     point = Point(restricted.beta, restricted.sigma, restricted.tau, restricted.kappa)
     j = observations.exog.shape[1] + len(free) - 2
     root = robust_score_root(observations, point, free, j, variance)
-    return HypothesisTest("robust score test", "tau = 1/2", root * root, 1, chi2_sf(root * root, 1))
+    name, null = "robust score test", "tau = 1/2"
+    if not math.isfinite(root):
+        level = "no row lies beyond the zone at tau = 1/2, and the score of tau is zero"
+        return HypothesisTest(name, null, math.nan, 1, math.nan, missing=level)
+    return HypothesisTest(name, null, root * root, 1, chi2_sf(root * root, 1))
 
 
 def _tau_information(exog: Any, fit: Fitted, weights: Any, free: tuple[str, ...]) -> float:

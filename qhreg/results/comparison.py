@@ -297,7 +297,10 @@ class ComparisonResults:
             **data,
         )
         t, p = float(self.tvalues[position]), float(self.pvalues[position])
-        made = replace(made, wald=replace(made.wald, statistic=t * t, pvalue=p))
+        missing = made.wald.missing
+        if not missing and math.isnan(t):
+            missing = "tau has no standard error, or depends on a width that is not determined"
+        made = replace(made, wald=replace(made.wald, statistic=t * t, pvalue=p, missing=missing))
         if self.cov_type != "nonrobust" and not made.score.missing:
             free = tuple(name for name in self.space.free if name != "kappa")
             score = robust_symmetry_score(obs, made.restricted, free, self._score_variance)
