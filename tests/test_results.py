@@ -153,6 +153,12 @@ def test_wald_limits_are_on_the_natural_log_and_logit_scale(fit):
     )
 
 
+def test_a_profile_with_sampling_weights_is_answered_with_the_interval_there_is():
+    fit = qhf.quantile_huber("y ~ x", FRAME, weights="w").fit()
+    with pytest.raises(DomainError, match=r'sampling weights.*conf_int\(method="score"\)'):
+        fit.conf_int(method="profile")
+
+
 def test_intervals_of_some_parameters_cost_no_fits_of_the_others(fit, monkeypatch):
     asked = []
     for module, name in ((results_profile, "profile_intervals"), (results_cov, "score_intervals")):
@@ -611,7 +617,13 @@ def test_constrained_fits_satisfy_the_constraints_and_nest(fit):
 def test_what_constrained_fits_do_not_offer_is_refused(fit):
     held = fit.model.fit_constrained("x = 2")
     assert "satisfy linear constraints" in str(held.summary())
-    for call in (held.get_influence, held.bootstrap, lambda: held.score_test(FRAME.o)):
+    for call in (
+        held.get_influence,
+        held.bootstrap,
+        lambda: held.score_test(FRAME.o),
+        lambda: fit.model.fit_constrained("x = 2", cov_type="bootstrap"),
+        lambda: held.get_robustcov_results("bootstrap"),
+    ):
         with pytest.raises(DomainError, match="without constraints"):
             call()
 

@@ -198,11 +198,13 @@ class ComparisonResults:
 
     # ------------------------------------------------------------------ tests
 
-    def _require_likelihood(self, what: str) -> None:
+    def _require_likelihood(
+        self, what: str, instead: str = "t_test or wald_test, whose covariance is robust"
+    ) -> None:
         if self.model.has_weights:
             raise DomainError(
                 f"{what} needs the likelihood of the sample, which sampling weights replace: use "
-                "t_test or wald_test, whose covariance is robust"
+                f"{instead}"
             )
 
     def _lr_test(

@@ -240,7 +240,7 @@ class QuantileHuberResults(
         self.model.require_data()
         if set(cov_kwds) == {"cov_kwds"}:
             cov_kwds = cov_kwds["cov_kwds"]
-        choice = covariance_request(self.model, cov_type, cov_kwds)
+        choice = covariance_request(self.model, cov_type, cov_kwds, self.constraint)
         made = copy.copy(self)
         for name in ("_covariance", "_replicates", "tvalues"):
             made.__dict__.pop(name, None)
@@ -252,7 +252,8 @@ class QuantileHuberResults(
 
     @property
     def _profile_data(self) -> ProfileData:
-        self._require_likelihood("a profile or a simulation")
+        instead = 't_test or wald_test, whose covariance is robust, or conf_int(method="score")'
+        self._require_likelihood("a profile or a simulation", instead)
         return super()._profile_data
 
     # ------------------------------------------------------------------ tables
@@ -336,7 +337,7 @@ def covariance_request(
 ) -> CovarianceChoice:
     """Return the covariance for a fit of this model, under a constraint if there is one."""
     constrained = constraint is not None and "tau" in constraint.fixed
-    return choose_covariance(
+    choice = choose_covariance(
         cov_type,
         cov_kwds,
         model.row_source,
@@ -344,6 +345,9 @@ def covariance_request(
         weights=model.weights,
         freq_weights=getattr(model, "freq_weights", None),
     )
+    if constraint is not None and choice.cov_type == "bootstrap":
+        raise DomainError('cov_type="bootstrap" is for fits without constraints')
+    return choice
 
 
 def _k_constant(model: Any, constraint: Constraint | None) -> int:
