@@ -6,6 +6,7 @@ import warnings
 from statsmodels.tools.sm_exceptions import (
     CollinearityWarning,
     ConvergenceWarning,
+    MissingDataError,
     ModelWarning,
 )
 
@@ -18,6 +19,7 @@ __all__ = [
     "DataError",
     "DomainError",
     "FewRowsError",
+    "MissingValuesError",
     "QhregError",
     "RankWarning",
     "warn_caller",
@@ -58,6 +60,10 @@ class ColumnRangeError(DataError):
 
 class FewRowsError(DataError):
     """Too few observations for a covariance: no more than parameters, or next to none on one side."""
+
+
+class MissingValuesError(DataError, MissingDataError):  # type: ignore[misc]
+    """There are missing values, and the model was told to raise for them."""
 
 
 class BoundaryWarning(ModelWarning):  # type: ignore[misc]

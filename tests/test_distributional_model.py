@@ -432,6 +432,17 @@ def test_fits_survive_pickle_and_the_removal_of_their_data(engine, tmp_path):
         fit.resid  # noqa: B018
 
 
+def test_sampling_weights_count_after_their_array_was_removed():
+    full, part = (
+        qhf.quantile_huber_distributional("y ~ x", FRAME, scale=scale, weights="count").fit()
+        for scale in ("~ z", "~ 1")
+    )
+    full.remove_data()
+    part.remove_data()
+    with pytest.raises(DomainError, match="sampling weights"):
+        full.lr_test(part)
+
+
 def test_clones_are_the_same_model():
     model = qhf.quantile_huber_distributional(
         "y ~ x", FRAME, scale="~ z", tau=0.4, freq_weights="count", kappa=0.5

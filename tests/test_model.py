@@ -12,6 +12,7 @@ from r_references import design, load
 from reference_solvers import conic_fit
 from scipy import sparse
 from statsmodels.tools.numdiff import approx_fprime, approx_hess
+from statsmodels.tools.sm_exceptions import MissingDataError
 
 from qhreg import QuantileHuberMLE, quantile_huber
 from qhreg.exceptions import DataError, DomainError, QhregError, RankWarning
@@ -420,11 +421,18 @@ def nan_at(array, row):
         ((nan_at(Y, 4), X), {}, "endog contains 1 NaN.*row 4"),
         ((Y, nan_at(X, (3, 1))), {}, r"exog contains 1 NaN value\(s\), in column\(s\) 1"),
         ((nan_at(np.where(Y > 4.0, np.inf, Y), 4), X), {}, r"1 NaN value\(s\) and \d+ infinite"),
+        ((nan_at(Y, 4), X), {"missing": "raise"}, r"endog contains 1 NaN .* missing=.raise"),
+        (
+            (FRAME.y, FRAME[["x", "z"]].where(FRAME.z > 1.1)),
+            {"missing": "raise", "weights": nan_at(FRAME.w, 2)},
+            r"exog contains \d+ NaN .* in column\(s\) x, z; weights contains 1 NaN",
+        ),
         ((Y, X * 1j), {}, "exog must be real"),
         ((Y, X[:, :0]), {}, "exog has no columns"),
         ((Y, X), {"weights": 2.0}, "weights must have one entry for each row, got 2.0"),
         ((Y, X), {"weights": nan_at(FRAME.w, 2)}, "weights contains 1 NaN.*row 2"),
         ((Y, X), {"freq_weights": -FRAME.w.to_numpy()}, "freq_weights must not be negative"),
+        ((Y, X), {"freq_weights": np.zeros(300)}, "freq_weights is zero in every row"),
         ((Y, X), {"offset": nan_at(FRAME.o, 2)}, "offset contains 1 NaN"),
         ((Y, X), {"weights": FRAME.w.to_numpy()[:10]}, "weights has length 10.*300 rows"),
         ((Y, X), {"weights": "w"}, "weights='w' names a column"),
@@ -451,6 +459,7 @@ def test_bad_input_is_named_when_the_model_is_built(arguments, options, message)
             {"cov_type": "cluster", "cov_kwds": {"groups": nan_at(FRAME.firm, 2)}},
             "groups is missing .* in 1 of 300",
         ),
+        ({"cov_type": "cluster", "cov_kwds": "firm"}, "cov_kwds must be a dict .*'firm'"),
         ({"start_params": [1.0, 2.0]}, r"params must have shape \(5,\)"),
     ],
 )
@@ -479,6 +488,11 @@ def test_a_covariance_that_the_weights_do_not_have_is_refused_before_the_fit(
 def test_a_third_positional_argument_is_refused():
     with pytest.raises(TypeError, match="positional"):
         QuantileHuberMLE(Y, X, FRAME.w)
+
+
+def test_a_refusal_of_missing_values_is_the_error_of_statsmodels_too():
+    with pytest.raises(MissingDataError, match="endog"):
+        QuantileHuberMLE(nan_at(Y, 4), X, missing="raise")
 
 
 def test_errors_are_value_errors():

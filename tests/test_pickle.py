@@ -12,7 +12,7 @@ from model_data import skewed_frame
 
 import qhreg.formula.api as qhf
 from qhreg import QuantileHuberMLE
-from qhreg.exceptions import DataError
+from qhreg.exceptions import DataError, DomainError
 
 FRAME = skewed_frame()
 FORMULA = "y ~ np.log(z) + center(x) + bs(z, df=4) + C(g)"
@@ -136,3 +136,17 @@ def test_a_model_without_data_says_so_when_it_is_to_be_fitted():
     ):
         with pytest.raises(DataError, match="the data of this model were removed"):
             ask()
+
+
+def test_sampling_weights_count_after_their_array_was_removed():
+    full = qhf.quantile_huber("y ~ x + z", FRAME, weights="w").fit()
+    part = qhf.quantile_huber("y ~ x", FRAME, weights="w").fit()
+    text = full.summary().as_text()
+    assert "unit of the sampling weights" in text
+    full.remove_data()
+    part.remove_data()
+    for kept in (full, pickle.loads(pickle.dumps(full))):
+        assert without_time(kept.summary().as_text()) == without_time(text)
+        assert np.isnan(kept.llr_pvalue)
+        with pytest.raises(DomainError, match="sampling weights"):
+            kept.lr_test(part)

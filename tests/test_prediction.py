@@ -53,6 +53,15 @@ def fit(request):
     return qhf.quantile_huber("y ~ x", FRAME, kappa=request.param).fit()
 
 
+def test_the_distribution_at_given_parameters_has_their_likelihood(fit):
+    model = qhf.quantile_huber("y ~ x", FRAME, kappa=fit.kappa, offset="o")
+    params = [0.3, 1.2, 0.8, 0.35]
+    law = model.get_distribution(params)
+    assert law.logpdf(FRAME.y).sum() == pytest.approx(model.loglike(params), rel=1e-12)
+    some = model.get_distribution(params, model.exog[:3], offset=FRAME.o[:3])
+    np.testing.assert_allclose(some.mean(), law.mean()[:3], rtol=1e-12)
+
+
 def test_predictions_are_those_of_the_distribution(fit):
     law = fit.get_distribution(NEW)
     np.testing.assert_allclose(fit.predict(NEW, which="mean"), law.mean(), rtol=1e-10)

@@ -13,6 +13,8 @@ from scipy import stats
 from statsmodels.iolib.summary2 import summary_col
 
 import qhreg.formula.api as qhf
+import qhreg.results.covariance as results_cov
+import qhreg.results.profile as results_profile
 from qhreg import QuantileHuberDistributional, QuantileHuberMLE, quantile_huber
 from qhreg.exceptions import (
     BoundaryWarning,
@@ -115,6 +117,8 @@ def test_groups_may_be_a_column_a_shuffled_series_or_an_array(fit):
         np.testing.assert_allclose(
             fit.get_robustcov_results("cluster", groups=groups).bse, by_name, rtol=1e-12
         )
+    as_in_fit = fit.get_robustcov_results("cluster", cov_kwds={"groups": "firm"}).bse
+    np.testing.assert_array_equal(as_in_fit, by_name)
     two = fit.get_robustcov_results("cluster", groups=FRAME[["firm", "g"]]).bse
     np.testing.assert_allclose(
         fit.get_robustcov_results("cluster", groups=["firm", "g"]).bse, two, rtol=1e-12
@@ -146,6 +150,36 @@ def test_wald_limits_are_on_the_natural_log_and_logit_scale(fit):
     np.testing.assert_allclose(
         np.log(limits.loc["tau"] / (1 - limits.loc["tau"])),
         logit + np.array([-z, z]) * bse["tau"] / (fit.tau * (1 - fit.tau)),
+    )
+
+
+def test_a_profile_with_sampling_weights_is_answered_with_the_interval_there_is():
+    fit = qhf.quantile_huber("y ~ x", FRAME, weights="w").fit()
+    with pytest.raises(DomainError, match=r'sampling weights.*conf_int\(method="score"\)'):
+        fit.conf_int(method="profile")
+
+
+def test_intervals_of_some_parameters_cost_no_fits_of_the_others(fit, monkeypatch):
+    asked = []
+    for module, name in ((results_profile, "profile_intervals"), (results_cov, "score_intervals")):
+        made = getattr(module, name)
+
+        def counted(*args, made=made, **options):
+            asked.append(options["params"])
+            return made(*args, **options)
+
+        monkeypatch.setattr(module, name, counted)
+    for method in ("profile", "score"):
+        every = fit.conf_int(method=method, search=False)
+        some = fit.conf_int(method=method, search=False, cols=["tau", "x"])
+        np.testing.assert_allclose(some, every.loc[["tau", "x"]], rtol=1e-6)
+        assert list(some.index) == ["tau", "x"]
+        assert asked.pop() == ["tau", 3]
+        assert asked.pop() == [0, 1, 2, 3, "sigma", "tau"]
+    assert list(fit.profile_intervals(places=[5]).dropna().index) == ["tau"]
+    held = fit.model.fit_constrained("x = 2, tau = 0.6")
+    np.testing.assert_array_equal(
+        held.conf_int(method="profile", cols=["x", "tau"]), [[2.0, 2.0], [0.6, 0.6]]
     )
 
 
@@ -293,6 +327,40 @@ def test_a_wald_test_of_tau_on_its_bound_is_refused_and_others_are_not():
         fit.wald_test_terms(extra_constraints=[("tau", np.eye(5)[[4]])])
 
 
+def test_a_part_of_the_covariance_has_the_names_of_its_parameters(fit):
+    every = fit.cov_params()
+    assert every.shape == (6, 6)
+    for column in ([3, 5], ["x", "tau"]):
+        pd.testing.assert_frame_equal(
+            fit.cov_params(column=column), every.loc[["x", "tau"], ["x", "tau"]]
+        )
+    assert fit.cov_params(column="tau") == fit.cov_params(column=-1) == every.loc["tau", "tau"]
+    rows = np.eye(6)[[3, 5]]
+    np.testing.assert_allclose(fit.cov_params(rows), rows @ every @ rows.T, rtol=1e-12)
+    with pytest.raises(DomainError, match=r"'nosuch'.*the parameters are Intercept"):
+        fit.cov_params(column="nosuch")
+    arrays = QuantileHuberMLE(FRAME.y.to_numpy(), fit.model.exog).fit()
+    np.testing.assert_allclose(arrays.cov_params(column=[3, 5]), fit.cov_params(column=[3, 5]))
+
+
+def test_what_a_test_cannot_be_about_is_named(fit):
+    for test in (fit.t_test, fit.wald_test, fit.f_test):
+        with pytest.raises(
+            DomainError, match=r"(?s)nosuch = 0.*The estimated parameters are Inter"
+        ):
+            test("nosuch = 0")
+        with pytest.raises(DomainError, match=r"(?s)The estimated parameters are Intercept"):
+            test(np.eye(4))
+    with pytest.raises(DomainError, match=r"'g' is no term: the terms are .*, C\(g\), x"):
+        fit.t_test_pairwise("g")
+    with pytest.raises(DomainError, match="'x' is no factor"):
+        fit.t_test_pairwise("x")
+    with pytest.raises(DomainError, match="combine_terms has 'nosuch'"):
+        fit.wald_test_terms(combine_terms=["x", "nosuch"])
+    with pytest.raises(DomainError, match="of a formula"):
+        QuantileHuberMLE(FRAME.y, fit.model.exog).fit().t_test_pairwise("x1")
+
+
 def test_a_wald_test_of_a_constrained_tau_is_refused(fit):
     held = qhf.quantile_huber("y ~ x", FRAME).fit_constrained("tau = 0.5")
     with pytest.raises(DomainError, match=r"tau is held at 0\.5 by a constraint"):
@@ -384,6 +452,53 @@ def test_symmetry_is_tested_in_three_ways(fit):
         fixed.test_symmetry()
 
 
+@pytest.mark.parametrize(
+    ("cov_type", "options"),
+    [("HC0", {}), ("HC1", {}), ("cluster", {"groups": "firm"}), ("HAC", {"maxlags": 2})],
+)
+def test_the_score_test_of_symmetry_is_that_of_score_intervals_where_the_covariance_is_robust(
+    cov_type, options
+):
+    fit = qhf.quantile_huber("y ~ z", FRAME).fit(cov_type=cov_type, cov_kwds=options)
+    plain = fit.get_robustcov_results("nonrobust").test_symmetry().score
+    made = fit.test_symmetry().score
+    assert (plain.name, made.name) == ("score test", "robust score test")
+    assert 1e-4 < made.pvalue < 0.9999
+    ends = fit.conf_int(made.pvalue, method="score").loc["tau"]
+    assert np.abs(ends - 0.5).min() < 2e-4
+
+
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
+def test_symmetry_tests_say_why_they_are_missing_where_all_rows_lie_in_the_zone():
+    rng = np.random.default_rng(1)
+    exog = sm.add_constant(rng.normal(size=200))
+    for noise, limit in (
+        (rng.uniform(-1, 1, size=200), "gaussian"),
+        (rng.normal(size=200), "one-"),
+    ):
+        fit = QuantileHuberMLE(exog.sum(axis=1) + noise, exog, kappa=None).fit(cov_type="HC1")
+        assert fit.kappa_limit.startswith(limit)
+        made = fit.test_symmetry()
+        assert np.isnan(made.score.pvalue)
+        assert np.isnan(made.wald.pvalue)
+        assert "robust score test of tau = 1/2: not available: no row lies beyond" in str(made)
+        assert "Wald test of tau = 1/2: not available" in str(made)
+
+
+def test_the_robust_score_test_of_symmetry_holds_its_level_with_unequal_noise():
+    """A Laplace law whose scale grows with x: the others reject in 23 to 30 % of the samples."""
+    rejected = np.zeros(2)
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=200)
+        endog = 1.0 + x + rng.laplace(size=200) * np.exp(x)
+        fit = QuantileHuberMLE(endog, sm.add_constant(x)).fit(cov_type="HC1")
+        made = fit.test_symmetry()
+        rejected += (made.lr.pvalue < 0.05, made.score.pvalue < 0.05)
+    assert rejected[0] > 9
+    assert rejected[1] < 9
+
+
 def test_several_restrictions_are_tested_with_the_degrees_of_freedom_of_the_sandwich():
     """Hotelling's statistic: the law of T^2 when the covariance has as many degrees of freedom."""
     fit = qhf.quantile_huber("y ~ x + z", FRAME).fit(cov_type="HC1")
@@ -460,8 +575,31 @@ def test_the_score_test_of_an_added_column_is_near_the_likelihood_ratio():
     useless = small.score_test(FRAME.o)
     large = qhf.quantile_huber("y ~ z + o", FRAME).fit()
     assert useless.statistic == pytest.approx(large.lr_test(small).statistic, abs=1.0)
+    both = small.score_test(FRAME[["o", "x"]])
+    assert small.score_test(["o", "x"]).statistic == pytest.approx(both.statistic, rel=1e-12)
+    with pytest.raises(DataError, match="exog_extra must be numeric"):
+        small.score_test("g")
     robust = small.get_robustcov_results("HC1").score_test(FRAME.o)
     assert "robust" in robust.name
+
+
+def test_degrees_of_freedom_under_a_constraint_are_those_of_the_columns_that_are_left(capfd):
+    model = qhf.quantile_huber("y ~ z", FRAME)
+    for constraint, columns in {
+        "z = 0": "1",
+        "Intercept = 0": "z - 1",
+        "z = Intercept": "I(1 + z) - 1",
+    }.items():
+        held, same = (
+            model.fit_constrained(constraint),
+            qhf.quantile_huber(f"y ~ {columns}", FRAME).fit(),
+        )
+        for name in ("df_model", "df_resid", "k_constant", "n_params"):
+            assert getattr(held, name) == getattr(same, name)
+    nothing = model.fit_constrained("Intercept = 0, z = 0")
+    assert (nothing.df_model, nothing.df_resid) == (0.0, 298.0)
+    assert np.isfinite(nothing.bse[["sigma", "tau"]]).all()
+    assert capfd.readouterr().err == ""  # LAPACK prints what it does not like
 
 
 def test_constrained_fits_satisfy_the_constraints_and_nest(fit):
@@ -479,7 +617,13 @@ def test_constrained_fits_satisfy_the_constraints_and_nest(fit):
 def test_what_constrained_fits_do_not_offer_is_refused(fit):
     held = fit.model.fit_constrained("x = 2")
     assert "satisfy linear constraints" in str(held.summary())
-    for call in (held.get_influence, held.bootstrap, lambda: held.score_test(FRAME.o)):
+    for call in (
+        held.get_influence,
+        held.bootstrap,
+        lambda: held.score_test(FRAME.o),
+        lambda: fit.model.fit_constrained("x = 2", cov_type="bootstrap"),
+        lambda: held.get_robustcov_results("bootstrap"),
+    ):
         with pytest.raises(DomainError, match="without constraints"):
             call()
 
@@ -894,6 +1038,27 @@ def test_both_summaries_have_tau_before_sigma(fit):
             for n in ("tau ", "sigma ")
         ]
         assert places == sorted(places)
+
+
+@pytest.mark.parametrize("fixed", [{"tau": 0.4}, {"sigma": 0.5}, {"tau": 0.4, "sigma": 0.5}])
+def test_both_summaries_have_a_row_for_what_is_fixed(fixed):
+    fit = qhf.quantile_huber("y ~ x", FRAME, **fixed).fit()
+    for made in (fit.summary(), fit.summary2()):
+        for name, value in fixed.items():
+            assert re.search(rf"\n{name} +{value:.4f} +\(fixed\)", str(made))
+
+
+def test_both_summaries_say_why_a_parameter_has_no_standard_error():
+    fit = qhf.quantile_huber("y ~ x", FRAME).fit_constrained("tau = 0.5")
+    for made in (fit.summary(), fit.summary2()):
+        assert re.search(r"\ntau +0\.5000 +\(constrained\)", str(made))
+
+
+def test_where_a_row_is_several_observations_the_zone_is_said_to_count_rows():
+    fit = qhf.quantile_huber("y ~ x", FRAME, freq_weights="w").fit()
+    for made in (fit.summary(), fit.summary2()):
+        share = 100.0 * fit.rows_in_zone / 300
+        assert re.search(rf"Rows in zone: +{fit.rows_in_zone} \({share:.0f}%\)", str(made))
 
 
 def test_without_a_zone_the_summary_counts_the_rows_on_the_line():

@@ -332,3 +332,14 @@ def test_a_sigma_that_no_test_rejects_has_an_open_end():
     upper = _limit(lambda t: 0.0, scale, 0.0, 0.5, math.inf, 2.0)
     lower = _limit(lambda t: 0.0, scale, 0.0, -0.5, -math.inf, 2.0)
     assert (scale.back(lower), scale.back(upper)) == (0.0, math.inf)
+
+
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
+def test_where_no_width_is_too_large_score_and_profile_intervals_have_the_same_open_ends():
+    rng = np.random.default_rng(6)
+    noise = quantile_huber.rvs(0.7, 1.0, size=60, random_state=rng)
+    endog = noise * (1.0 + 0.5 * rng.exponential(size=60))
+    fit = QuantileHuberMLE(endog, np.ones(60), kappa=None).fit()
+    score, profile = (np.asarray(fit.conf_int(method=m)) for m in ("score", "profile"))
+    assert score[-1, 1] == profile[-1, 1] == math.inf
+    assert score[1, 0] == profile[1, 0] == 0.0

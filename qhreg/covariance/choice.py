@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -108,6 +108,10 @@ def choose_covariance(
     weights, freq_weights : ndarray, shape (n,), or None
         Sampling weights, and frequency weights.
     """
+    if cov_kwds is not None and not isinstance(cov_kwds, Mapping):
+        raise DomainError(
+            f'cov_kwds must be a dict of options, such as {{"groups": ...}}; got {cov_kwds!r}'
+        )
     options = dict(cov_kwds or {})
     if cov_type is None:
         reason = ""

@@ -50,6 +50,8 @@ class Coordinates:
 
 def coordinates_of(factor: FloatArray) -> Coordinates:
     """Return the coordinates in which R'R is the identity; dependent columns are left out."""
+    if not factor.size:  # LAPACK complains of nothing to invert
+        return Coordinates(factor, factor)
     diagonal = factor.diagonal()
     shortest = CHOLESKY_SAFE**2 * np.add.reduce(factor * factor)
     if bool((diagonal * diagonal > shortest).all()):

@@ -29,10 +29,16 @@ class DistributionalData:
     kappa: float
     tau: float | None
     nobs_given: int
+    _init_keys: list[str]
     _kept: Any
     _namespace: Any
     _specs: dict[str, Any]
     _fixed_predictors: Any
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether there are sampling weights; they count after `remove_data` too."""
+        return "weights" in self._init_keys
 
     def require_data(self) -> None:
         """Raise a DataError when the data were removed."""

@@ -172,7 +172,7 @@ class DistributionalInference(UncertaintyResults):
         return self._lr_test(restricted.llf, df, "the restricted model")
 
     def _lr_test(self, restricted: float, df: int, null: str) -> HypothesisTest:
-        if self.model.weights is not None:
+        if self.model.has_weights:
             raise DomainError(
                 "a likelihood ratio test needs the likelihood of the sample, which sampling weights "
                 "replace: use wald_test, whose covariance is robust"

@@ -250,7 +250,7 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
             The variables.
         subset : array_like, optional
             Rows to use: booleans, or labels of the index.
-        drop_cols : sequence of str, optional
+        drop_cols : str or sequence of str, optional
             Columns to leave out of the design of the location.
         *args
             None are accepted.
@@ -297,7 +297,7 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
             formula,
             rows.data,
             None,
-            drop_cols,
+            [drop_cols] if isinstance(drop_cols, str) else drop_cols,
             eval_env=eval_env_argument(namespace),
             **{f"exog_{name}": design for name, design in rows.designs.items()},
             **rows.extras,

@@ -17,7 +17,7 @@ from qhreg.distributional.solution import DistributionalSolution
 from qhreg.distributional.summary import summary2_tables, summary_tables
 from qhreg.exceptions import DomainError
 from qhreg.fitstatistics import information_criterion
-from qhreg.results.uncertainty import labelled_limits
+from qhreg.results.uncertainty import labelled_covariance, labelled_limits
 
 __all__ = ["DistributionalResults", "DistributionalResultsWrapper"]
 
@@ -141,8 +141,10 @@ class DistributionalResults(DistributionalRows, DistributionalInference, _Base):
         use_t : bool, optional
             Whether to use the t distribution; unchanged by default.
         **cov_kwds
-            Options of the type, such as ``groups``.
+            Options of the type, such as ``groups``; or ``cov_kwds``, a dict of them, as in `fit`.
         """
+        if set(cov_kwds) == {"cov_kwds"}:
+            cov_kwds = cov_kwds["cov_kwds"]
         choice = self.model.covariance_request(cov_type, cov_kwds)
         made = copy.copy(self)
         made.__dict__.pop("_covariance", None)
@@ -308,7 +310,8 @@ class DistributionalResultsWrapper(_WrapperBase):  # type: ignore[misc]
         "cov_params_default": "cov",
     }
     _wrap_attrs = _attrs
-    _wrap_methods = {"cov_params": "cov"}  # noqa: RUF012
+    _wrap_methods: dict[str, str] = {}  # noqa: RUF012
+    cov_params = labelled_covariance(DistributionalResults.cov_params)
     conf_int = labelled_limits(DistributionalResults.conf_int)
 
     def _repr_html_(self) -> str:

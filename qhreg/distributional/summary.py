@@ -36,6 +36,7 @@ def _left(results: Any) -> list[tuple[str, Any]]:
 def _right(results: Any) -> list[tuple[str, Any]]:
     """Return the right column of the first table."""
     stationary = "yes" if results.converged else "NO"
+    what = "Obs." if results.rows_counted == results.nobs else "Rows"  # a row may be many
     share = 100.0 * results.solution.rows_in_zone / results.rows_counted
     return [
         ("Log-Likelihood:", [f"{results.llf:#8.5g}"]),
@@ -44,7 +45,7 @@ def _right(results: Any) -> list[tuple[str, Any]]:
         ("BIC:", [f"{results.bic:#8.4g}"]),
         ("kappa:", [f"{results.kappa:.4g} (fixed)"]),
         (
-            "Obs. in zone:" if results.kappa > 0.0 else "Obs. on the line:",
+            f"{what} in zone:" if results.kappa > 0.0 else f"{what} on the line:",
             [f"{results.solution.rows_in_zone} ({share:.0f}%)"],
         ),
         ("Range of sigma:", ["{:.3g} to {:.3g}".format(*results.ranges["sigma"])]),

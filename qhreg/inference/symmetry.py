@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from qhreg.covariance import covariance
-from qhreg.covariance.scores import Fitted, score_obs
+from qhreg.covariance.scores import Fitted, Point, score_obs
 from qhreg.exceptions import DataError
 from qhreg.inference.hypothesis_tests import HypothesisTest, chi2_sf, lr_test
+from qhreg.inference.robust_score import ScoreVariance, robust_score_root
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
+from qhreg.specification.observations import Observations
 
-__all__ = ["SymmetryTest", "symmetry_test"]
+__all__ = ["SymmetryTest", "robust_symmetry_score", "symmetry_test"]
 
 _UNDETERMINED = "the information about tau is zero"
 
@@ -152,6 +154,40 @@ def symmetry_test(
         fit.tau,
         restricted,
     )
+
+
+def robust_symmetry_score(
+    observations: Observations,
+    restricted: Solution,
+    free: tuple[str, ...],
+    variance: ScoreVariance,
+) -> HypothesisTest:
+    """Return the score test of tau = 1/2 that holds whatever the noise is, if it is symmetric.
+
+    Parameters
+    ----------
+    observations : Observations
+        The data.
+    restricted : Solution
+        The fit at tau = 1/2.
+    free : tuple of str
+        The estimated parameters: "beta", "sigma" if it is, and "tau".
+    variance : ScoreVariance
+        How the rows may depend on each other.
+
+    Notes
+    -----
+    The square of :func:`qhreg.inference.robust_score.robust_score_root`, the test that score intervals
+    invert.
+    """
+    point = Point(restricted.beta, restricted.sigma, restricted.tau, restricted.kappa)
+    j = observations.exog.shape[1] + len(free) - 2
+    root = robust_score_root(observations, point, free, j, variance)
+    name, null = "robust score test", "tau = 1/2"
+    if not math.isfinite(root):
+        level = "no row lies beyond the zone at tau = 1/2, and the score of tau is zero"
+        return HypothesisTest(name, null, math.nan, 1, math.nan, missing=level)
+    return HypothesisTest(name, null, root * root, 1, chi2_sf(root * root, 1))
 
 
 def _tau_information(exog: Any, fit: Fitted, weights: Any, free: tuple[str, ...]) -> float:

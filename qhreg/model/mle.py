@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from statsmodels.base.model import GenericLikelihoodModel, LikelihoodModel
+from statsmodels.tools.sm_exceptions import MissingDataError
 
 from qhreg.covariance.choice import OPTIONS
 from qhreg.domain import check_kappa, check_sigma, check_tau
-from qhreg.exceptions import ConvergenceWarning, DataError, DomainError
+from qhreg.exceptions import ConvergenceWarning, DataError, DomainError, MissingValuesError
 from qhreg.model.fits import OtherFits
 from qhreg.model.likelihood import LikelihoodMethods
 from qhreg.model.prediction import PredictionMethods
@@ -47,6 +48,7 @@ from qhreg.specification.given import (
     gaps,
     has_mask,
     match_extras,
+    missing_told,
     number,
     remedy,
     require_rows,
@@ -170,9 +172,13 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         extras = {name: values for name, values in extras.items() if values is not None}
         n_given = len(endog)
         self.weights = self.offset = None
-        LikelihoodModel.__init__(
-            self, endog, exog, missing=missing, hasconst=hasconst, **extras, **kwargs
-        )
+        try:
+            LikelihoodModel.__init__(
+                self, endog, exog, missing=missing, hasconst=hasconst, **extras, **kwargs
+            )
+        except MissingDataError as error:
+            told = missing_told({"endog": endog, "exog": exog, **extras})
+            raise MissingValuesError(f'{told}, and missing="raise"') from error
         self.nobs_given = int(kwargs["missing_idx"].size) if has_mask(kwargs) else n_given
         self._init_keys = ["kappa", "tau", "sigma", "tau_bounds", *extras]
         if hasconst is not None:
@@ -221,6 +227,8 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
                 raise DataError(f"{name} contains {gaps(array)}, {where}{remedy(array)}")
             if name != "endog" and name != "offset" and float(array.min(initial=0.0)) < 0.0:
                 raise DataError(f"{name} must not be negative, got {float(array.min())!r}")
+            if name.endswith("weights") and n and not array.any():
+                raise DataError(f"{name} is zero in every row: there is nothing to fit")
         require_rows(n, self.nobs_given)
         self.k_exog = k
 
@@ -260,7 +268,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
             The variables.
         subset : array_like, optional
             Rows to use: booleans, or labels of the index.
-        drop_cols : sequence of str, optional
+        drop_cols : str or sequence of str, optional
             Columns to leave out of the design; not those of a factor.
         *args
             None are accepted.
@@ -287,7 +295,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
                 formula,
                 data,
                 None,
-                drop_cols,
+                [drop_cols] if isinstance(drop_cols, str) else drop_cols,
                 eval_env=eval_env_argument(namespace),
                 **kwargs,
                 **extras,
@@ -306,6 +314,11 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         return Observations(
             self.exog, self.endog, self.offset, getattr(self, "freq_weights", None), self.weights
         )
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether there are sampling weights; they count after `remove_data` too."""
+        return "weights" in self._init_keys
 
     def require_data(self) -> None:
         """Raise a DataError when the data were removed."""

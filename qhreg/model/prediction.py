@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError
 from qhreg.prediction import predict
 from qhreg.specification.parameters import ParameterSpace
@@ -57,6 +58,23 @@ class PredictionMethods:
         """
         p = self.space.unpack(params)
         return predict(self.location(p.beta, exog, offset), p, which, q=q, y_values=y_values)
+
+    def get_distribution(self, params: Any, exog: Any = None, offset: Any = None) -> Any:
+        """Return the distribution of each row at given parameters as a frozen scipy distribution.
+
+        Parameters
+        ----------
+        params : array_like
+            Parameters.
+        exog : array_like, shape (m, k), optional
+            Regressors; those of the model by default.
+        offset : float or array_like, optional
+            Offset of the new rows.
+        """
+        p = self.space.unpack(params)
+        return quantile_huber(
+            p.tau, p.kappa, loc=self.location(p.beta, exog, offset), scale=p.sigma
+        )
 
     def location(self, beta: FloatArray, exog: Any = None, offset: Any = None) -> FloatArray:
         """Return x'beta plus offset, for the rows of the model or for new ones."""

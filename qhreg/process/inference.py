@@ -135,7 +135,7 @@ class ProcessInference:
         """Return whether a covariance for noise that is the same in every row can be had."""
         k, data = self._first.space.k, self.model.data
         slopes = all(j < k and j != data.const_idx for j in chosen)
-        independent = self.cov_type in ("HC0", "HC1") and self.model.weights is None
+        independent = self.cov_type in ("HC0", "HC1") and not self.model.has_weights
         return bool(data.k_constant) and slopes and independent
 
     def _shift(self, chosen: Sequence[int]) -> tuple[FloatArray, float]:

@@ -13,6 +13,7 @@ value of the likelihood ratio, found by interpolating x as a function of r insid
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -285,6 +286,7 @@ def profile_intervals(
     bse: FloatArray | None = None,
     search: bool | None = None,
     progress: bool = False,
+    params: Sequence[str | int] | None = None,
 ) -> FloatArray:
     """Return the profile intervals of all estimated parameters, shape (size, 2).
 
@@ -302,11 +304,14 @@ def profile_intervals(
         Standard errors, for the first steps.
     search, progress : bool, optional
         As in `profile_likelihood`; one progress bar for all parameters.
+    params : sequence of str or int, optional
+        Only these, by column or name; `bse` is theirs then.
     """
-    params: list[str | int] = [*range(len(data.names)), *data.space.extra_names]
-    errors = np.full(len(params), math.nan) if bse is None else np.asarray(bse, dtype=np.float64)
-    limits = np.empty((len(params), 2))
-    for i, param in enumerate(with_progress(params, progress, "profile intervals")):
+    every: Sequence[str | int] = [*range(len(data.names)), *data.space.extra_names]
+    chosen = every if params is None else params
+    errors = np.full(len(chosen), math.nan) if bse is None else np.asarray(bse, dtype=np.float64)
+    limits = np.empty((len(chosen), 2))
+    for i, param in enumerate(with_progress(chosen, progress, "profile intervals")):
         if data.is_fixed(param):
             limits[i] = data.expand(solution.beta)[int(param)]
             continue

@@ -272,4 +272,6 @@ def _interval(
     high = scale.forward(curve.upper) if math.isfinite(curve.upper) else math.inf
     lower = _limit(root, scale, start, -step, low, cut)
     upper = _limit(lambda t: -root(t), scale, start, step, high, cut)
-    return scale.back(lower), scale.back(upper)
+    # a level profile ends before its parameter does
+    least = 0.0 if name == "sigma" and lower == low else scale.back(lower)
+    return least, math.inf if name == "kappa" and upper == high else scale.back(upper)

@@ -12,12 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.covariance import information_ratio
+from qhreg.covariance.curvature import row_weights
 from qhreg.covariance.dependence import lags
 from qhreg.exceptions import BoundaryWarning, DataError, DomainError
 from qhreg.fitstatistics import information_criterion, null_fit, null_loss, total_loss
 from qhreg.inference.hypothesis_tests import HypothesisTest, lr_test
+from qhreg.inference.robust_score import ScoreVariance
 from qhreg.inference.score_tests import score_test
-from qhreg.inference.symmetry import SymmetryTest, symmetry_test
+from qhreg.inference.symmetry import SymmetryTest, robust_symmetry_score, symmetry_test
 from qhreg.solver import Solution
 from qhreg.solver.kappafit import solve_kappa
 from qhreg.specification.constraints import Constraint
@@ -153,7 +155,7 @@ class ComparisonResults:
         NaN with sampling weights too: the unit of the weights is that of the statistic. And under
         constraints, which a constant need not satisfy.
         """
-        comparable = self.model.weights is None and self.constraint is None
+        comparable = not self.model.has_weights and self.constraint is None
         if not self.k_constant or self.df_model <= 0 or not comparable:
             return math.nan
         null = "no regressors"
@@ -196,11 +198,13 @@ class ComparisonResults:
 
     # ------------------------------------------------------------------ tests
 
-    def _require_likelihood(self, what: str) -> None:
-        if self.model.weights is not None:
+    def _require_likelihood(
+        self, what: str, instead: str = "t_test or wald_test, whose covariance is robust"
+    ) -> None:
+        if self.model.has_weights:
             raise DomainError(
                 f"{what} needs the likelihood of the sample, which sampling weights replace: use "
-                "t_test or wald_test, whose covariance is robust"
+                f"{instead}"
             )
 
     def _lr_test(
@@ -272,9 +276,11 @@ class ComparisonResults:
     def test_symmetry(self) -> SymmetryTest:
         """Return likelihood ratio, score and Wald tests of tau = 1/2.
 
-        The Wald test is that of the table: it uses the covariance of these results. An estimated kappa
-        is estimated again under the hypothesis for the likelihood ratio, and held at its estimate for
-        the score test.
+        The Wald test is that of the table: it uses the covariance of these results. The score test is
+        robust where that covariance is, and allows for its clusters or lags. The likelihood ratio
+        always trusts the density: with noise that is symmetric but heteroskedastic, or has heavier
+        tails, it rejects too often. An estimated kappa is estimated again under the hypothesis for the
+        likelihood ratio, and held at its estimate for the score test.
         """
         self._require_likelihood("test_symmetry")
         if not self.tau_estimated:
@@ -293,7 +299,14 @@ class ComparisonResults:
             **data,
         )
         t, p = float(self.tvalues[position]), float(self.pvalues[position])
-        made = replace(made, wald=replace(made.wald, statistic=t * t, pvalue=p))
+        missing = made.wald.missing
+        if not missing and math.isnan(t):
+            missing = "tau has no standard error, or depends on a width that is not determined"
+        made = replace(made, wald=replace(made.wald, statistic=t * t, pvalue=p, missing=missing))
+        if self.cov_type != "nonrobust" and not made.score.missing:
+            free = tuple(name for name in self.space.free if name != "kappa")
+            score = robust_symmetry_score(obs, made.restricted, free, self._score_variance)
+            made = replace(made, score=score)
         if model.kappa is not None:
             return made
         with warnings.catch_warnings():
@@ -307,8 +320,9 @@ class ComparisonResults:
 
         Parameters
         ----------
-        exog_extra : array_like, shape (n,) or (n, r)
-            Columns to add; a Series or DataFrame is matched to the rows by label.
+        exog_extra : array_like, shape (n,) or (n, r), str or list of str
+            Columns to add; a Series or DataFrame is matched to the rows by label, names are those of
+            columns of the data of the formula.
         robust : bool, optional
             Whether the variance of the score comes from the scores themselves; by default when the
             covariance of these results is not "nonrobust". It allows for the clusters or lags that the
@@ -324,7 +338,7 @@ class ComparisonResults:
             obs.exog,
             obs.endog,
             self.solution,
-            np.asarray(self.model.row_source.take("exog_extra", exog_extra), dtype=np.float64),
+            self._extra_columns(exog_extra),
             free=tuple(name for name in self.space.free if name not in self._not_stationary),
             freq_weights=obs.freq_weights,
             weights=obs.weights,
@@ -333,11 +347,29 @@ class ComparisonResults:
             **(self._dependence if robust else {}),
         )
 
+    def _extra_columns(self, given: Any) -> FloatArray:
+        """Return columns for the rows of the model, or raise a DataError."""
+        source, name = self.model.row_source, "exog_extra"
+        named = isinstance(given, (list, tuple)) and all(isinstance(each, str) for each in given)
+        taken = [source.take(name, each) for each in given] if named else source.take(name, given)
+        try:
+            columns = np.asarray(taken, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{name} must be numeric: {error}") from error
+        return columns.T if named else columns
+
     @property
     def _not_stationary(self) -> tuple[str, ...]:
         """Estimated parameters on an end of their range: their scores do not sum to zero."""
         at_bound = ("tau",) if self.solution.tau_at_bound else ()
         return (*self._known, *at_bound)
+
+    @property
+    def _score_variance(self) -> ScoreVariance:
+        """The variance of a sum of scores that goes with the covariance; HC1 if it is no sandwich."""
+        obs, kind = self._observations, "HC1" if self.cov_type == "bootstrap" else self.cov_type
+        weights = row_weights(obs.freq_weights, obs.weights, obs.endog.size)
+        return ScoreVariance(kind, weights, self.n_params, **self._dependence)
 
     @property
     def _dependence(self) -> dict[str, Any]:

@@ -81,7 +81,7 @@ class CovarianceResults(UncertaintyResults):
         """What to do without standard errors."""
         if self.constraint is not None:
             return ""
-        kind = "profile" if self.model.weights is None else "score"
+        kind = "score" if self.model.has_weights else "profile"
         return f' conf_int(method="{kind}") needs none.'
 
     def _estimated_covariance(self) -> CovarianceEstimate:
@@ -363,9 +363,15 @@ class CovarianceResults(UncertaintyResults):
         documentation has the numbers.
         """
         check_alpha(alpha)
-        if cols is not None:
-            places = positions(cols, self.model.data.param_names)
-            return self.conf_int(alpha, method, **options)[places]
+        if cols is None:
+            return self._limits(alpha, method, None, options)
+        places = positions(cols, self.model.data.param_names)
+        return self._limits(alpha, method, places, options)[places]
+
+    def _limits(
+        self, alpha: float, method: str, places: list[int] | None, options: dict[str, Any]
+    ) -> FloatArray:
+        """Return the limits of all parameters; those left out by `places` may be NaN."""
         if method == "wald":
             if options:
                 raise TypeError(f"Wald intervals have no option {next(iter(options))!r}")
@@ -373,10 +379,10 @@ class CovarianceResults(UncertaintyResults):
             critical = self._critical_value(alpha) if law is None else special.ndtri(1 - alpha / 2)
             return wald_intervals(self.params, self.bse, self.space, float(critical), law)
         if method == "profile":
-            limits: FloatArray = self.profile_intervals(alpha, **options)
+            limits: FloatArray = self.profile_intervals(alpha, places=places, **options)
             return limits
         if method == "score":
-            return self._score_intervals(alpha, **options)
+            return self._score_intervals(alpha, places, **options)
         if method == "bootstrap":
             interval = options.pop("interval", "percentile")
             stored = self.cov_type == "bootstrap" and not options
@@ -387,7 +393,9 @@ class CovarianceResults(UncertaintyResults):
             f"method must be 'wald', 'profile', 'score' or 'bootstrap', got {method!r}"
         )
 
-    def _score_intervals(self, alpha: float, search: bool | None = None) -> FloatArray:
+    def _score_intervals(
+        self, alpha: float, places: list[int] | None = None, search: bool | None = None
+    ) -> FloatArray:
         """Return intervals from robust score tests that allow for what the covariance allows for."""
         if self.constraint is not None:
             raise DomainError("score intervals are for fits without constraints")
@@ -395,11 +403,16 @@ class CovarianceResults(UncertaintyResults):
             raise DomainError("kappa ended at infinity, where tau has no score: use Wald intervals")
         robust = self.cov_type in SANDWICHES
         options = {k: v for k, v in self._choice.options.items() if k != "width"} if robust else {}
-        return score_intervals(
+        every: list[str | int] = [*range(self.space.k), *self.space.extra_names]
+        chosen = list(range(len(every))) if places is None else places
+        limits = np.full((len(every), 2), np.nan)
+        limits[chosen] = score_intervals(
             self._fit_data,
             self.solution,
             alpha=alpha,
             cov_type=self.cov_type if robust else "HC1",
             search=search,
+            params=[every[j] for j in chosen],
             **options,
         )
+        return limits

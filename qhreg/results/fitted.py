@@ -27,10 +27,11 @@ from qhreg.results.covariance import CovarianceResults
 from qhreg.results.plots import PlotResults
 from qhreg.results.rows import RowResults
 from qhreg.results.summary import summary2_tables, summary_tables
-from qhreg.results.uncertainty import labelled_limits
+from qhreg.results.uncertainty import labelled_covariance, labelled_limits
 from qhreg.results.wald import WaldResults
 from qhreg.solver import Solution
 from qhreg.specification.constraints import Constraint
+from qhreg.specification.observations import find_constant
 from qhreg.specification.parameters import Parameters, ParameterSpace
 
 __all__ = ["QuantileHuberResults", "QuantileHuberResultsWrapper"]
@@ -99,11 +100,11 @@ class QuantileHuberResults(
         self.nobs = model.observations.nobs
         self.n_rows = len(model.endog)
         self.rows_counted = model.observations.rows_counted
-        self.k_constant = model.k_constant
+        self.k_constant = _k_constant(model, constraint)
         self.details = details or {}
         self.constraint = constraint
         self.rank = solution.rank
-        self.df_model = float(solution.rank - model.k_constant)
+        self.df_model = float(solution.rank - self.k_constant)
         self.df_resid = self.nobs - self.n_params
         self.scale = 1.0
         self.use_t = bool(use_t)
@@ -234,10 +235,12 @@ class QuantileHuberResults(
         use_t : bool, optional
             As in `fit`; unchanged by default.
         **cov_kwds
-            Options of the type, such as ``groups``.
+            Options of the type, such as ``groups``; or ``cov_kwds``, a dict of them, as in `fit`.
         """
         self.model.require_data()
-        choice = covariance_request(self.model, cov_type, cov_kwds)
+        if set(cov_kwds) == {"cov_kwds"}:
+            cov_kwds = cov_kwds["cov_kwds"]
+        choice = covariance_request(self.model, cov_type, cov_kwds, self.constraint)
         made = copy.copy(self)
         for name in ("_covariance", "_replicates", "tvalues"):
             made.__dict__.pop(name, None)
@@ -249,7 +252,8 @@ class QuantileHuberResults(
 
     @property
     def _profile_data(self) -> ProfileData:
-        self._require_likelihood("a profile or a simulation")
+        instead = 't_test or wald_test, whose covariance is robust, or conf_int(method="score")'
+        self._require_likelihood("a profile or a simulation", instead)
         return super()._profile_data
 
     # ------------------------------------------------------------------ tables
@@ -333,7 +337,7 @@ def covariance_request(
 ) -> CovarianceChoice:
     """Return the covariance for a fit of this model, under a constraint if there is one."""
     constrained = constraint is not None and "tau" in constraint.fixed
-    return choose_covariance(
+    choice = choose_covariance(
         cov_type,
         cov_kwds,
         model.row_source,
@@ -341,6 +345,17 @@ def covariance_request(
         weights=model.weights,
         freq_weights=getattr(model, "freq_weights", None),
     )
+    if constraint is not None and choice.cov_type == "bootstrap":
+        raise DomainError('cov_type="bootstrap" is for fits without constraints')
+    return choice
+
+
+def _k_constant(model: Any, constraint: Constraint | None) -> int:
+    """Return whether the columns that a constraint leaves free span a constant."""
+    known: int = model.k_constant
+    if constraint is None or not known or hasattr(model, "hasconst"):
+        return known
+    return find_constant(model.exog @ constraint.transform)[0]
 
 
 def _retvals(solution: Solution) -> dict[str, Any]:
@@ -381,8 +396,10 @@ class QuantileHuberResultsWrapper(_WrapperBase):  # type: ignore[misc]
         "cov_params_default": "cov",
     }
     _wrap_attrs = _attrs
-    _wrap_methods = {"cov_params": "cov"}  # noqa: RUF012
+    _wrap_methods: dict[str, str] = {}  # noqa: RUF012
+    cov_params = labelled_covariance(QuantileHuberResults.cov_params)
     conf_int = labelled_limits(QuantileHuberResults.conf_int)
+    profile_intervals = labelled_limits(QuantileHuberResults.profile_intervals)
 
     @wraps(QuantileHuberResults.bootstrap)
     def bootstrap(self, *args: Any, **kwargs: Any) -> BootstrapResult:

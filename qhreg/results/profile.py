@@ -129,6 +129,7 @@ class ProfileResults:
         cut: str | float = "corrected",
         search: bool | None = None,
         progress: bool = False,
+        places: list[int] | None = None,
     ) -> FloatArray:
         """Return the profile-likelihood intervals of all parameters, shape (size, 2).
 
@@ -138,22 +139,27 @@ class ProfileResults:
             One minus the nominal coverage.
         cut, search, progress
             As in `profile_likelihood`.
+        places : list of int, optional
+            Only these parameters; the rows of the others are NaN.
         """
         data = self._profile_data
         bse = self._rough_errors
         k = self.space.k
-        free = [k + i for i, name in enumerate(self.space.extra_names) if not data.is_fixed(name)]
-        places = [*range(k), *free]
+        every: list[str | int] = [*range(k), *self.space.extra_names]
+        asked = range(len(every)) if places is None else places
+        free = [j for j in asked if j < k or not data.is_fixed(every[j])]
+        limits = np.full((len(every), 2), np.nan)
         # what a constraint fixes has one value
-        limits = np.column_stack([np.asarray(self.params)] * 2).astype(np.float64)
-        limits[places] = profile_intervals(
+        limits[asked] = np.asarray(self.params, dtype=np.float64)[asked, None]
+        limits[free] = profile_intervals(
             data,
             self._fit_solution,
             alpha=alpha,
             cut=cut,
-            bse=bse[places],
+            bse=bse[free],
             search=search,
             progress=progress,
+            params=[every[j] for j in free],
         )
         return limits
 

@@ -221,8 +221,7 @@ class RowResults:
             Offset of the new rows.
         """
         rows, offset, _ = self._new_rows(exog, transform, offset)
-        location = self.model.location(self.solution.beta, rows, offset)
-        return quantile_huber(self.tau, self.kappa, loc=location, scale=self.sigma)
+        return self.model.get_distribution(self.params, rows, offset)
 
     def get_influence(self) -> QuantileHuberInfluence:
         """Return measures of how much each row moves the fit."""

@@ -75,6 +75,7 @@ def _left(results: Any) -> list[tuple[str, Any]]:
 def _right(results: Any) -> list[tuple[str, Any]]:
     """Return the right column of the first table."""
     biconvex = {"proved": "yes", "refuted": "no", "undecided": "undecided"}
+    what = "Obs." if results.rows_counted == results.nobs else "Rows"  # a row may be many
     return [
         ("Log-Likelihood:", [f"{results.llf:#8.5g}"]),
         ("AIC:", [f"{results.aic:#8.4g}"]),
@@ -82,7 +83,7 @@ def _right(results: Any) -> list[tuple[str, Any]]:
         ("Pseudo R-squared:", [f"{round(results.prsquared, 4) + 0.0:.4f}"]),  # never -0
         ("kappa:", [_fixed_or_estimated(results, "kappa")]),
         (
-            "Obs. in zone:" if results.kappa > 0.0 else "Obs. on the line:",
+            f"{what} in zone:" if results.kappa > 0.0 else f"{what} on the line:",
             [_percent(results.rows_in_zone, results.rows_counted)],
         ),
         ("P(y < x'beta):", [f"{results.quantile_level:.4f}"]),
@@ -150,6 +151,25 @@ def _shape_rows(results: Any, alpha: float) -> list[tuple[str, list[str]]]:
     return rows
 
 
+def _shape_frame(results: Any, estimated: pd.DataFrame, float_format: str) -> pd.DataFrame:
+    """Return the rows of tau, sigma and kappa as text, with why one has no standard error."""
+    letter = _letter(results)
+    rows: dict[str, list[str]] = {}
+    for name in _SHAPE:
+        if name in estimated.index:
+            value, error, *others = estimated.loc[[name]].to_numpy()[0]
+            held = results.held_fixed.get(name)
+            said = float_format % error if held is None else f"({held})"
+            cells = [float_format % other if np.isfinite(other) else "" for other in others]
+        elif name != "kappa":
+            value, said, cells = getattr(results, name), "(fixed)", [""] * 4
+        else:
+            continue
+        rows[name] = [float_format % value, said, *cells]
+    columns = [f"{letter}(tau=.5)" if name == letter else name for name in estimated.columns]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+
+
 def _shape_table(results: Any, alpha: float) -> Any:
     """Return the table of tau, sigma and kappa."""
     letter = _letter(results)
@@ -177,7 +197,7 @@ def notes(results: Any) -> list[str]:
     found = [about, results.cov_kwds["description"]]
     if results._choice.reason:
         found.append(f"Robust covariance by default, because {results._choice.reason}.")
-    if results.model.weights is not None:
+    if results.model.has_weights:
         found.append(
             "Log-likelihood, AIC and BIC have the unit of the sampling weights: they compare models "
             "with the same weights only."
@@ -308,12 +328,8 @@ def summary2_tables(
         [results.params, results.bse, results.tvalues, results.pvalues, limits]
     )
     frame = pd.DataFrame(values, columns=columns, index=[*names, *results.space.extra_names])
-    order = [name for name in _SHAPE if name in results.space.extra_names]
     made.add_df(frame.iloc[:k], float_format=float_format)
-    if results.space.size > k:
-        shape = frame.iloc[k:].loc[order].rename(columns={letter: f"{letter}(tau=.5)"})
-        text = shape.map(lambda v: float_format % v if np.isfinite(v) else "")
-        made.add_df(text, align="r")
+    made.add_df(_shape_frame(results, frame.iloc[k:], float_format), align="r")
     made.add_title(_TITLE if title is None else title)
     for note in notes(results):
         made.add_text(note)

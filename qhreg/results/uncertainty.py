@@ -14,7 +14,7 @@ from qhreg.covariance import CovarianceEstimate
 from qhreg.covariance.choice import CovarianceChoice
 from qhreg.exceptions import DomainError
 
-__all__ = ["UncertaintyResults", "labelled_limits", "positions"]
+__all__ = ["UncertaintyResults", "labelled_covariance", "labelled_limits", "positions"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -74,7 +74,7 @@ def positions(cols: Any, names: Sequence[str]) -> list[int]:
                 f"cols has {col!r}: the parameters are {', '.join(names)}, at places 0 to "
                 f"{len(names) - 1}"
             )
-        places.append(int(place))
+        places.append(int(place) % len(names))
     return places
 
 
@@ -88,12 +88,39 @@ def labelled_limits(conf_int: Callable[..., Any]) -> Callable[..., Any]:
     def labelled(self: Any, *args: Any, **kwargs: Any) -> Any:
         results = self._results
         given = inspect.signature(conf_int).bind(results, *args, **kwargs)
-        cols = given.arguments.pop("cols", None)
-        data = results.model.data
-        limits = data.wrap_output(conf_int(*given.args, **given.kwargs), "columns")
+        cols, data = given.arguments.get("cols"), results.model.data
+        found = conf_int(*given.args, **given.kwargs)
         if cols is None:
-            return limits
+            return data.wrap_output(found, "columns")
         places = positions(cols, data.param_names)
-        return limits.iloc[places] if hasattr(limits, "iloc") else limits[places]
+        every = np.full((len(data.param_names), 2), np.nan)
+        every[places] = found
+        limits = data.wrap_output(every, "columns")
+        return limits.iloc[places] if hasattr(limits, "iloc") else found
+
+    return labelled
+
+
+def labelled_covariance(cov_params: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the method of a wrapper that gives the covariance of a method of results its names.
+
+    statsmodels would give the names of all parameters to the part that ``column`` chooses, and to the
+    covariance of combinations.
+    """
+
+    @wraps(cov_params)
+    def labelled(self: Any, *args: Any, **kwargs: Any) -> Any:
+        results = self._results
+        given = inspect.signature(cov_params).bind(results, *args, **kwargs)
+        data, column = results.model.data, given.arguments.get("column")
+        if given.arguments.get("r_matrix") is not None:
+            return cov_params(*given.args, **given.kwargs)
+        if column is None:
+            return data.wrap_output(cov_params(*given.args, **given.kwargs), "cov")
+        places = positions(column, data.param_names)
+        given.arguments["column"] = None
+        every = data.wrap_output(cov_params(*given.args, **given.kwargs), "cov")
+        some = every.iloc[places, places] if hasattr(every, "iloc") else every[places][:, places]
+        return float(np.squeeze(some)) if np.ndim(column) == 0 else some
 
     return labelled

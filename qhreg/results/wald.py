@@ -12,7 +12,12 @@ from statsmodels.stats.contrast import ContrastResults
 
 from qhreg.covariance.calibration import Calibration, contrast_calibration
 from qhreg.exceptions import DataError, DomainError
-from qhreg.specification.formulas import SPEC_NAME, linear_constraints
+from qhreg.specification.formulas import (
+    SPEC_NAME,
+    constraints_told,
+    linear_constraints,
+    term_names,
+)
 from qhreg.specification.parameters import ParameterSpace
 
 __all__ = ["CalibratedContrast", "WaldResults"]
@@ -62,7 +67,8 @@ class WaldResults:
             Statistic, p-value and standard error are NaN for a parameter that the covariance treats
             as known, such as tau on its bound: there the base class would return p = 1.
         """
-        made = super().t_test(r_matrix, cov_p=cov_p, use_t=use_t)  # type: ignore[misc]
+        with constraints_told(r_matrix, self.model.data.param_names):
+            made = super().t_test(r_matrix, cov_p=cov_p, use_t=use_t)  # type: ignore[misc]
         if cov_p is None and use_t is None:
             self._calibrate(made, r_matrix)
         sd = np.array(made.sd, dtype=np.float64)
@@ -151,14 +157,15 @@ class WaldResults:
         own = cov_p is None and invcov is None
         if own:
             self._require_errors(r_matrix)
-        made = super().wald_test(  # type: ignore[misc]
-            r_matrix,
-            cov_p=cov_p,
-            invcov=invcov,
-            use_f=use_f,
-            df_constraints=df_constraints,
-            scalar=scalar,
-        )
+        with constraints_told(r_matrix, self.model.data.param_names):
+            made = super().wald_test(  # type: ignore[misc]
+                r_matrix,
+                cov_p=cov_p,
+                invcov=invcov,
+                use_f=use_f,
+                df_constraints=df_constraints,
+                scalar=scalar,
+            )
         if own and use_f is None and df_constraints is None:
             self._calibrate_joint(made, r_matrix)
         return made
@@ -169,7 +176,8 @@ class WaldResults:
         Parameters
         ----------
         r_matrix : array_like, str or tuple
-            Restrictions, such as ``"x1 = 0, x2 = 0"``. A single one has the p-value of `t_test`.
+            Restrictions, such as ``"x1 = 0, x2 = 0"``. With HC0 or HC1 the p-value is that of
+            `wald_test`; the plain F distribution is ``wald_test(..., use_f=True)``.
         cov_p, invcov
             As in statsmodels.
         """
@@ -255,6 +263,12 @@ class WaldResults:
         scalar : bool
             Whether the statistics are numbers.
         """
+        terms = self._terms() or self.model.data.param_names[: self.space.k]
+        for name in combine_terms or []:
+            if not any(name in term for term in terms):
+                raise DomainError(
+                    f"combine_terms has {name!r}, which is in none of {', '.join(terms)}"
+                )
         single: list[Any] = []
         if getattr(self.model.data, SPEC_NAME, None) is None and not skip_single:
             # the base class would test sigma = 0 and tau = 0 too
@@ -273,6 +287,35 @@ class WaldResults:
         ]
         made.table = made.table.iloc[order].rename(index={"1": "Intercept"})
         return made
+
+    def _terms(self) -> list[str]:
+        """Return the terms of the formula, none where there is no formula."""
+        spec = getattr(self.model.data, SPEC_NAME, None)
+        return [] if spec is None else term_names(spec)
+
+    def t_test_pairwise(
+        self, term_name: str, method: str = "hs", alpha: float = 0.05, factor_labels: Any = None
+    ) -> Any:
+        """Return t tests of all differences between the levels of a factor; see statsmodels.
+
+        Parameters
+        ----------
+        term_name : str
+            The factor as the formula has it, such as ``"C(g)"``.
+        method, alpha, factor_labels
+            As in statsmodels.
+        """
+        terms = self._terms()
+        if not terms:
+            raise DomainError("t_test_pairwise compares the levels of a factor of a formula")
+        if term_name not in terms:
+            raise DomainError(f"{term_name!r} is no term: the terms are {', '.join(terms)}")
+        try:
+            return super().t_test_pairwise(  # type: ignore[misc]
+                term_name, method=method, alpha=alpha, factor_labels=factor_labels
+            )
+        except (AttributeError, KeyError, TypeError) as error:
+            raise DomainError(f"{term_name!r} is no factor with levels to compare") from error
 
 
 def _no_test(use_f: bool, df_denom: float) -> ContrastResults:

@@ -39,8 +39,8 @@ def check_formula(formula: Any, data: Any) -> None:
                 f"{type(formula).__name__} and the text {data!r}"
             )
         raise DataError(f"data must be a DataFrame or a dict of columns, got the text {data!r}")
-    if isinstance(formula, str):
-        left, _, right = formula.partition("~")
+    if formula is None or isinstance(formula, str):
+        left, _, right = (formula or "").partition("~")
         if not (left.strip() and right.strip()):
             raise DataError(
                 f'a formula has the form "y ~ x", or "y ~ 1" for a constant alone; got {formula!r}'
@@ -128,7 +128,13 @@ def _unknown(name: str, formula: str, columns: list[str]) -> str:
             "the formula uses np, which is not there: import numpy as np where the model is built"
         )
     if re.search(rf"(?<!\w){re.escape(name)}\s*\(", formula):
-        instead = f": write np.{name}" if hasattr(np, name) else " where the model is built"
+        # np.poly, for one, is another function than what formulas elsewhere call poly
+        of_numpy = isinstance(getattr(np, name, None), np.ufunc) or name in (
+            "clip",
+            "round",
+            "where",
+        )
+        instead = f": write np.{name}" if of_numpy else " where the model is built"
         return f"there is no function {name!r}{instead}"
     close = difflib.get_close_matches(name, columns, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""

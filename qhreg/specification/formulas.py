@@ -30,6 +30,7 @@ except ImportError:  # statsmodels 0.14
 
 __all__ = [
     "SPEC_NAME",
+    "constraints_told",
     "design_matrix",
     "dump_spec",
     "eval_env_argument",
@@ -38,6 +39,7 @@ __all__ = [
     "linear_constraints",
     "load_spec",
     "new_design",
+    "term_names",
 ]
 
 SPEC_NAME = "design_info" if FormulaManager is None else "model_spec"
@@ -273,6 +275,34 @@ def linear_constraints(constraints: Any, names: list[str]) -> tuple[Any, Any]:
             f"{', '.join(map(str, names))}"
         ) from error
     return made.constraint_matrix, made.constraint_values
+
+
+@contextmanager
+def constraints_told(constraints: Any, names: list[str]) -> Iterator[None]:
+    """Turn what an engine raises for constraints that it cannot read into a DomainError.
+
+    Parameters
+    ----------
+    constraints, names
+        As in `linear_constraints`.
+    """
+    try:
+        yield
+    except Exception:
+        linear_constraints(constraints, names)
+        raise
+
+
+def term_names(spec: Any) -> list[str]:
+    """Return the terms of a design, such as ``"C(g)"``, in the order of its columns.
+
+    Parameters
+    ----------
+    spec : object
+        The engine's description of the design.
+    """
+    names = spec.term_names if FormulaManager is None else FormulaManager().get_term_names(spec)
+    return [str(name) for name in names]
 
 
 def _rebuild(cls: type, state: dict[str, Any]) -> Any:

@@ -172,6 +172,26 @@ def _chosen(index: pd.Index, subset: Any) -> npt.NDArray[np.intp]:
     return np.asarray(found, dtype=np.intp)
 
 
+def missing_told(tables: dict[str, Any]) -> str:
+    """Return which arrays have missing values, and how many; of a table, in which columns.
+
+    Parameters
+    ----------
+    tables : dict
+        Arrays and pandas objects by name.
+    """
+    found = []
+    for name, table in tables.items():
+        gap = np.isnan(np.asarray(table, dtype=np.float64))
+        if not gap.any():
+            continue
+        columns = getattr(table, "columns", range(gap.shape[-1]))
+        bad = np.flatnonzero(gap.any(axis=0)) if gap.ndim > 1 else ()
+        where = f" in column(s) {', '.join(str(columns[j]) for j in bad[:10])}" if len(bad) else ""
+        found.append(f"{name} contains {int(gap.sum())} NaN value(s){where}")
+    return "; ".join(found)
+
+
 def require_rows(n: int, n_given: int) -> None:
     """Raise a DataError when no row is left, and say what may have left out all that were given."""
     if n == 0 and n_given:
