@@ -81,7 +81,8 @@ class CovarianceResults(UncertaintyResults):
         """What to do without standard errors."""
         if self.constraint is not None:
             return ""
-        kind = "profile" if self.model.weights is None else "score"
+        meant = self.space.tau is None and self.model.weights is None  # the density
+        kind = "profile" if meant else "score"
         return f' conf_int(method="{kind}") needs none.'
 
     def _estimated_covariance(self) -> CovarianceEstimate:
