@@ -414,7 +414,7 @@ def test_engel_rejects_equal_slopes_between_the_two_estimates_of_r(levels):
 
 
 def test_the_covariance_of_parallel_curves_is_that_of_noise_alike_in_all_rows():
-    """Density and mean products of the slopes by hand; the sandwich agrees in large samples."""
+    """(QH-23) by hand, about zero: the mean slopes vanish. The sandwich agrees in large samples."""
     rng = np.random.default_rng(6)
     n, taus = 20_000, [0.3, 0.6]
     X = np.column_stack([np.ones(n), rng.normal(size=(n, 2))])

@@ -195,7 +195,8 @@ class ProcessInference:
         -----
         Equal slopes mean curves that are parallel: the regressors move the location of the noise
         and not its shape. See :func:`qhreg.process.equality_test` for the statistic and
-        :mod:`qhreg.covariance.joint` for the covariances.
+        :mod:`qhreg.covariance.joint` for the covariances; the one for noise that is the same in every
+        row is (QH-23).
 
         Differences between neighbouring fits are small against the fits themselves, and noise in their
         covariance makes the statistic large. The p-value therefore counts the covariance as one
