@@ -20,6 +20,7 @@ __all__ = [
     "FewRowsError",
     "QhregError",
     "RankWarning",
+    "RestrictionWarning",
     "warn_caller",
 ]
 
@@ -70,6 +71,10 @@ class CurvatureWarning(ModelWarning):  # type: ignore[misc]
 
 class RankWarning(CollinearityWarning):  # type: ignore[misc]
     """The design matrix has linearly dependent columns."""
+
+
+class RestrictionWarning(ModelWarning):  # type: ignore[misc]
+    """A test was asked for of what the constraints of a fit decide already."""
 
 
 _BETWEEN = {__name__.partition(".")[0], "functools", "scipy", "sklearn", "statsmodels"}
