@@ -54,7 +54,7 @@ class DistributionalResults(
     """
 
     _tables = (summary_tables, summary2_tables)
-    _tables_read = ("_covariance", "ranges")
+    _made_from_data = ("_covariance", "ranges")
 
     def __init__(
         self,

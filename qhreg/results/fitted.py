@@ -71,7 +71,14 @@ class QuantileHuberResults(
     """
 
     _tables = (summary_tables, summary2_tables)
-    _tables_read = ("_covariance", "share_below", "prsquared", "certificate", "mle_retvals")
+    _made_from_data = (
+        "_covariance",
+        "_contrast_moments",
+        "share_below",
+        "prsquared",
+        "certificate",
+        "mle_retvals",
+    )
 
     # the observed Hessian of the first two counts the rows in the zone only
     covjhj = NotOffered('use get_robustcov_results("HC0")')
@@ -244,7 +251,7 @@ class QuantileHuberResults(
         self.model.require_data()
         choice = covariance_request(self.model, cov_type, cov_kwds)
         made = copy.copy(self)
-        for name in ("_covariance", "_replicates", "tvalues"):
+        for name in ("_covariance", "_contrast_moments", "_replicates", "tvalues"):
             made.__dict__.pop(name, None)
         made._cache = {}
         made._choice = choice

@@ -37,8 +37,8 @@ class TableResults:
     _choice: CovarianceChoice
     _tables: ClassVar[tuple[Callable[..., Any], Callable[..., Any]]]
     """What makes the tables of `summary` and those of `summary2`."""
-    _tables_read: ClassVar[tuple[str, ...]]
-    """What the tables read and the data are needed for."""
+    _made_from_data: ClassVar[tuple[str, ...]]
+    """What the tables and tests read and the data are needed for."""
 
     def summary(
         self,
@@ -91,7 +91,7 @@ class TableResults:
     def remove_data(self) -> None:
         """Remove all arrays of the length of the data, here and in the model.
 
-        What the tables need is computed before; new rows can be predicted afterwards.
+        What tables and tests need is computed before; new rows can be predicted afterwards.
         """
         model, data = self.model, self.model.data
         if model.exog is not None:
@@ -99,7 +99,7 @@ class TableResults:
             with warnings.catch_warnings():
                 # nobody asked for standard errors; the notes of the tables say the same
                 warnings.simplefilter("ignore", CurvatureWarning)
-                for name in self._tables_read:
+                for name in self._made_from_data:
                     getattr(self, name)
         for name in ("_residuals", "_observations"):
             self.__dict__.pop(name, None)

@@ -12,8 +12,9 @@ from scipy import special
 from statsmodels.stats.contrast import ContrastResults
 from statsmodels.tools.sm_exceptions import ValueWarning
 
-from qhreg.covariance.calibration import Calibration, contrast_calibration
-from qhreg.exceptions import DataError, DomainError, RestrictionWarning, warn_caller
+from qhreg.covariance.calibration import Calibration
+from qhreg.exceptions import DomainError, RestrictionWarning, warn_caller
+from qhreg.results.laws import LawResults
 from qhreg.specification.constraints import Constraint
 from qhreg.specification.formulas import SPEC_NAME, linear_constraints
 from qhreg.specification.parameters import ParameterSpace
@@ -33,13 +34,11 @@ class CalibratedContrast(ContrastResults):  # type: ignore[misc]
 
     def conf_int(self, alpha: float = 0.05) -> FloatArray:
         """Return the limits of each combination, shape (m, 2)."""
-        critical = float(special.ndtri(1.0 - 0.5 * alpha))
-        steps = self.law.limits(critical, np.zeros(len(self.law.df)))
         effect, sd = (np.reshape(each, (-1, 1)) for each in (self.effect, self.sd))
-        return np.asarray(effect - sd * steps[:, ::-1])
+        return np.asarray(effect + sd * self.law.steps(alpha))
 
 
-class WaldResults:
+class WaldResults(LawResults):
     """The part of the results that tests linear restrictions by the covariance of the estimates."""
 
     model: Any
@@ -111,31 +110,6 @@ class WaldResults:
         made.distribution = "t"  # what tables call the ratio
         made.law = law
         made.pvalue = np.squeeze(law.pvalues(np.ravel(made.tvalue)))
-
-    def _contrast_law(self, matrix: FloatArray) -> Calibration:
-        """Return the law of combinations of several parameters, which takes the rows of the data."""
-        results: Any = self
-        if self.model.exog is None:
-            raise DataError(
-                "the data of this model were removed (remove_data), and the p-value of a combination "
-                "of parameters needs them: ask for it before, or give cov_p=results.cov_params() for "
-                "the normal distribution"
-            )
-        data = results._fit_data  # under constraints that of the reduced coefficients
-        obs = data.observations
-        if data.constraint is not None:
-            matrix = matrix @ data.constraint.jacobian(self.space)
-        return contrast_calibration(
-            matrix,
-            obs.exog,
-            obs.endog,
-            results._fit_solution,
-            free=data.space.free,
-            freq_weights=obs.freq_weights,
-            weights=obs.weights,
-            offset=obs.offset,
-            width=results._choice.options.get("width"),
-        )
 
     def wald_test(
         self,
