@@ -189,9 +189,10 @@ class RowResults:
         are fixed, mean, median and quantiles, have the law that intervals of coefficients have, each row
         its own: the interval at the row (0, 1, 0) is that of the second coefficient. Up to 16
         parameters it comes from moments of the data that are summed once
-        (:mod:`qhreg.covariance.contrastlaw`) and that `remove_data` keeps. With more, each prediction
-        takes a pass over the data: the law is then the normal one after `remove_data`, and where
-        rows of the data times predictions are more than 1e8.
+        (:mod:`qhreg.covariance.contrastlaw`) and that `remove_data` keeps. With more, or where the sums
+        would take more than about a second, each prediction takes a pass over the data: the law is then
+        the normal one after `remove_data`, and where rows of the data times predictions are more than
+        1e8.
         """
         rows, offset, labels = self._new_rows(exog, transform, offset)
         location = self.model.location(self.solution.beta, rows, offset)
