@@ -17,6 +17,7 @@ from qhreg.profile.data import ProfileData
 from qhreg.profile.maxima import LocalMaxima, local_maxima
 from qhreg.profile.result import ProfileLikelihood
 from qhreg.profile.surface import ProfileSurface, profile_surface
+from qhreg.results.uncertainty import warn_of_density
 from qhreg.solver import Solution
 
 __all__ = ["ProfileResults"]
@@ -35,6 +36,8 @@ class ProfileResults:
     tau: float
     kappa: float
     params: Any
+    cov_type: Any
+    tau_estimated: Any
     _rough_errors: Any
 
     @property
@@ -138,8 +141,17 @@ class ProfileResults:
             One minus the nominal coverage.
         cut, search, progress
             As in `profile_likelihood`.
+
+        Warns
+        -----
+        DensityWarning
+            tau is fixed and the covariance robust: the density, which the likelihood is made of, is then
+            seldom meant.
         """
         data = self._profile_data
+        if not self.tau_estimated and self.cov_type != "nonrobust":
+            score = 'conf_int(method="score"), or ' if self.constraint is None else ""
+            warn_of_density(self.tau, "a profile interval", f"{score}the default, conf_int()")
         bse = self._rough_errors
         k = self.space.k
         free = [k + i for i, name in enumerate(self.space.extra_names) if not data.is_fixed(name)]
