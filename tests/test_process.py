@@ -191,7 +191,8 @@ def test_other_cautions_about_several_levels_are_one_warning_too(frame):
     with pytest.warns(CurvatureWarning) as said:
         made.bse  # noqa: B018
     (only,) = said
-    assert str(only.message).startswith("at tau = 0.4, 0.6: the rows that identify ")
+    assert str(only.message).startswith("the rows that identify ")
+    assert str(only.message).endswith(" (at tau = 0.4, 0.6)")
 
 
 def test_removing_the_data_of_a_level_without_standard_errors_says_nothing(frame):

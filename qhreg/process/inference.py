@@ -61,8 +61,9 @@ class ProcessInference:
                     text = lost = lost or text
                 said.setdefault((text, each.category), []).append(f"{tau:g}")
         for (text, category), levels in said.items():
-            start = "no standard errors at" if text == lost else "at"
-            warn_caller(f"{start} tau = {', '.join(levels)}: {text}", category)
+            where = f"at tau = {', '.join(levels)}"
+            told = f"no standard errors {where}: {text}" if text == lost else f"{text} ({where})"
+            warn_caller(told, category)
         return made
 
     def cov_between(self, columns: Sequence[str | int] | None = None) -> pd.DataFrame:
