@@ -12,6 +12,7 @@ from qhreg import QuantileHuberMLE
 from qhreg.covariance import Point, covariance
 from qhreg.covariance.bandwidth import chosen_width
 from qhreg.covariance.calibration import (
+    LEAST_DF,
     Calibration,
     _summed_moments,
     contrast_calibration,
@@ -25,7 +26,7 @@ from qhreg.covariance.orthonormal import jacobian_of
 from qhreg.covariance.rowterms import row_bends
 from qhreg.covariance.sandwich import slices_of
 from qhreg.covariance.scores import checked_sample, evaluated_blocks
-from qhreg.exceptions import BoundaryWarning, DataError
+from qhreg.exceptions import BoundaryWarning, DataError, RankWarning
 from qhreg.inference.intervals import wald_intervals
 from qhreg.solver import solve
 from qhreg.specification.parameters import ParameterSpace
@@ -410,6 +411,28 @@ def test_moments_have_the_law_of_every_combination(kappa, free, weighted):
     assert_allclose(made.skew, wanted.skew, rtol=1e-8, atol=1e-9)
     assert_allclose(made.df, wanted.df, rtol=1e-8)
     assert np.ptp(made.df[:100]) > 1.0
+
+
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.CurvatureWarning")
+@pytest.mark.parametrize("tau", [None, 0.3])
+def test_moments_of_rows_that_are_fitted_exactly_or_depend_on_others(tau):
+    rng = np.random.default_rng(1)
+    x, free = rng.standard_normal(200), ("beta", "sigma", "tau")[: 3 if tau is None else 2]
+    alone = np.column_stack([np.ones(200), x, np.arange(200) == 7])
+    endog = alone.sum(axis=1) + rng.standard_t(3, size=200)
+    spanned = np.column_stack([np.ones(200), x, 2.0 * x + 1.0])
+    with pytest.warns(RankWarning):
+        fits = solve(alone, endog, tau=tau), solve(spanned, endog, tau=tau)
+    for exog, fit in zip((alone, spanned), fits, strict=True):
+        contrasts = np.hstack([exog[:20], np.zeros((20, len(free) - 1))])
+        made = contrast_moments(exog, endog, fit, free=free).calibration(contrasts)
+        wanted = contrast_calibration(contrasts, exog, endog, fit, free=free)
+        seen = np.arange(20) != 7 if exog is alone else slice(None)
+        assert_allclose(made.df, wanted.df, rtol=1e-8)
+        assert_allclose(made.skew[seen], wanted.skew[seen], rtol=1e-8, atol=1e-9)
+        assert np.isfinite(made.skew).all()
+        if exog is alone:
+            assert made.df[7] == LEAST_DF
 
 
 def test_laws_are_found_in_blocks(monkeypatch):

@@ -30,6 +30,9 @@ MOST_PARAMETERS = 16
 MOST_PRODUCTS = 4e9
 """Products that are summed over all rows, up to which there are moments: about a second's work."""
 
+UNSEEN = 1e-9
+"""Share of a variance that the rows show below which those that decide it are fitted exactly."""
+
 BLOCK_BYTES = 2**22
 """Size of what is made of some rows, or of some combinations, at a time."""
 
@@ -74,9 +77,12 @@ class ContrastMoments(NamedTuple):
         length = np.sqrt(np.add.reduce(v * v))
         v = v / (length + (length == 0.0))  # about what is held there is nothing to judge
         pairs = _pairs(v, v)
+        square = self.second.dot(pairs)
         third = np.add.reduce(self.third.T.dot(pairs) * v)
         fourth = np.add.reduce(self.fourth.dot(pairs) * pairs)
-        sums = [self.second.dot(pairs), third, fourth, self.bread.dot(pairs), np.zeros(len(third))]
+        unseen = (square < UNSEEN) & (length > 0.0)
+        square[unseen], third[unseen] = UNSEEN, 0.0
+        sums = [square, third, fourth, self.bread.dot(pairs), np.zeros(len(third))]
         return law_of_moments(np.array(sums), self.nobs)
 
 
