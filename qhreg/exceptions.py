@@ -17,11 +17,13 @@ __all__ = [
     "ConvergenceWarning",
     "CurvatureWarning",
     "DataError",
+    "DensityWarning",
     "DomainError",
     "FewRowsError",
     "MissingValuesError",
     "QhregError",
     "RankWarning",
+    "RestrictionWarning",
     "warn_caller",
 ]
 
@@ -74,8 +76,16 @@ class CurvatureWarning(ModelWarning):  # type: ignore[misc]
     """The estimated curvature is not that of a maximum: robust standard errors may be far off."""
 
 
+class DensityWarning(ModelWarning):  # type: ignore[misc]
+    """An answer trusts the density of the noise, which with a tau that is given is seldom meant."""
+
+
 class RankWarning(CollinearityWarning):  # type: ignore[misc]
     """The design matrix has linearly dependent columns."""
+
+
+class RestrictionWarning(ModelWarning):  # type: ignore[misc]
+    """A test was asked for of what the constraints of a fit decide already."""
 
 
 _BETWEEN = {__name__.partition(".")[0], "functools", "scipy", "sklearn", "statsmodels"}

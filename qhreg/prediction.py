@@ -14,20 +14,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from qhreg.covariance.calibration import Calibration
 from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DomainError
 from qhreg.normalizer import log_normalizer_derivatives, log_normalizer_higher
 from qhreg.prediction_intervals import PredictionIntervals
 from qhreg.specification.parameters import Parameters, ParameterSpace
 
-__all__ = ["KINDS", "Prediction", "predict", "prediction_gradient"]
+__all__ = ["KINDS", "SHIFTED", "Prediction", "predict", "prediction_gradient"]
 
 FloatArray = npt.NDArray[np.float64]
 
 KINDS = ("location", "mean", "median", "quantile", "prob", "var")
 """What can be predicted."""
 
-_SHIFTED = ("location", "mean", "median", "quantile")
+SHIFTED = ("location", "mean", "median", "quantile")
+"""Those that are the location plus sigma times a number."""
+
 _STEP = 1e-4
 
 
@@ -144,7 +147,7 @@ def predict(
     q, y_values = _check(which, q, y_values)
     _, sigma, tau, kappa = parameters
     location = np.asarray(location)
-    if which in _SHIFTED:
+    if which in SHIFTED:
         shift = np.asarray(_shift_law(which, q)(tau, kappa))
         return location + sigma * shift if shift.ndim == 0 else location[:, None] + sigma * shift
     if which == "var":
@@ -170,7 +173,7 @@ def prediction_gradient(
     q, y_values = _check(which, q, y_values)
     _, sigma, tau, kappa = parameters
     n = exog.shape[0]
-    if which in _SHIFTED:
+    if which in SHIFTED:
         law = _differentiate(_shift_law(which, q), tau, kappa)
         d_beta, d_sigma = exog, np.full(n, float(law.value))
         d_tau, d_kappa = np.full(n, sigma * law.d_tau), np.full(n, sigma * law.d_kappa)
@@ -207,6 +210,8 @@ class Prediction(PredictionIntervals):
         Labels of the rows.
     df : float or None
         Degrees of freedom of the t distribution; None for the normal one.
+    calibration : Calibration or None
+        What each prediction, over its standard error, is compared with in place of these.
     """
 
     which: str
@@ -216,6 +221,7 @@ class Prediction(PredictionIntervals):
     parameters: Parameters
     row_labels: Any = None
     df: float | None = None
+    calibration: Calibration | None = None
 
     def response_quantiles(self, levels: list[float]) -> FloatArray:
         """Return quantiles of the response in the fitted law, shape (n, number of levels)."""

@@ -12,19 +12,21 @@ from qhreg import QuantileHuberMLE
 from qhreg.covariance import Point, covariance
 from qhreg.covariance.bandwidth import chosen_width
 from qhreg.covariance.calibration import (
+    LEAST_DF,
     Calibration,
     _summed_moments,
     contrast_calibration,
     hall,
     hall_inverse,
 )
+from qhreg.covariance.contrastlaw import contrast_moments
 from qhreg.covariance.curvature import row_sums, row_weights
 from qhreg.covariance.information import unit_information
 from qhreg.covariance.orthonormal import jacobian_of
 from qhreg.covariance.rowterms import row_bends
 from qhreg.covariance.sandwich import slices_of
 from qhreg.covariance.scores import checked_sample, evaluated_blocks
-from qhreg.exceptions import BoundaryWarning, DataError
+from qhreg.exceptions import BoundaryWarning, DataError, RankWarning
 from qhreg.inference.intervals import wald_intervals
 from qhreg.solver import solve
 from qhreg.specification.parameters import ParameterSpace
@@ -387,9 +389,84 @@ def test_t_test_of_a_multiple_has_the_law_of_its_parameter(results):
 def test_t_tests_without_data():
     exog, endog = skewed(150, seed=5)
     fit = QuantileHuberMLE(endog, exog, kappa=0.5).fit(cov_type="HC1")
+    asked = ("x1 = 0", "x1 = x2", "const + 50*x2 = 0, x1 = x2")
+    before = [fit.t_test(each).pvalue for each in asked]
+    joint = fit.wald_test("x1 = 0, x2 = 0").pvalue
+    fit.remove_data()
+    for each, wanted in zip(asked, before, strict=True):
+        assert_allclose(fit.t_test(each).pvalue, wanted, rtol=1e-9)
+    assert fit.wald_test("x1 = 0, x2 = 0").pvalue == pytest.approx(joint, rel=1e-9)
+    assert 0.0 <= fit.t_test("x1 = x2", use_t=False).pvalue <= 1.0
+
+
+def test_t_tests_without_data_of_one_among_many_parameters():
+    rng = np.random.default_rng(5)
+    exog = np.column_stack([np.ones(150), rng.standard_normal((150, 15))])
+    fit = QuantileHuberMLE(exog.sum(axis=1) + rng.gumbel(size=150), exog).fit(cov_type="HC1")
     before = fit.t_test("x1 = 0").pvalue
     fit.remove_data()
     assert fit.t_test("x1 = 0").pvalue == before
     with pytest.raises(DataError, match=r"give cov_p=results\.cov_params\(\)"):
         fit.t_test("x1 = x2")
     assert 0.0 <= fit.t_test("x1 = x2", use_t=False).pvalue <= 1.0
+
+
+# --- the law of any combination from moments ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.5])
+@pytest.mark.parametrize("free", [("beta",), ("beta", "sigma"), ("beta", "sigma", "tau"), ALL])
+@pytest.mark.parametrize("weighted", ["", "freq_weights", "weights"])
+def test_moments_have_the_law_of_every_combination(kappa, free, weighted):
+    rng = np.random.default_rng(2)
+    exog = np.column_stack([np.ones(400), rng.standard_normal((400, 2))])
+    endog = exog.sum(axis=1) + rng.logistic(size=400)
+    exog[:, 2] += 2000.0  # far from zero: the constant is known badly, the line well
+    given = {weighted: rng.integers(1, 4, 400).astype(float)} if weighted else {}
+    fit = solve(exog, endog, kappa=kappa, weights=next(iter(given.values()), None))
+    q = 3 + len(free) - 1
+    contrasts = np.vstack([np.eye(150, q), rng.standard_normal((20, q)), np.zeros((1, q))])
+    contrasts[:100, :3] = exog[:100]
+    contrasts[100:150] = rng.standard_normal((50, 1)) * np.eye(q)[rng.integers(0, 3, 50)]
+    made = contrast_moments(exog, endog, fit, free=free, **given).calibration(contrasts)
+    wanted = contrast_calibration(contrasts, exog, endog, fit, free=free, **given)
+    assert_allclose(made.skew, wanted.skew, rtol=1e-8, atol=1e-9)
+    assert_allclose(made.df, wanted.df, rtol=1e-8)
+    assert np.ptp(made.df[:100]) > 1.0
+
+
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.CurvatureWarning")
+@pytest.mark.parametrize("tau", [None, 0.3])
+def test_moments_of_rows_that_are_fitted_exactly_or_depend_on_others(tau):
+    rng = np.random.default_rng(1)
+    x, free = rng.standard_normal(200), ("beta", "sigma", "tau")[: 3 if tau is None else 2]
+    alone = np.column_stack([np.ones(200), x, np.arange(200) == 7])
+    endog = alone.sum(axis=1) + rng.standard_t(3, size=200)
+    spanned = np.column_stack([np.ones(200), x, 2.0 * x + 1.0])
+    with pytest.warns(RankWarning):
+        fits = solve(alone, endog, tau=tau), solve(spanned, endog, tau=tau)
+    for exog, fit in zip((alone, spanned), fits, strict=True):
+        contrasts = np.hstack([exog[:20], np.zeros((20, len(free) - 1))])
+        made = contrast_moments(exog, endog, fit, free=free).calibration(contrasts)
+        wanted = contrast_calibration(contrasts, exog, endog, fit, free=free)
+        seen = np.arange(20) != 7 if exog is alone else slice(None)
+        assert_allclose(made.df, wanted.df, rtol=1e-8)
+        assert_allclose(made.skew[seen], wanted.skew[seen], rtol=1e-8, atol=1e-9)
+        assert np.isfinite(made.skew).all()
+        if exog is alone:
+            assert made.df[7] == LEAST_DF
+
+
+def test_laws_are_found_in_blocks(monkeypatch):
+    exog, endog = skewed(150, seed=5)
+    fit = solve(exog, endog, kappa=0.5)
+    contrasts = np.hstack([exog[:10], np.zeros((10, 2))])
+    moments = contrast_moments(exog, endog, fit)
+    whole = moments.calibration(contrasts), contrast_calibration(contrasts, exog, endog, fit)
+    monkeypatch.setattr("qhreg.covariance.contrastlaw.BLOCK_BYTES", 500)
+    monkeypatch.setattr("qhreg.covariance.calibration.CONTRASTS", 3)
+    again = contrast_moments(exog, endog, fit).calibration(contrasts)
+    for one, other in zip(
+        whole, (again, contrast_calibration(contrasts, exog, endog, fit)), strict=True
+    ):
+        assert_allclose(one, other, rtol=1e-10)

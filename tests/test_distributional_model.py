@@ -1,6 +1,8 @@
 """The distributional model as users meet it: formulas, names, inference, prediction, storage."""
 
 import pickle
+import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,7 +17,7 @@ import qhreg.formula.api as qhf
 from qhreg import QuantileHuberDistributional, QuantileHuberMLE, quantile_huber
 from qhreg.covariance.choice import CovarianceChoice
 from qhreg.distributional.covariance import distributional_covariance
-from qhreg.distributional.likelihood import Regression
+from qhreg.distributional.likelihood import Regression, evaluate, gradient
 from qhreg.exceptions import (
     BoundaryWarning,
     CurvatureWarning,
@@ -330,6 +332,41 @@ def test_the_summary_has_a_table_for_each_predictor(fit):
     assert "log_sigma_z" in str(fit.summary2())
     assert fit.summary().as_latex()
     assert fit.local_maximum
+
+
+@pytest.mark.filterwarnings("ignore:about .* rows are expected:qhreg.exceptions.CurvatureWarning")
+def test_the_summary_of_a_fit_on_a_bound_says_which_part_is_stationary():
+    rng = np.random.default_rng(0)
+    exog = np.column_stack([np.ones(100), rng.normal(size=100)])
+    endog = exog.sum(axis=1) + rng.exponential(size=100)
+    with pytest.warns(BoundaryWarning):
+        fit = QuantileHuberDistributional(endog, exog, exog_scale=exog).fit()
+    assert fit.solution.held == ("tau",)
+    assert fit.solution.rest_stationary
+    assert not fit.converged
+    data, params = fit.model.regression, np.asarray(fit.params)
+    score = gradient(data, evaluate(data, params))
+    assert np.abs(score[:4]).max() < 1e-6 < score[4]  # the likelihood rises beyond the bound
+    for table in (fit.summary(), fit.summary2()):
+        text = " ".join(str(table).split())
+        assert re.search(r"Stationary: all but tau, \de-\d\d ", text)
+        assert "its coefficients are held there, and given them the others are stationary" in text
+
+
+def test_the_summary_of_a_fit_that_is_held_and_not_stationary_says_so():
+    fit = qhf.quantile_huber_distributional("y ~ x", FRAME, scale="~ z").fit()
+    held = replace(
+        fit.solution,
+        held=("scale",),
+        converged=False,
+        rest_stationary=False,
+        reason="held",
+        score_norm=0.3,
+    )
+    fit._results.solution = held
+    text = " ".join(str(fit.summary()).split())
+    assert "Stationary: NO (3e-01 s.e.)" in text
+    assert "NOT CONVERGED: held." in text
 
 
 # --- prediction ------------------------------------------------------------------------------------

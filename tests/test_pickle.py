@@ -1,6 +1,7 @@
 """Storing fits: pickle, save and load, in this and in another process, with and without data."""
 
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -88,6 +89,62 @@ def test_an_array_fit_without_data_predicts():
     fit.remove_data()
     np.testing.assert_array_equal(fit.predict(exog[:3]), expected)
     assert len(pickle.dumps(fit)) < 6000
+
+
+@pytest.mark.parametrize("table", ["summary", "summary2", "_repr_html_"])
+@pytest.mark.parametrize("named", [True, False])
+def test_tables_need_no_data_whether_they_were_read_before_or_not(table, named):
+    exog, endog = FRAME[["x", "z"]], FRAME.y
+    if not named:
+        exog, endog = exog.to_numpy(), endog.to_numpy()
+    read, unread = (QuantileHuberMLE(endog, exog).fit() for _ in range(2))
+    expected = str(getattr(read, table)())
+    unread.remove_data()
+    for kept in (unread, pickle.loads(pickle.dumps(unread))):
+        assert _without_clock(str(getattr(kept, table)())) == _without_clock(expected)
+
+
+def _without_clock(text):
+    return re.sub(r"\d\d:\d\d:\d\d", "", text)
+
+
+GIVEN = {
+    "compare_lr_test": ("small",),
+    "f_test": ("x = 0",),
+    "load": ("path",),
+    "lr_test": ("small",),
+    "plot_partial_residuals": ("x",),
+    "save": ("path",),
+    "score_test": ("column",),
+    "t_test": ("x = 0",),
+    "t_test_pairwise": ("C(g)",),
+    "wald_test": ("x = 0",),
+}
+
+
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC1"])
+def test_every_method_works_without_data_or_says_that_they_were_removed(cov_type, tmp_path):
+    some = FRAME.head(120)
+    fit = qhf.quantile_huber("y ~ x + C(g)", some).fit(cov_type=cov_type)
+    given = {
+        "small": qhf.quantile_huber("y ~ C(g)", some).fit(),
+        "path": tmp_path / "fit",
+        "column": np.asarray(some.z),
+    }
+    fit.remove_data()
+    fit.save(tmp_path / "fit")
+    names = [name for name in dir(fit) if name[0] != "_" and name not in ("initialize", "model")]
+    refused = {}
+    for name in names:
+        try:
+            asked = getattr(fit, name)
+            if callable(asked):
+                asked(*(given.get(each, each) for each in GIVEN.get(name, ())))
+        except DataError as error:
+            refused[name] = str(error)
+    assert not {name for name, why in refused.items() if "model were removed" not in why}
+    assert "get_influence" in refused
+    assert not {"summary", "summary2", "conf_int", "lr_test", "wald_test"} & refused.keys()
 
 
 def test_save_and_load_work_at_the_top_level_of_another_process(tmp_path, engine):

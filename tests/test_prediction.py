@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 from model_data import skewed_frame
+from scipy import stats
 from statsmodels.tools.numdiff import approx_fprime
 
 import qhreg.formula.api as qhf
@@ -192,6 +193,105 @@ def test_t_intervals_are_wider(fit):
     with_t = fit.model.fit(use_t=True).get_prediction(NEW).conf_int()
     with_z = fit.get_prediction(NEW).conf_int()
     assert (np.diff(with_t, axis=1) > np.diff(with_z, axis=1)).all()
+
+
+# --- the law of robust intervals ---------------------------------------------------------------------
+
+
+def robust(n=200, columns=2, **options):
+    rng = np.random.default_rng(8)
+    exog = sm.add_constant(rng.exponential(size=(n, columns)))
+    noise = quantile_huber.rvs(0.6, 1.0, size=n, random_state=rng)
+    return exog, QuantileHuberMLE(exog.sum(axis=1) + noise, exog, **options)
+
+
+@pytest.mark.filterwarnings("ignore:kappa ended at 0:qhreg.exceptions.BoundaryWarning")
+@pytest.mark.parametrize("cov_type", ["HC0", "HC1"])
+@pytest.mark.parametrize("options", [{}, {"tau": 0.3}, {"tau": 0.3, "sigma": 1.0}, {"kappa": None}])
+@pytest.mark.parametrize("columns", [2, 20])
+def test_the_location_at_a_unit_vector_has_the_interval_of_the_coefficient(
+    columns, options, cov_type
+):
+    _, model = robust(columns=columns, **options)
+    fit = model.fit(cov_type=cov_type)
+    k = columns + 1
+    for alpha in (0.05, 0.3):
+        made = fit.get_prediction(np.eye(k)).conf_int(alpha)
+        np.testing.assert_allclose(made, fit.conf_int(alpha)[:k], rtol=1e-9, atol=1e-12)
+    turned = fit.get_prediction(-2.0 * np.eye(k)).conf_int()
+    np.testing.assert_allclose(turned, -2.0 * fit.conf_int()[:k, ::-1], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("columns", [2, 20])
+@pytest.mark.parametrize("constraint", [None, "x1 = 1", "x1 = x2"])
+def test_the_location_of_a_row_has_the_interval_of_its_t_test(constraint, columns):
+    exog, model = robust(columns=columns)
+    fit = model.fit(cov_type="HC1")
+    if constraint:
+        fit = model.fit_constrained(constraint, cov_type="HC1")
+    rows = np.hstack([exog[:9], np.zeros((9, len(fit.params) - columns - 1))])
+    made = fit.get_prediction(exog[:9])
+    np.testing.assert_allclose(made.conf_int(0.1), fit.t_test(rows).conf_int(0.1), rtol=1e-7)
+    plain = np.abs(made.conf_int() - made.predicted[:, None]) / made.se[:, None]
+    assert np.abs(plain / stats.norm.ppf(0.975) - 1.0).max() > 0.02
+
+
+def test_predictions_that_are_linear_in_the_estimates_have_the_law_and_others_not():
+    exog, model = robust(tau=0.4)
+    fit = model.fit()
+    assert fit.cov_type == "HC1"
+    location, median = (fit.get_prediction(exog, which=which) for which in ("location", "median"))
+    m = quantile_huber.median(0.4, 1.0)
+    rows = np.hstack([exog, np.full((len(exog), 1), m)])
+    np.testing.assert_allclose(median.conf_int(), fit.t_test(rows).conf_int(), rtol=1e-7)
+    assert location.calibration is not None
+    assert fit.get_prediction(exog, which="var").calibration is None
+    free = robust()[1].fit(cov_type="HC1")
+    assert free.get_prediction(exog).calibration is not None
+    assert free.get_prediction(exog, which="median").calibration is None
+
+
+@pytest.mark.parametrize(
+    "options", [{"cov_type": "HC1", "use_t": False}, {"cov_type": "nonrobust"}]
+)
+def test_other_covariances_and_laws_keep_their_quantiles(options):
+    exog, model = robust()
+    made = model.fit(**options).get_prediction(exog)
+    half = np.diff(made.conf_int(), axis=1)[:, 0] / 2.0
+    np.testing.assert_allclose(half, stats.norm.ppf(0.975) * made.se, rtol=1e-9)
+
+
+def test_the_interval_of_the_location_stays_when_the_data_are_removed():
+    exog, model = robust()
+    fit = model.fit(cov_type="HC1")
+    before = fit.get_prediction(exog).conf_int()
+    fit.remove_data()
+    np.testing.assert_allclose(fit.get_prediction(exog).conf_int(), before, rtol=1e-9)
+    exog, model = robust(columns=20)
+    many = model.fit(cov_type="HC1")
+    many.remove_data()
+    units = many.get_prediction(np.eye(21)).conf_int()
+    np.testing.assert_allclose(units, many.conf_int()[:21], rtol=1e-9)
+    made = many.get_prediction(exog)
+    half = np.diff(made.conf_int(), axis=1)[:, 0] / 2.0
+    np.testing.assert_allclose(half, stats.norm.ppf(0.975) * made.se, rtol=1e-9)  # as documented
+
+
+def test_too_many_predictions_from_many_parameters_have_the_normal_law(monkeypatch):
+    exog, model = robust(columns=20)
+    monkeypatch.setattr("qhreg.results.laws.MOST_ROW_PAIRS", 200 * 20)
+    fit = model.fit(cov_type="HC1")
+    few, many = (fit.get_prediction(exog[:n]).conf_int() for n in (20, 21))
+    assert (np.abs(few / many[:20] - 1.0) > 1e-4).all()
+
+
+def test_a_changed_covariance_has_its_own_law():
+    exog, model = robust()
+    fit = model.fit(cov_type="HC1")
+    fit.get_prediction(exog)
+    wide = fit.get_robustcov_results("HC1", width=3.0)
+    wanted = model.fit(cov_type="HC1", cov_kwds={"width": 3.0}).get_prediction(exog).conf_int()
+    np.testing.assert_allclose(wide.get_prediction(exog).conf_int(), wanted, rtol=1e-9)
 
 
 def test_arrays_predict_without_a_formula():

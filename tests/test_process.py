@@ -164,6 +164,45 @@ def test_as_many_parameters_as_rows_have_no_joint_covariance(frame):
         made.test_equal_slopes()
 
 
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda made: made.bse,
+        lambda made: made.conf_int(),
+        lambda made: made.to_frame(),
+        lambda made: made.summary(),
+        lambda made: made.figure(),
+    ],
+)
+def test_levels_without_standard_errors_are_named_in_one_warning(read, frame):
+    made = QuantileHuberMLE.from_formula("y ~ x + z", frame).fit_process([0.001, 0.002, 0.5, 0.999])
+    with pytest.warns(CurvatureWarning) as said:
+        read(made)
+    (only,) = said
+    assert str(only.message).startswith("no standard errors at tau = 0.001, 0.002, 0.999: ")
+    assert 'conf_int(method="score") needs none' in str(only.message)
+    assert only.filename == __file__
+    assert made.bse.isna().all(axis=1).tolist() == [True, True, False, True]  # and no word again
+
+
+def test_other_cautions_about_several_levels_are_one_warning_too(frame):
+    alone = frame.assign(only=np.arange(300) == 7)
+    made = QuantileHuberMLE.from_formula("y ~ x + only", alone, kappa=0.3).fit_process([0.4, 0.6])
+    with pytest.warns(CurvatureWarning) as said:
+        made.bse  # noqa: B018
+    (only,) = said
+    assert str(only.message).startswith("the rows that identify ")
+    assert str(only.message).endswith(" (at tau = 0.4, 0.6)")
+
+
+def test_removing_the_data_of_a_level_without_standard_errors_says_nothing(frame):
+    made = QuantileHuberMLE.from_formula("y ~ x + z", frame).fit_process([0.001, 0.5])
+    lost = made.result(0.001)
+    lost.remove_data()
+    assert lost.bse.isna().all()
+    assert "Covariance: none" in str(lost.summary())
+
+
 def test_bad_levels_and_types_are_named(frame):
     model = QuantileHuberMLE.from_formula("y ~ x", frame)
     for taus, words in [
@@ -376,7 +415,7 @@ def test_engel_rejects_equal_slopes_between_the_two_estimates_of_r(levels):
 
 
 def test_the_covariance_of_parallel_curves_is_that_of_noise_alike_in_all_rows():
-    """Density and mean products of the slopes by hand; the sandwich agrees in large samples."""
+    """(QH-23) by hand, about zero: the mean slopes vanish. The sandwich agrees in large samples."""
     rng = np.random.default_rng(6)
     n, taus = 20_000, [0.3, 0.6]
     X = np.column_stack([np.ones(n), rng.normal(size=(n, 2))])

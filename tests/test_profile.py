@@ -666,6 +666,7 @@ def test_limits_under_a_constraint_are_those_of_brute_force():
         assert ratio == pytest.approx(made.cut, abs=1e-7)
 
 
+@pytest.mark.filterwarnings("ignore:tau is fixed:qhreg.exceptions.DensityWarning")
 def test_what_a_constraint_fixes_has_no_profile_and_an_interval_of_one_value():
     _, _, fit = constrained("x1 = 0.5, tau = 0.4")
     with pytest.raises(DomainError, match=r"fix 'x1'.*profile another"):

@@ -22,6 +22,7 @@ from qhreg.exceptions import (
     DataError,
     DomainError,
     RankWarning,
+    RestrictionWarning,
 )
 from qhreg.fitstatistics import best_constant, null_loss
 from qhreg.inference.hypothesis_tests import lr_inflation
@@ -177,7 +178,7 @@ def test_intervals_of_some_parameters_cost_no_fits_of_the_others(fit, monkeypatc
         assert asked.pop() == ["tau", 3]
         assert asked.pop() == [0, 1, 2, 3, "sigma", "tau"]
     assert list(fit.profile_intervals(places=[5]).dropna().index) == ["tau"]
-    held = fit.model.fit_constrained("x = 2, tau = 0.6")
+    held = fit.model.fit_constrained("x = 2, tau = 0.6", cov_type="nonrobust")
     np.testing.assert_array_equal(
         held.conf_int(method="profile", cols=["x", "tau"]), [[2.0, 2.0], [0.6, 0.6]]
     )
@@ -626,6 +627,53 @@ def test_what_constrained_fits_do_not_offer_is_refused(fit):
     ):
         with pytest.raises(DomainError, match="without constraints"):
             call()
+
+
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC0", "HC1"])
+@pytest.mark.parametrize("constraints", ["x = z", "x = 2, z = 2", "x + z = 4, x = 2"])
+@pytest.mark.parametrize("asked", ["x = z", "3*x = 3*z", "x - z = 1", "x = z, 2*x - 2*z = 0"])
+@pytest.mark.parametrize("name", ["t_test", "wald_test", "f_test"])
+def test_what_a_constraint_decides_has_no_test(name, asked, constraints, cov_type):
+    model = qhf.quantile_huber("y ~ x + z + o", FRAME)
+    held = model.fit_constrained(constraints, cov_type=cov_type)
+    with pytest.warns(RestrictionWarning, match="nothing to test") as said:
+        made = getattr(held, name)(asked)
+    assert len(said) == 1
+    assert said[0].filename == __file__
+    assert np.isnan(np.squeeze(made.pvalue)).all()
+    assert np.isnan(np.squeeze(made.statistic)).all()
+    assert "nan" in str(made)
+    if name == "t_test":
+        assert np.isnan(made.sd).all()
+        assert np.isnan(made.conf_int()).all()
+        np.testing.assert_allclose(made.effect, 0.0, atol=1e-12)
+    else:
+        assert (made.df_num if name == "f_test" else made.df_denom) == 0
+
+
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC1"])
+def test_what_a_constraint_leaves_open_is_tested(cov_type):
+    scaled = FRAME.assign(far=1e7 * FRAME.z)
+    model = qhf.quantile_huber("y ~ x + far + o", scaled)
+    held = model.fit_constrained("x = 1e7*far", cov_type=cov_type)
+    for name in ("t_test", "wald_test", "f_test"):
+        assert 0.0 < np.squeeze(getattr(held, name)("x = 2*o").pvalue) < 1.0
+        assert 0.0 <= np.squeeze(getattr(held, name)("far = 0").pvalue) < 1.0
+    with pytest.warns(RestrictionWarning, match="1 of the 2 restrictions"):
+        both = held.wald_test("x = 1e7*far, o = 0")
+    alone = held.wald_test("o = 0")
+    assert both.statistic == pytest.approx(alone.statistic, rel=1e-6)
+    assert both.pvalue == pytest.approx(alone.pvalue, rel=1e-6)
+    with pytest.warns(RestrictionWarning, match="1 of the 2 restrictions"):
+        each = held.t_test("x = 1e7*far, o = 0")
+    assert np.isnan(each.pvalue).tolist() == [True, False]
+
+
+def test_a_fixed_tau_or_coefficient_has_no_t_test(fit):
+    held = fit.model.fit_constrained("tau = 0.4, x = 2")
+    for asked in ("tau = 0.5", "x = 2", "x + 2*tau = 1"):
+        with pytest.warns(RestrictionWarning, match="nothing to test"):
+            assert np.isnan(held.t_test(asked).pvalue).all()
 
 
 def test_a_constraint_may_fix_tau_or_a_coefficient(fit):

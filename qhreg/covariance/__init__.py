@@ -5,8 +5,8 @@
 - the rows: ``scores``, ``information``, ``bandwidth``, ``curvature``, ``rowterms``;
 - coordinates that lose no digits: ``orthonormal``;
 - the sandwich: ``bread``, ``sandwich``, and for dependent rows ``dependence``, ``dependent``;
-- what it is compared with, and where it says too little: ``calibration``, ``confined``,
-  ``effective``, ``cautions``;
+- what it is compared with, and where it says too little: ``calibration``, ``contrastlaw``,
+  ``confined``, ``effective``, ``cautions``;
 - several fits at once: ``joint``; which type a fit gets: ``choice``.
 """
 

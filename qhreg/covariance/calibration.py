@@ -21,7 +21,14 @@ from qhreg.covariance.rowterms import FEW_PARAMETERS, RowTerms, row_terms
 from qhreg.covariance.sandwich import Judged, Slices, sandwich_of
 from qhreg.covariance.scores import Fitted, Sample, evaluated_blocks
 
-__all__ = ["Calibration", "calibration_of", "contrast_calibration", "hall", "hall_inverse"]
+__all__ = [
+    "Calibration",
+    "calibration_of",
+    "contrast_calibration",
+    "hall",
+    "hall_inverse",
+    "law_of_moments",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -55,6 +62,9 @@ FEW_DF = 50.0
 
 MOMENT_BYTES = 2**17
 """Size of the influences of some rows: larger arrays go back to the system after every use."""
+
+CONTRASTS = 500
+"""Linear combinations whose law is found at a time: their covariance is a matrix."""
 
 LEAST_ROWS = 256
 """Least rows whose influences are made at a time: fewer do not hide the cost of the calls."""
@@ -155,6 +165,14 @@ class Calibration(NamedTuple):
         sign = np.sign(contrasts[np.arange(len(j)), j])
         return Calibration(sign * self.skew[j], self.df[j])
 
+    def steps(self, alpha: float, bend: Any = 0.0) -> FloatArray:
+        """Return the limits of the true values about the estimates, in standard errors, shape (q, 2).
+
+        They are those of t, the estimate minus the truth, turned around.
+        """
+        critical = float(special.ndtri(1.0 - 0.5 * alpha))
+        return -self.limits(critical, np.broadcast_to(bend, self.df.shape))[:, ::-1]
+
     def taken(self, positions: Any, size: int) -> Calibration:
         """Return the calibration of more parameters, those not at the positions without a law."""
         skew, df = np.zeros(size), np.full(size, np.inf)
@@ -202,7 +220,7 @@ def calibration_of(
         sums = _summed_moments(sample, weights, made.frame, a, c, width)
     else:
         sums = _sampled_moments(sample, weights, made.frame, a, c, width)
-    return _law(sums, weights.nobs)
+    return law_of_moments(sums, weights.nobs)
 
 
 def contrast_calibration(
@@ -230,10 +248,14 @@ def contrast_calibration(
         exog, endog, fit, free, freq_weights, weights, offset, width
     )
     jacobian = contrasts @ jacobian_of(made.frame, sample.point.sigma)
-    return calibration_of(sample, w, made, chosen, made.judged(jacobian))
+    laws = [
+        calibration_of(sample, w, made, chosen, made.judged(jacobian[start : start + CONTRASTS]))
+        for start in range(0, len(jacobian), CONTRASTS)
+    ]
+    return Calibration(*(np.concatenate(part) for part in zip(*laws, strict=True)))
 
 
-def _law(sums: FloatArray, nobs: float) -> Calibration:
+def law_of_moments(sums: FloatArray, nobs: float) -> Calibration:
     """Return skewness and degrees of freedom within limits, from the moments of each parameter."""
     largest, skews, dfs = 3.0 * STEEPEST, [], []
     for square, third, fourth, bread, bread_square in sums.T.tolist():  # for few it is the quickest

@@ -289,7 +289,7 @@ def location_shift_covariance(
     exog: Any,
     freq_weights: FloatArray | None = None,
 ) -> FloatArray:
-    r"""Return the covariance of slopes of several fits where the noise is the same in every row.
+    r"""Return the covariance of slopes of several fits with noise the same in every row (QH-23).
 
     Parameters
     ----------
@@ -310,8 +310,9 @@ def location_shift_covariance(
     Notes
     -----
     Fits a and b have the covariance :math:`\sigma_a\sigma_b\,\omega_{ab}/(f_a f_b)\,(X'X)^{-1}`, with
-    :math:`\omega_{ab}` the mean of :math:`\psi_a\psi_b` and f the share of the rows in the widened zone
-    over its width: scalars that all rows tell of, where a sandwich relies on those with leverage [1]_.
+    :math:`\omega_{ab}` the mean of :math:`\psi_a\psi_b` about their means and f the share of the rows in
+    the widened zone over its width: scalars that all rows tell of, where a sandwich relies on those
+    with leverage [1]_.
 
     References
     ----------

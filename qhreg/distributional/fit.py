@@ -78,8 +78,13 @@ class _End:
     exact: bool
 
     @property
+    def rest_stationary(self) -> bool:
+        """Whether the blocks that are not held are."""
+        return self.score_norm <= STATIONARY and self.exact
+
+    @property
     def stationary(self) -> bool:
-        return self.score_norm <= STATIONARY and not self.held and self.exact
+        return self.rest_stationary and not self.held
 
 
 def solve_distributional(
@@ -343,6 +348,7 @@ def _report(ends: list[tuple[Coordinates, _End]], first: Solution) -> Distributi
         per_row * best.gap,
         best.curvature,
         best.stationary,
+        best.rest_stationary,
         reason,
         best.held,
         {name: basis.dependent for name, basis in zip(BLOCKS, place.bases, strict=True)},

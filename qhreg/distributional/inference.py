@@ -19,7 +19,7 @@ from qhreg.distributional.solution import DistributionalSolution
 from qhreg.domain import check_alpha
 from qhreg.exceptions import DataError, DomainError, FewRowsError
 from qhreg.inference.hypothesis_tests import HypothesisTest, lr_test
-from qhreg.results.uncertainty import UncertaintyResults, positions
+from qhreg.results.uncertainty import UncertaintyResults, positions, warn_of_density
 
 __all__ = ["DistributionalInference"]
 
@@ -177,6 +177,8 @@ class DistributionalInference(UncertaintyResults):
                 "a likelihood ratio test needs the likelihood of the sample, which sampling weights "
                 "replace: use wald_test, whose covariance is robust"
             )
+        if self.model.tau is not None and self.cov_type != "nonrobust":
+            warn_of_density(self.model.tau, "a likelihood ratio", "wald_test")
         # the small-sample factor of the simpler model was not studied for this one
         return lr_test(
             self.llf,

@@ -17,6 +17,7 @@ from qhreg.distributional.solution import DistributionalSolution
 from qhreg.distributional.summary import summary2_tables, summary_tables
 from qhreg.exceptions import DomainError
 from qhreg.fitstatistics import information_criterion
+from qhreg.results.tables import TableResults
 from qhreg.results.uncertainty import labelled_covariance, labelled_limits
 
 __all__ = ["DistributionalResults", "DistributionalResultsWrapper"]
@@ -28,7 +29,12 @@ _Base: Any = GenericLikelihoodModelResults
 _WrapperBase: Any = LikelihoodResultsWrapper
 
 
-class DistributionalResults(DistributionalRows, DistributionalInference, _Base):  # type: ignore[misc]
+class DistributionalResults(
+    DistributionalRows,
+    DistributionalInference,
+    TableResults,
+    _Base,  # type: ignore[misc]
+):
     """A fitted regression of location, scale and asymmetry.
 
     Attributes
@@ -46,6 +52,9 @@ class DistributionalResults(DistributionalRows, DistributionalInference, _Base):
     mle_retvals : dict
         What the solver said: converged, iterations, score_norm, location_gap and more.
     """
+
+    _tables = (summary_tables, summary2_tables)
+    _made_from_data = ("_covariance", "ranges")
 
     def __init__(
         self,
@@ -199,77 +208,6 @@ class DistributionalResults(DistributionalRows, DistributionalInference, _Base):
         made = super().wald_test_terms(*args, **kwargs)
         made.table = made.table.rename(index={"1": "Intercept"})  # formulaic's name of it
         return made
-
-    # ------------------------------------------------------------------ tables
-
-    def summary(
-        self,
-        yname: str | None = None,
-        xname: list[str] | None = None,
-        title: str | None = None,
-        alpha: float = 0.05,
-    ) -> Any:
-        """Return tables of the fit: location, log sigma, logit tau.
-
-        Parameters
-        ----------
-        yname : str, optional
-            Name of the response.
-        xname : list of str, optional
-            Names of all parameters.
-        title : str, optional
-            Title.
-        alpha : float
-            One minus the coverage of the intervals.
-        """
-        return summary_tables(self, yname=yname, xname=xname, title=title, alpha=alpha)
-
-    def summary2(
-        self,
-        yname: str | None = None,
-        xname: list[str] | None = None,
-        title: str | None = None,
-        alpha: float = 0.05,
-        float_format: str = "%.4f",
-    ) -> Any:
-        """Return the tables of the fit in the layout of summary2.
-
-        Parameters
-        ----------
-        yname, xname, title, alpha
-            As in `summary`.
-        float_format : str
-            Format of numbers.
-        """
-        return summary2_tables(
-            self, yname=yname, xname=xname, title=title, alpha=alpha, float_format=float_format
-        )
-
-    def _repr_html_(self) -> str:
-        html: str = self.summary().as_html()
-        return html
-
-    # ------------------------------------------------------------------ data
-
-    def remove_data(self) -> None:
-        """Remove all arrays of the length of the data, here and in the model.
-
-        What the summary needs is computed before; new rows can be predicted afterwards.
-        """
-        if self.model.exog is not None:
-            for name in ("_covariance", "ranges"):
-                getattr(self, name)
-        kept = {k: v for k, v in self._choice.options.items() if np.ndim(v) == 0}
-        self._choice = CovarianceChoice(self.cov_type, kept, self._choice.reason)
-        names = ("exog", "endog", "weights", "offset", "freq_weights", "exog_scale", "exog_tau")
-        for name in (*names, "_kept"):
-            if hasattr(self.model, name):
-                setattr(self.model, name, None)
-        data = self.model.data
-        for name in ("exog", "endog", "orig_exog", "orig_endog", "frame"):
-            if hasattr(data, name):
-                setattr(data, name, None)
-        data._cache.pop("row_labels", None)
 
 
 def _retvals(solution: DistributionalSolution) -> dict[str, Any]:

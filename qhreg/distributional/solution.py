@@ -25,7 +25,8 @@ class DistributionalSolution:
     value : float
         Negative log-likelihood.
     score_norm : float
-        Length of the gradient: how many standard errors a Fisher-scoring step would move.
+        Length of the gradient: how many standard errors a Fisher-scoring step would move. Blocks that
+        are held have no part in it.
     location_gap : float
         By how much another location could raise the log-likelihood, the scales and asymmetries
         given: an upper bound.
@@ -33,7 +34,9 @@ class DistributionalSolution:
         Smallest eigenvalue of the observed relative to the expected information; positive at a
         strict local maximum. At kappa = 0 that of the scale and tau blocks.
     converged : bool
-        Whether stationarity was proved.
+        Whether stationarity was proved: that of all blocks, none of them held.
+    rest_stationary : bool
+        Whether stationarity of the blocks that are not held was proved.
     reason : str
         Why the fit ended.
     held : tuple of str
@@ -56,6 +59,7 @@ class DistributionalSolution:
     location_gap: float
     curvature: float
     converged: bool
+    rest_stationary: bool
     reason: str
     held: tuple[str, ...]
     dependent: dict[str, tuple[int, ...]]

@@ -35,7 +35,6 @@ def _left(results: Any) -> list[tuple[str, Any]]:
 
 def _right(results: Any) -> list[tuple[str, Any]]:
     """Return the right column of the first table."""
-    stationary = "yes" if results.converged else "NO"
     what = "Obs." if results.rows_counted == results.nobs else "Rows"  # a row may be many
     share = 100.0 * results.solution.rows_in_zone / results.rows_counted
     return [
@@ -50,8 +49,18 @@ def _right(results: Any) -> list[tuple[str, Any]]:
         ),
         ("Range of sigma:", ["{:.3g} to {:.3g}".format(*results.ranges["sigma"])]),
         ("Range of tau:", ["{:.3f} to {:.3f}".format(*results.ranges["tau"])]),
-        ("Stationary:", [f"{stationary} ({results.solution.score_norm:.0e} s.e.)"]),
+        ("Stationary:", [_stationary(results.solution)]),
     ]
+
+
+def _stationary(solution: Any) -> str:
+    """Return which part of a fit is stationary, and the length of the gradient of that part."""
+    length = f"{solution.score_norm:.0e}"
+    if solution.converged or not solution.rest_stationary:
+        return f"{'yes' if solution.converged else 'NO'} ({length} s.e.)"
+    held = ["sigma" if name == "scale" else name for name in solution.held]
+    part = f"all but {held[0]}" if len(held) == 1 else "location only"
+    return f"{part}, {length}"  # no unit: the table would be too wide
 
 
 def _names(results: Any, xname: list[str] | None) -> list[str]:
@@ -87,7 +96,7 @@ def notes(results: Any) -> list[str]:
     if results.converged and not results.local_maximum:
         found.append("The fit is stationary, but the Hessian there is not definite.")
     if not results.converged:
-        found.append(f"NOT CONVERGED: {results.solution.reason}.")
+        found.append(_why(results.solution))
     lost = [
         str(results.model.data.param_names[place.start + j])
         for (_, place), columns in zip(_places(results), _dependent(results), strict=True)
@@ -98,6 +107,12 @@ def notes(results: Any) -> list[str]:
             f"{', '.join(lost)} depend(s) on other columns; the coefficients are those of least norm."
         )
     return found
+
+
+def _why(solution: Any) -> str:
+    """Return why a fit is not stationary."""
+    rest = "; its coefficients are held there, and given them the others are stationary"
+    return f"NOT CONVERGED: {solution.reason}{rest if solution.rest_stationary else ''}."
 
 
 def _dependent(results: Any) -> list[tuple[int, ...]]:

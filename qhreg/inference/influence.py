@@ -220,7 +220,8 @@ class QuantileHuberInfluence(_Base):  # type: ignore[misc]
     @cached_property
     def d_fittedvalues_scaled(self) -> FloatArray:
         """`d_fittedvalues` in standard errors of the location; NaN where that has none, as at x = 0."""
-        error = np.asarray(self._get_prediction.se)
+        cov = np.asarray(self.results.cov_params())[: self.k_vars, : self.k_vars]
+        error = np.sqrt(np.maximum(np.einsum("ij,ij->i", self.exog @ cov, self.exog), 0.0))
         scaled: FloatArray = self.d_fittedvalues / np.where(error > 0.0, error, np.nan)
         return scaled
 
@@ -279,7 +280,3 @@ class QuantileHuberInfluence(_Base):  # type: ignore[misc]
             text.set(position=(0, 0), ha="center", va="center", size="medium")
         ax.margins(0.15)
         return figure
-
-    @cached_property
-    def _get_prediction(self) -> Any:
-        return self.results.get_prediction(which="location")

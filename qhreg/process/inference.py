@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +18,13 @@ from qhreg.covariance.joint import (
     joint_covariance,
     location_shift_covariance,
 )
-from qhreg.exceptions import DomainError
+from qhreg.exceptions import CurvatureWarning, DomainError, warn_caller
 from qhreg.process.fits import equality_test
 
 __all__ = ["ProcessInference"]
 
 FloatArray = npt.NDArray[np.float64]
+Read = TypeVar("Read")
 
 DF_PER_ROW = 0.5
 """Degrees of freedom of a sandwich for each row behind its bread, by the size of the test."""
@@ -44,6 +46,25 @@ class ProcessInference:
 
     def __len__(self) -> int:
         return len(self.taus)
+
+    def _of_each(self, read: Callable[[Any], Read]) -> list[Read]:
+        """Return what is read of every fit; a caution about several is one that names their levels."""
+        made, lost = [], ""
+        said = dict[tuple[str, type[Warning]], list[str]]()
+        for tau, fit in zip(self.taus, self.results, strict=True):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", CurvatureWarning)
+                made.append(read(fit._results))
+            for each in caught:
+                text = str(each.message)
+                if _has_no_errors(fit._results):  # the counts of rows differ from level to level
+                    text = lost = lost or text
+                said.setdefault((text, each.category), []).append(f"{tau:g}")
+        for (text, category), levels in said.items():
+            where = f"at tau = {', '.join(levels)}"
+            told = f"no standard errors {where}: {text}" if text == lost else f"{text} ({where})"
+            warn_caller(told, category)
+        return made
 
     def cov_between(self, columns: Sequence[str | int] | None = None) -> pd.DataFrame:
         """Return the joint covariance of parameters at all values of tau.
@@ -76,11 +97,11 @@ class ProcessInference:
         obs = self.model.observations
 
         def influence(fit: Any) -> Influence:
-            fit._results._require_light_rows()
+            fit._require_light_rows()
             return influence_of(
                 obs.exog,
                 obs.endog,
-                fit._results.solution,
+                fit.solution,
                 free=self._first.space.free,
                 freq_weights=obs.freq_weights,
                 weights=obs.weights,
@@ -88,7 +109,7 @@ class ProcessInference:
                 width=self._first._choice.options.get("width"),
             )
 
-        return [influence(fit) for fit in self.results]
+        return self._of_each(influence)
 
     def _joint(self, chosen: Sequence[int]) -> tuple[FloatArray, float]:
         """Return the joint covariance, and its degrees of freedom."""
@@ -98,7 +119,7 @@ class ProcessInference:
             self.cov_type, parts, chosen, freq_weights=obs.freq_weights, **options
         )
         df = DF_PER_ROW * min(part.in_bread for part in parts)
-        laws = [fit._results._covariance.calibration for fit in self.results]
+        laws = self._of_each(lambda fit: fit._covariance.calibration)
         noise = [np.mean(1.0 / law.df[list(chosen)]) for law in laws if law is not None]
         if noise:  # few rows decide where regressors are skewed
             df = min(df, 1.0 / float(np.max(noise)))
@@ -175,7 +196,8 @@ class ProcessInference:
         -----
         Equal slopes mean curves that are parallel: the regressors move the location of the noise
         and not its shape. See :func:`qhreg.process.equality_test` for the statistic and
-        :mod:`qhreg.covariance.joint` for the covariances.
+        :mod:`qhreg.covariance.joint` for the covariances; the one for noise that is the same in every
+        row is (QH-23).
 
         Differences between neighbouring fits are small against the fits themselves, and noise in their
         covariance makes the statistic large. The p-value therefore counts the covariance as one
@@ -212,3 +234,9 @@ class ProcessInference:
             made = equality_test(estimates[:, [place]], cov[np.ix_(own, own)], df_cov=df_cov)
             rows[self.names[column]] = (made.statistic, made.df, made.pvalue)
         return pd.DataFrame.from_dict(rows, orient="index", columns=["statistic", "df", "pvalue"])
+
+
+def _has_no_errors(fit: Any) -> bool:
+    """Return whether the covariance of a fit was made and is NaN."""
+    made = fit.__dict__.get("_covariance")
+    return made is not None and bool(np.isnan(made.cov).any())

@@ -103,7 +103,7 @@ class ProcessResults(ProcessInference):
     @property
     def bse(self) -> pd.DataFrame:
         """Standard errors, one row for each tau."""
-        return self._by_level([fit._results.bse for fit in self.results])
+        return self._by_level(self._of_each(lambda fit: fit.bse))
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
         """Return pointwise confidence limits: columns (parameter, "lower" or "upper").
@@ -113,7 +113,7 @@ class ProcessResults(ProcessInference):
         alpha : float
             One minus the coverage at each tau.
         """
-        limits = np.array([fit._results.conf_int(alpha).ravel() for fit in self.results])
+        limits = np.array(self._of_each(lambda fit: fit.conf_int(alpha).ravel()))
         return self._by_level(
             limits, pd.MultiIndex.from_product([self.names, ["lower", "upper"]], names=["", ""])
         )

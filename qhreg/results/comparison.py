@@ -20,6 +20,7 @@ from qhreg.inference.hypothesis_tests import HypothesisTest, lr_test
 from qhreg.inference.robust_score import ScoreVariance
 from qhreg.inference.score_tests import score_test
 from qhreg.inference.symmetry import SymmetryTest, robust_symmetry_score, symmetry_test
+from qhreg.results.uncertainty import warn_of_density
 from qhreg.solver import Solution
 from qhreg.solver.kappafit import solve_kappa
 from qhreg.specification.constraints import Constraint
@@ -235,6 +236,12 @@ class ComparisonResults:
             Whether the p-value is corrected for small samples: see
             :func:`qhreg.inference.hypothesis_tests.lr_inflation`. The correction is that of profiles
             and of `test_symmetry`.
+
+        Warns
+        -----
+        DensityWarning
+            tau is fixed in both fits and the covariance robust: the density, which the likelihood is
+            made of, is then seldom meant.
         """
         self._require_likelihood("a likelihood ratio test")
         if not hasattr(restricted, "n_params"):
@@ -256,6 +263,8 @@ class ComparisonResults:
         if self.model.exog is not None and restricted.model.exog is not None:
             inner, outer = restricted._fit_data, self._fit_data
             require_nested((inner.observations, inner.space), (outer.observations, outer.space))
+        if not self.tau_estimated and self.cov_type != "nonrobust":
+            warn_of_density(self.tau, "a likelihood ratio", "wald_test or score_test")
         return self._lr_test(restricted.llf, df, null="the restricted model", correction=correction)
 
     def compare_lr_test(

@@ -81,7 +81,8 @@ class CovarianceResults(UncertaintyResults):
         """What to do without standard errors."""
         if self.constraint is not None:
             return ""
-        kind = "score" if self.model.has_weights else "profile"
+        meant = self.space.tau is None and not self.model.has_weights  # the density
+        kind = "profile" if meant else "score"
         return f' conf_int(method="{kind}") needs none.'
 
     def _estimated_covariance(self) -> CovarianceEstimate:

@@ -27,6 +27,7 @@ from qhreg.results.covariance import CovarianceResults
 from qhreg.results.plots import PlotResults
 from qhreg.results.rows import RowResults
 from qhreg.results.summary import summary2_tables, summary_tables
+from qhreg.results.tables import TableResults
 from qhreg.results.uncertainty import labelled_covariance, labelled_limits
 from qhreg.results.wald import WaldResults
 from qhreg.solver import Solution
@@ -49,6 +50,7 @@ class QuantileHuberResults(
     ComparisonResults,
     WaldResults,
     PlotResults,
+    TableResults,
     _Base,  # type: ignore[misc]
 ):
     """A fitted quantile Huber regression.
@@ -68,6 +70,16 @@ class QuantileHuberResults(
     mle_retvals : dict
         What the solver said: converged, iterations, passes, duality_gap, gradient_norm and more.
     """
+
+    _tables = (summary_tables, summary2_tables)
+    _made_from_data = (
+        "_covariance",
+        "_contrast_moments",
+        "share_below",
+        "prsquared",
+        "certificate",
+        "mle_retvals",
+    )
 
     # the observed Hessian of the first two counts the rows in the zone only
     covjhj = NotOffered('use get_robustcov_results("HC0")')
@@ -242,7 +254,7 @@ class QuantileHuberResults(
             cov_kwds = cov_kwds["cov_kwds"]
         choice = covariance_request(self.model, cov_type, cov_kwds, self.constraint)
         made = copy.copy(self)
-        for name in ("_covariance", "_replicates", "tvalues"):
+        for name in ("_covariance", "_contrast_moments", "_replicates", "bse", "tvalues"):
             made.__dict__.pop(name, None)
         made._cache = {}
         made._choice = choice
@@ -255,78 +267,6 @@ class QuantileHuberResults(
         instead = 't_test or wald_test, whose covariance is robust, or conf_int(method="score")'
         self._require_likelihood("a profile or a simulation", instead)
         return super()._profile_data
-
-    # ------------------------------------------------------------------ tables
-
-    def summary(
-        self,
-        yname: str | None = None,
-        xname: list[str] | None = None,
-        title: str | None = None,
-        alpha: float = 0.05,
-    ) -> Any:
-        """Return tables of the fit.
-
-        Parameters
-        ----------
-        yname : str, optional
-            Name of the response.
-        xname : list of str, optional
-            Names of the coefficients, or of all parameters.
-        title : str, optional
-            Title.
-        alpha : float
-            One minus the coverage of the intervals.
-        """
-        return summary_tables(self, yname=yname, xname=xname, title=title, alpha=alpha)
-
-    def summary2(
-        self,
-        yname: str | None = None,
-        xname: list[str] | None = None,
-        title: str | None = None,
-        alpha: float = 0.05,
-        float_format: str = "%.4f",
-    ) -> Any:
-        """Return the tables of the fit in the layout of summary2.
-
-        Parameters
-        ----------
-        yname, xname, title, alpha
-            As in `summary`.
-        float_format : str
-            Format of numbers.
-        """
-        return summary2_tables(
-            self, yname=yname, xname=xname, title=title, alpha=alpha, float_format=float_format
-        )
-
-    def _repr_html_(self) -> str:
-        html: str = self.summary().as_html()
-        return html
-
-    # ------------------------------------------------------------------ data
-
-    def remove_data(self) -> None:
-        """Remove all arrays of the length of the data, here and in the model.
-
-        What the summary needs is computed before; new rows can be predicted afterwards.
-        """
-        if self.model.exog is not None:
-            for name in ("_covariance", "share_below", "prsquared", "certificate", "mle_retvals"):
-                getattr(self, name)
-        for name in ("_residuals", "_observations"):
-            self.__dict__.pop(name, None)
-        kept = {k: v for k, v in self._choice.options.items() if np.ndim(v) == 0}
-        self._choice = CovarianceChoice(self.cov_type, kept, self._choice.reason)
-        for name in ("exog", "endog", "weights", "offset", "freq_weights"):
-            if hasattr(self.model, name):
-                setattr(self.model, name, None)
-        data = self.model.data
-        for name in ("exog", "endog", "orig_exog", "orig_endog", "frame"):
-            if hasattr(data, name):
-                setattr(data, name, None)
-        data._cache.pop("row_labels", None)
 
 
 def covariance_request(

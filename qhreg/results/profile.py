@@ -17,6 +17,7 @@ from qhreg.profile.data import ProfileData
 from qhreg.profile.maxima import LocalMaxima, local_maxima
 from qhreg.profile.result import ProfileLikelihood
 from qhreg.profile.surface import ProfileSurface, profile_surface
+from qhreg.results.uncertainty import warn_of_density
 from qhreg.solver import Solution
 
 __all__ = ["ProfileResults"]
@@ -35,6 +36,8 @@ class ProfileResults:
     tau: float
     kappa: float
     params: Any
+    cov_type: Any
+    tau_estimated: Any
     _rough_errors: Any
 
     @property
@@ -141,6 +144,12 @@ class ProfileResults:
             As in `profile_likelihood`.
         places : list of int, optional
             Only these parameters; the rows of the others are NaN.
+
+        Warns
+        -----
+        DensityWarning
+            tau is fixed and the covariance robust: the density, which the likelihood is made of, is then
+            seldom meant.
         """
         data = self._profile_data
         bse = self._rough_errors
@@ -148,6 +157,9 @@ class ProfileResults:
         every: list[str | int] = [*range(k), *self.space.extra_names]
         asked = range(len(every)) if places is None else places
         free = [j for j in asked if j < k or not data.is_fixed(every[j])]
+        if free and not self.tau_estimated and self.cov_type != "nonrobust":
+            score = 'conf_int(method="score"), or ' if self.constraint is None else ""
+            warn_of_density(self.tau, "a profile interval", f"{score}the default, conf_int()")
         limits = np.full((len(every), 2), np.nan)
         # what a constraint fixes has one value
         limits[asked] = np.asarray(self.params, dtype=np.float64)[asked, None]

@@ -15,7 +15,7 @@ from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, DomainError
 from qhreg.fitstatistics import robust_weights
 from qhreg.inference.influence import QuantileHuberInfluence
-from qhreg.prediction import Prediction, predict, prediction_gradient
+from qhreg.prediction import SHIFTED, Prediction, predict, prediction_gradient
 from qhreg.solver import Solution
 from qhreg.specification.alignment import RowSource, to_pandas
 from qhreg.specification.formula_text import mentions
@@ -44,6 +44,7 @@ class RowResults:
     constraint: Any
     df_resid_inference: Any
     cov_params: Any
+    _linear_law: Any
 
     @cached_property
     def _observations(self) -> Observations:
@@ -183,9 +184,15 @@ class RowResults:
 
         Notes
         -----
-        Confidence intervals take quantiles of the normal law, or of the t law with `use_t`. The law that
-        intervals of coefficients have with HC0 and HC1 differs from row to row, and takes a pass over
-        the data for each: `t_test` of a row of regressors uses it.
+        Confidence intervals take quantiles of the normal law, or of the t law with `use_t`. With HC0 and
+        HC1 those of a prediction that is linear in the estimates, the location and, where tau and kappa
+        are fixed, mean, median and quantiles, have the law that intervals of coefficients have, each row
+        its own: the interval at the row (0, 1, 0) is that of the second coefficient. Up to 16
+        parameters it comes from moments of the data that are summed once
+        (:mod:`qhreg.covariance.contrastlaw`) and that `remove_data` keeps. With more, or where the sums
+        would take more than about a second, each prediction takes a pass over the data: the law is then
+        the normal one after `remove_data`, and where rows of the data times predictions are more than
+        1e8.
         """
         rows, offset, labels = self._new_rows(exog, transform, offset)
         location = self.model.location(self.solution.beta, rows, offset)
@@ -204,7 +211,13 @@ class RowResults:
             p,
             labels if row_labels is None else row_labels,
             self.df_resid_inference if self.use_t else None,
+            self._linear_law(gradient) if self._is_linear(which) else None,
         )
+
+    def _is_linear(self, which: str) -> bool:
+        """Return whether a prediction is a linear combination of the estimates."""
+        shape_is_free = any(name in self.space.extra_names for name in ("tau", "kappa"))
+        return which == "location" or (which in SHIFTED and not shape_is_free)
 
     def get_distribution(
         self, exog: Any = None, transform: bool = True, *, offset: Any = None

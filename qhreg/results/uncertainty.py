@@ -12,9 +12,15 @@ import numpy.typing as npt
 
 from qhreg.covariance import CovarianceEstimate
 from qhreg.covariance.choice import CovarianceChoice
-from qhreg.exceptions import DomainError
+from qhreg.exceptions import DensityWarning, DomainError, warn_caller
 
-__all__ = ["UncertaintyResults", "labelled_covariance", "labelled_limits", "positions"]
+__all__ = [
+    "UncertaintyResults",
+    "labelled_covariance",
+    "labelled_limits",
+    "positions",
+    "warn_of_density",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -54,6 +60,26 @@ class UncertaintyResults:
         """Degrees of freedom of the t distribution, if that is used."""
         df = self._covariance.df_inference
         return self.df_resid if df is None else float(df)
+
+
+def warn_of_density(tau: Any, what: str, instead: str) -> None:
+    """Warn that an answer trusts the density of a fit whose tau was given.
+
+    Parameters
+    ----------
+    tau : float
+        The value it was given.
+    what : str
+        What trusts the density.
+    instead : str
+        What does not.
+    """
+    warn_caller(
+        f"tau is fixed at {tau:g}, and {what} trusts the density, which a tau that is given seldom "
+        f"means: use {instead}. A fit with cov_type='nonrobust' says that the density is meant, and "
+        "does not warn",
+        DensityWarning,
+    )
 
 
 def positions(cols: Any, names: Sequence[str]) -> list[int]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 from statsmodels.stats.contrast import ContrastResults
+from statsmodels.tools.sm_exceptions import ValueWarning
 
-from qhreg.covariance.calibration import Calibration, contrast_calibration
-from qhreg.exceptions import DataError, DomainError
+from qhreg.covariance.calibration import Calibration
+from qhreg.exceptions import DomainError, RestrictionWarning, warn_caller
+from qhreg.results.laws import LawResults
+from qhreg.specification.constraints import Constraint
 from qhreg.specification.formulas import (
     SPEC_NAME,
     constraints_told,
@@ -35,18 +39,17 @@ class CalibratedContrast(ContrastResults):  # type: ignore[misc]
 
     def conf_int(self, alpha: float = 0.05) -> FloatArray:
         """Return the limits of each combination, shape (m, 2)."""
-        critical = float(special.ndtri(1.0 - 0.5 * alpha))
-        steps = self.law.limits(critical, np.zeros(len(self.law.df)))
         effect, sd = (np.reshape(each, (-1, 1)) for each in (self.effect, self.sd))
-        return np.asarray(effect - sd * steps[:, ::-1])
+        return np.asarray(effect + sd * self.law.steps(alpha))
 
 
-class WaldResults:
+class WaldResults(LawResults):
     """The part of the results that tests linear restrictions by the covariance of the estimates."""
 
     model: Any
     params: Any
     space: ParameterSpace
+    constraint: Constraint | None
     use_t: bool
     df_resid_inference: Any
 
@@ -66,13 +69,22 @@ class WaldResults:
         ContrastResults
             Statistic, p-value and standard error are NaN for a parameter that the covariance treats
             as known, such as tau on its bound: there the base class would return p = 1.
+
+        Warns
+        -----
+        RestrictionWarning
+            A constraint of the fit decides a restriction: it has no test, and its p-value is NaN.
         """
-        with constraints_told(r_matrix, self.model.data.param_names):
+        names = self.model.data.param_names
+        with constraints_told(r_matrix, names):
+            decided = ~self._left_open(r_matrix, cov_p is None).any(axis=1)
+        _warn_decided(int(decided.sum()), decided.size, "and their p-values are NaN")
+        with constraints_told(r_matrix, names), np.errstate(divide="ignore", invalid="ignore"):
             made = super().t_test(r_matrix, cov_p=cov_p, use_t=use_t)  # type: ignore[misc]
         if cov_p is None and use_t is None:
             self._calibrate(made, r_matrix)
         sd = np.array(made.sd, dtype=np.float64)
-        known = sd == 0.0
+        known = (sd == 0.0) | decided.reshape(sd.shape)
         if known.any():
             sd[known] = np.nan
             made.sd = sd
@@ -80,6 +92,13 @@ class WaldResults:
                 value = np.asarray(getattr(made, name))
                 setattr(made, name, np.where(known.reshape(value.shape), np.nan, value))
         return made
+
+    def _left_open(self, r_matrix: Any, own: bool) -> FloatArray:
+        """Return restrictions in terms of what no constraint decides, with the fit's own covariance."""
+        matrix = np.atleast_2d(linear_constraints(r_matrix, self.model.data.param_names)[0])
+        if self.constraint is None or not own:
+            return np.asarray(matrix)
+        return self.constraint.left_open(matrix, self.space)
 
     def _calibrate(self, made: Any, r_matrix: Any) -> None:
         """Give tests of linear combinations the law of the sandwich, if it has one."""
@@ -98,31 +117,6 @@ class WaldResults:
         made.distribution = "t"  # what tables call the ratio
         made.law = law
         made.pvalue = np.squeeze(law.pvalues(np.ravel(made.tvalue)))
-
-    def _contrast_law(self, matrix: FloatArray) -> Calibration:
-        """Return the law of combinations of several parameters, which takes the rows of the data."""
-        results: Any = self
-        if self.model.exog is None:
-            raise DataError(
-                "the data of this model were removed (remove_data), and the p-value of a combination "
-                "of parameters needs them: ask for it before, or give cov_p=results.cov_params() for "
-                "the normal distribution"
-            )
-        data = results._fit_data  # under constraints that of the reduced coefficients
-        obs = data.observations
-        if data.constraint is not None:
-            matrix = matrix @ data.constraint.jacobian(self.space)
-        return contrast_calibration(
-            matrix,
-            obs.exog,
-            obs.endog,
-            results._fit_solution,
-            free=data.space.free,
-            freq_weights=obs.freq_weights,
-            weights=obs.weights,
-            offset=obs.offset,
-            width=results._choice.options.get("width"),
-        )
 
     def wald_test(
         self,
@@ -151,13 +145,29 @@ class WaldResults:
         DomainError
             A restriction involves a parameter without a standard error, such as tau on its bound:
             the statistic would leave it out without a word.
+
+        Warns
+        -----
+        RestrictionWarning
+            The constraints of the fit decide some of the restrictions, and the test is of the others;
+            or all of them, and statistic and p-value are NaN.
         """
+        nothing = _no_test(self.use_t if use_f is None else use_f, self.df_resid_inference)
         if isinstance(r_matrix, np.ndarray) and r_matrix.shape[0] == 0:  # a term without columns
-            return _no_test(self.use_t if use_f is None else use_f, self.df_resid_inference)
+            return nothing
         own = cov_p is None and invcov is None
         if own:
             self._require_errors(r_matrix)
-        with constraints_told(r_matrix, self.model.data.param_names):
+        names = self.model.data.param_names
+        with constraints_told(r_matrix, names):
+            given, left = (_rank(self._left_open(r_matrix, each)) for each in (False, own))
+        decided = given - left
+        _warn_decided(decided, given, "and the test is of the others")
+        if decided and not left:
+            return nothing
+        with constraints_told(r_matrix, names), warnings.catch_warnings():
+            if decided:  # of which the base class would say less
+                warnings.simplefilter("ignore", ValueWarning)
             made = super().wald_test(  # type: ignore[misc]
                 r_matrix,
                 cov_p=cov_p,
@@ -197,20 +207,22 @@ class WaldResults:
         m and :math:`\nu-m+1` degrees of freedom, as Hotelling's statistic is.
         """
         results: Any = self
-        if results._covariance.calibration is None:
+        m = made.df_num if made.distribution == "F" else made.df_denom
+        if results._covariance.calibration is None or not m > 0:
             return
         matrix, values = linear_constraints(r_matrix, self.model.data.param_names)
         matrix = np.atleast_2d(matrix)
         if len(matrix) == 1:
             made.pvalue = float(np.squeeze(self.t_test(r_matrix).pvalue))
             return
-        m = made.df_num if made.distribution == "F" else made.df_denom
-        if results._known or not m > 0:
+        if results._known:
             return
-        gap = matrix @ np.asarray(self.params) - np.ravel(values)
+        tested = self._left_open(r_matrix, True).any(axis=1)
+        matrix, values = matrix[tested], np.ravel(values)[tested]
+        gap = matrix @ np.asarray(self.params) - values
         cov = matrix @ results._covariance.cov @ matrix.T
         root = np.sqrt(np.maximum(cov.diagonal(), 0.0))
-        root[root == 0.0] = 1.0  # about what a constraint fixes
+        root[root == 0.0] = 1.0
         inverse = np.linalg.pinv(cov / np.outer(root, root), rcond=DEPENDENT, hermitian=True)
         along = inverse @ (gap / root) / root
         if not along.any():  # the estimates meet the restrictions
@@ -316,6 +328,29 @@ class WaldResults:
             )
         except (AttributeError, KeyError, TypeError) as error:
             raise DomainError(f"{term_name!r} is no factor with levels to compare") from error
+
+
+def _rank(restrictions: FloatArray) -> int:
+    """Return how many of linear restrictions are no combinations of the others."""
+    length = np.linalg.norm(restrictions, axis=1, keepdims=True)
+    return int(np.linalg.matrix_rank(restrictions / (length + (length == 0.0)), tol=DEPENDENT))
+
+
+def _warn_decided(decided: int, given: int, outcome: str) -> None:
+    """Warn of restrictions that the constraints of the fit decide."""
+    if decided == given > 0:
+        what = "this restriction" if given == 1 else "these restrictions"
+        warn_caller(
+            f"the constraints of the fit decide {what} already: there is nothing to test, and the "
+            "p-value is NaN",
+            RestrictionWarning,
+        )
+    elif decided:
+        warn_caller(
+            "covariance of constraints does not have full rank: the constraints of the fit decide "
+            f"{decided} of the {given} restrictions already, {outcome}",
+            RestrictionWarning,
+        )
 
 
 def _no_test(use_f: bool, df_denom: float) -> ContrastResults:

@@ -17,6 +17,9 @@ __all__ = ["Constraint", "linear_constraint"]
 
 FloatArray = npt.NDArray[np.float64]
 
+ROUNDING = 1e-14
+"""Rounding error of a number in a matrix with orthonormal columns."""
+
 
 @dataclass(frozen=True)
 class Constraint:
@@ -56,6 +59,35 @@ class Constraint:
         for column, name in enumerate(kept, start=r):
             jacobian[space.position(name), column] = 1.0
         return jacobian
+
+    def left_open(self, contrasts: FloatArray, space: ParameterSpace) -> FloatArray:
+        """Return linear combinations of all parameters as such of those that are still free.
+
+        Parameters
+        ----------
+        contrasts : ndarray, shape (m, size)
+            One combination in each row.
+        space : ParameterSpace
+            The parameters.
+
+        Returns
+        -------
+        ndarray, shape (m, number of free parameters)
+            Zero, without rounding errors, in the row of a combination that the constraints decide.
+
+        Examples
+        --------
+        >>> from qhreg.specification.constraints import linear_constraint
+        >>> from qhreg.specification.parameters import ParameterSpace
+        >>> space = ParameterSpace(2, kappa=1.0)
+        >>> equal = linear_constraint([[1, -1, 0, 0]], [0], space)
+        >>> equal.left_open([[3, -3, 0, 0], [1, 0, 0, 0]], space).any(axis=1).tolist()
+        [False, True]
+        """
+        contrasts = np.asarray(contrasts, dtype=np.float64)
+        made = contrasts @ self.jacobian(space)
+        made[np.abs(made) <= ROUNDING * np.abs(contrasts).sum(axis=1, keepdims=True)] = 0.0
+        return np.asarray(made)
 
 
 def linear_constraint(matrix: Any, values: Any, space: ParameterSpace) -> Constraint:
