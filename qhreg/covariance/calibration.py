@@ -16,6 +16,7 @@ import numpy.typing as npt
 from scipy import special
 
 from qhreg.covariance.curvature import RowWeights, is_near
+from qhreg.covariance.leverage import with_leverage
 from qhreg.covariance.orthonormal import Frame, jacobian_of
 from qhreg.covariance.rowterms import RowTerms, row_terms
 from qhreg.covariance.sandwich import Judged, Slices, sandwich_of
@@ -211,6 +212,7 @@ def contrast_calibration(
     endog: Any,
     fit: Fitted,
     *,
+    cov_type: str = "HC1",
     free: Sequence[str] = ("beta", "sigma", "tau"),
     freq_weights: Any = None,
     weights: Any = None,
@@ -223,12 +225,16 @@ def contrast_calibration(
     ----------
     contrasts : ndarray, shape (m, q)
         Coefficients of the free parameters.
+    cov_type : {"HC0", "HC1"}
+        Type of the errors.
     exog, endog, fit, free, freq_weights, weights, offset, width
         As in :func:`qhreg.covariance.covariance`.
     """
     sample, w, chosen, made = sandwich_of(
         exog, endog, fit, free, freq_weights, weights, offset, width
     )
+    levered = with_leverage(sample, w, made, chosen) if cov_type == "HC1" else None
+    made = made if levered is None else levered.seen
     jacobian = contrasts @ jacobian_of(made.frame, sample.point.sigma)
     return calibration_of(sample, w, made, chosen, made.judged(jacobian))
 

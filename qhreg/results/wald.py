@@ -111,6 +111,7 @@ class WaldResults:
             obs.exog,
             obs.endog,
             results._fit_solution,
+            cov_type=results._choice.cov_type,
             free=data.space.free,
             freq_weights=obs.freq_weights,
             weights=obs.weights,
