@@ -5,7 +5,7 @@
     python benchmarks/coverage.py --keep FOLDER   # keep the fits, four fifths of the time
     python benchmarks/coverage.py --write docs/coverage.md
     python benchmarks/coverage.py --check         # the batch engine against the package's solver
-    python benchmarks/coverage.py --leverage      # fixed tau, Engel's incomes, noise in proportion
+    python benchmarks/coverage.py --leverage      # fixed tau, a slope that few rows decide
     python benchmarks/coverage.py --rare          # fixed tau, a category of few among many rows
     python benchmarks/coverage.py --clusters      # fixed tau, a category that is one cluster
     python benchmarks/coverage.py --cell heteroskedastic 200 0 --seed 77 --reps 6000   # one row anew
@@ -335,27 +335,52 @@ def check(reps=3):
 
 
 def leverage(reps=700):
-    """Print how often HC1 intervals hold the slope where few rows decide it.
+    """Print how HC1, and HC0 in brackets, do for a slope that few rows decide.
 
-    The regressor is the income of Engel's households; noise is normal, in proportion to it.
+    Engel's incomes with normal noise in proportion to them, and a lognormal regressor x with noise of
+    the scale 0.2 + x or of one scale; tau fixed, kappa = 0. The median error over the deviation of the
+    estimates, and how often intervals hold the slope, calibrated and with normal quantiles.
     """
     income = engel.load_pandas().data["income"].to_numpy()
-    exog = np.column_stack([np.ones_like(income), income])
-    rng = np.random.default_rng(1)
-    for tau in (0.5, 0.2, 0.1):
-        slope = 0.5 + 0.1 * stats.norm.ppf(1.0 - tau)
-        space = ParameterSpace(2, kappa=0.0, tau=tau)
-        held = np.zeros(2)
-        for _ in range(reps):
-            endog = 80.0 + income * (0.5 + 0.1 * rng.standard_normal(income.size))
-            fit = solve(exog, endog, kappa=0.0, tau=tau)
-            made = covariance("HC1", exog, endog, fit, free=("beta", "sigma"))
+    for tau in (0.5, 0.2, 0.1, 0.95):
+        target = 0.5 + 0.1 * stats.norm.ppf(1.0 - tau)
+        _levered(f"Engel, tau {tau:g}", tau, target, lambda rng: (income, 0.1 * income), reps)
+    for n, tau in itertools.product((100, 235, 500, 1000), (0.95, 0.9, 0.75, 0.5)):
+        for kind, start, slope in (("in proportion", 0.2, 1.0), ("of one scale", 1.0, 0.0)):
+            target = 0.5 + slope * stats.norm.ppf(1.0 - tau)
+
+            def draw(rng, n=n, start=start, slope=slope):
+                x = np.exp(rng.standard_normal(n))
+                return x, start + slope * x
+
+            _levered(f"lognormal, n {n}, tau {tau:g}, noise {kind}", tau, target, draw, reps // 2)
+
+
+def _levered(name, tau, target, draw, reps):
+    """Print one line of :func:`leverage`."""
+    rng, found = np.random.default_rng(1), []
+    space = ParameterSpace(2, kappa=0.0, tau=tau)
+    for _ in range(reps):
+        x, scale = draw(rng)
+        exog = np.column_stack([np.ones_like(x), x])
+        endog = 80.0 + 0.5 * x + scale * rng.standard_normal(x.size)
+        fit, row = solve(exog, endog, kappa=0.0, tau=tau), []
+        for cov_type in ("HC1", "HC0"):
+            made = covariance(cov_type, exog, endog, fit, free=("beta", "sigma"))
             params, se = np.append(fit.beta, fit.sigma), np.sqrt(made.cov.diagonal())
-            for i, law in enumerate((made.calibration, None)):
+            row.append(se[1])
+            for law in (made.calibration, None):
                 low, high = wald_intervals(params, se, space, 1.959964, law)[1]
-                held[i] += low <= slope <= high
-        calibrated, normal = 100.0 * held / reps
-        print(f"tau = {tau}: {calibrated:.1f} %, with normal quantiles {normal:.1f} %", flush=True)
+                row.append(low <= target <= high)
+        found.append([fit.beta[1], *row])
+    found = np.array(found)
+    deviation = found[:, 0].std()
+    told = [
+        f"{np.median(found[:, j]) / deviation:.2f}, {100 * found[:, j + 1].mean():.1f} %, "
+        f"{100 * found[:, j + 2].mean():.1f} %"
+        for j in (1, 4)
+    ]
+    print(f"{name}: {told[0]} ({told[1]})", flush=True)
 
 
 def rare(reps=1000):

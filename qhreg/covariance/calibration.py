@@ -16,9 +16,10 @@ import numpy.typing as npt
 from scipy import special
 
 from qhreg.covariance.curvature import RowWeights, is_near
+from qhreg.covariance.leverage import Leveraged, with_leverage
 from qhreg.covariance.orthonormal import Frame, jacobian_of
 from qhreg.covariance.rowterms import FEW_PARAMETERS, RowTerms, row_terms
-from qhreg.covariance.sandwich import Judged, Slices, sandwich_of
+from qhreg.covariance.sandwich import FEW_ROWS, Judged, Slices, sandwich_of
 from qhreg.covariance.scores import Fitted, Sample, evaluated_blocks
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "hall",
     "hall_inverse",
     "law_of_moments",
+    "leverage_of",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -223,12 +225,40 @@ def calibration_of(
     return law_of_moments(sums, weights.nobs)
 
 
+def leverage_of(
+    sample: Sample,
+    weights: RowWeights,
+    made: Slices,
+    width: float,
+    law: Calibration | None = None,
+) -> Leveraged | None:
+    """Return a sandwich that allows for rows with leverage, None where no estimate shows any.
+
+    Parameters
+    ----------
+    sample, weights, made, width
+        As in :func:`calibration_of`.
+    law : Calibration or None
+        What the estimates, each by itself, are compared with, if known already: where a row has
+        leverage, some estimate has few degrees of freedom.
+    """
+    if sample.endog.size > FEW_ROWS:
+        return None
+    if law is None:
+        judged = made.judged(jacobian_of(made.frame, sample.point.sigma))
+        law = calibration_of(sample, weights, made, width, judged)
+    if not min(law.df.tolist()) < FEW_DF:
+        return None
+    return with_leverage(sample, weights, made, width)
+
+
 def contrast_calibration(
     contrasts: FloatArray,
     exog: Any,
     endog: Any,
     fit: Fitted,
     *,
+    cov_type: str = "HC1",
     free: Sequence[str] = ("beta", "sigma", "tau"),
     freq_weights: Any = None,
     weights: Any = None,
@@ -241,12 +271,16 @@ def contrast_calibration(
     ----------
     contrasts : ndarray, shape (m, q)
         Coefficients of the free parameters.
+    cov_type : {"HC0", "HC1"}
+        Type of the errors.
     exog, endog, fit, free, freq_weights, weights, offset, width
         As in :func:`qhreg.covariance.covariance`.
     """
     sample, w, chosen, made = sandwich_of(
         exog, endog, fit, free, freq_weights, weights, offset, width
     )
+    levered = leverage_of(sample, w, made, chosen) if cov_type == "HC1" else None
+    made = made if levered is None else levered.seen
     jacobian = contrasts @ jacobian_of(made.frame, sample.point.sigma)
     laws = [
         calibration_of(sample, w, made, chosen, made.judged(jacobian[start : start + CONTRASTS]))
@@ -287,9 +321,10 @@ def _kept_moments(
         or not all(low < square < high for square in made.meat.diagonal().tolist())
     ):
         return _moments(*kept)
-    arrays = (*terms, *kept[1:])
+    x, psi, near, *rest = terms
+    arrays = (x, *rest, *kept[1:])
     single: list[Any] = [None if each is None else each.astype(np.float32) for each in arrays]
-    return _moments(RowTerms(*single[:4]), *single[4:])
+    return _moments(RowTerms(single[0], psi, near, *single[1:4]), *single[4:])
 
 
 def _sampled_moments(
@@ -364,7 +399,7 @@ def _moments(
 
     Products by `dot`, which has less overhead.
     """
-    x, scores, pulls, corner = terms
+    x, _, _, scores, pulls, corner = terms
     (k, n), q = x.shape, a.shape[1]
     weight = np.ones(n, x.dtype) if freq is None else freq
     by_corner = (a[k:, None] * c[k:]).reshape(-1, q).T

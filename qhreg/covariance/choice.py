@@ -52,8 +52,8 @@ OPTIONS = {
 """The options of each type of covariance."""
 
 _LEVERAGE = (
-    "HC2 and HC3 rescale residuals of least squares by their leverage: use 'HC1', whose intervals allow "
-    "for few rows"
+    "HC2 and HC3 rescale residuals of least squares by their leverage: use 'HC1', which allows for rows "
+    "with leverage, and whose intervals allow for few rows"
 )
 _INSTEAD = {
     "hc2": _LEVERAGE,

@@ -8,17 +8,17 @@ coefficients take one pass over the rows, and any number of combinations, withou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.covariance.calibration import Calibration, law_of_moments
+from qhreg.covariance.calibration import Calibration, law_of_moments, leverage_of
 from qhreg.covariance.orthonormal import jacobian_of
 from qhreg.covariance.rowterms import RowTerms, row_terms
-from qhreg.covariance.sandwich import sandwich_of
-from qhreg.covariance.scores import Fitted, evaluated_blocks
+from qhreg.covariance.sandwich import Slices, sandwich_of
+from qhreg.covariance.scores import Fitted, Sample, evaluated_blocks
 
 __all__ = ["ContrastMoments", "contrast_moments", "has_moments"]
 
@@ -102,6 +102,7 @@ def contrast_moments(
     endog: Any,
     fit: Fitted,
     *,
+    cov_type: str = "HC1",
     free: Sequence[str] = ("beta", "sigma", "tau"),
     freq_weights: Any = None,
     weights: Any = None,
@@ -112,6 +113,8 @@ def contrast_moments(
 
     Parameters
     ----------
+    cov_type : {"HC0", "HC1"}
+        Type of the errors.
     exog, endog, fit, free, freq_weights, weights, offset, width
         As in :func:`qhreg.covariance.covariance`.
 
@@ -129,6 +132,8 @@ def contrast_moments(
     sample, w, chosen, made = sandwich_of(
         exog, endog, fit, free, freq_weights, weights, offset, width
     )
+    levered = leverage_of(sample, w, made, chosen) if cov_type == "HC1" else None
+    made = made if levered is None else levered.seen
     frame, inverse = made.frame, made.inverse
     cov = inverse @ made.meat @ inverse
     scale = np.sqrt(cov.diagonal())
@@ -143,14 +148,29 @@ def contrast_moments(
     p = r * (r + 1) // 2
     sums = np.zeros(p), np.zeros(p), np.zeros((p, r)), np.zeros((p, p))
     step = max(1, BLOCK_BYTES // (8 * max(p, r * r)))
-    for block in evaluated_blocks(sample):
-        for some in block.split(step):
-            terms = row_terms(some, sample.point, chosen, frame.kept, frame.unit)
-            freq, prob = (None if v is None else v[some.rows] for v in (w.freq, w.prob))
-            for total, part in zip(sums, _forms(terms, freq, prob, a, c), strict=True):
-                total += part
+    for rows, terms in _some_terms(sample, made, chosen, step):
+        freq, prob = (None if v is None else v[rows] for v in (w.freq, w.prob))
+        for total, part in zip(sums, _forms(terms, freq, prob, a, c), strict=True):
+            total += part
     change = jacobian_of(frame, sample.point.sigma) @ factor
     return ContrastMoments(change, *sums, w.nobs)
+
+
+def _some_terms(
+    sample: Sample, made: Slices, width: float, step: int
+) -> Iterator[tuple[slice, RowTerms]]:
+    """Iterate over the terms of some rows at a time, those that were kept or made anew."""
+    if made.terms is not None:
+        for start in range(0, sample.endog.size, step):
+            rows = slice(start, start + step)
+            yield rows, RowTerms(*(each[..., rows] for each in made.terms))
+        return
+    for block in evaluated_blocks(sample):
+        for some in block.split(step):
+            yield (
+                some.rows,
+                row_terms(some, sample.point, width, made.frame.kept, made.frame.unit),
+            )
 
 
 def _forms(
@@ -161,7 +181,7 @@ def _forms(
     c: FloatArray,
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return the sums over the weighted rows of what the forms are made of."""
-    x, scores, pulls, corner = terms
+    x, _, _, scores, pulls, corner = terms
     k, r = len(x), a.shape[1]
     z, shared = a.T.dot(scores), c.T.dot(pulls)
     along, across = a[:k].T.dot(x), c[:k].T.dot(x)

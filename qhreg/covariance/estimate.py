@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.covariance.bandwidth import bread_width, chosen_width
-from qhreg.covariance.calibration import Calibration, calibration_of
+from qhreg.covariance.calibration import Calibration, calibration_of, leverage_of
 from qhreg.covariance.cautions import (
     warn_confined,
     warn_few,
@@ -185,9 +185,10 @@ def covariance(
     Parameters
     ----------
     cov_type : {"nonrobust", "HC0", "HC1", "cluster", "HAC"}
-        Inverse expected information, or a sandwich: for independent rows, without and with the
-        factor n / (n - q), and with a calibration; for rows dependent within one- or two-way
-        clusters; for a time series.
+        Inverse expected information, or a sandwich: for independent rows, with a calibration, and
+        for "HC1" with the factor n / (n - q) and with allowance for rows with leverage
+        (:mod:`qhreg.covariance.leverage`); for rows dependent within one- or two-way clusters; for a
+        time series.
     exog : array_like, shape (n, p)
         Regressors.
     endog : array_like, shape (n,)
@@ -358,6 +359,31 @@ def _is_light(sample: Sample, weights: RowWeights, made: Slices, width: float) -
     return is_light(sample.exog, weights.prob, flat)
 
 
+def _independent(
+    cov_type: str,
+    sample: Sample,
+    weights: RowWeights,
+    made: Slices,
+    width: float,
+    jacobian: FloatArray,
+    contrasts: FloatArray | None,
+) -> Estimated:
+    """Return the sandwich of independent rows and its calibration; HC1 allows for leverage."""
+    n, q, seen = weights.nobs, made.meat.shape[0], made
+    text = f"heteroskedasticity-robust sandwich ({cov_type})"
+    judged = made.judged(jacobian)
+    law = calibration_of(sample, weights, made, width, judged)
+    levered = leverage_of(sample, weights, made, width, law) if cov_type == "HC1" else None
+    if levered is not None:
+        judged, seen = levered.slices.judged(jacobian), levered.seen
+        text += levered.description
+    if contrasts is not None or levered is not None:
+        tested = seen.judged(jacobian if contrasts is None else contrasts @ jacobian)
+        law = calibration_of(sample, weights, seen, width, tested)
+    cov = judged.cov * (n / (n - q)) if cov_type == "HC1" else judged.cov
+    return Estimated(cov, text, {}, calibration=law)
+
+
 def _robust(
     cov_type: str,
     sample: Sample,
@@ -375,12 +401,7 @@ def _robust(
     require_more_rows(cov_type, n, q)
     jacobian = jacobian_of(frame, point.sigma)
     if cov_type in ("HC0", "HC1"):
-        judged = made.judged(jacobian)
-        tested = judged if contrasts is None else made.judged(contrasts @ jacobian)
-        law = calibration_of(sample, weights, made, width, tested)
-        cov = judged.cov * (n / (n - q)) if cov_type == "HC1" else judged.cov
-        text = f"heteroskedasticity-robust sandwich ({cov_type})"
-        found = Estimated(cov, text, {}, calibration=law)
+        found = _independent(cov_type, sample, weights, made, width, jacobian, contrasts)
     else:
         dependent = clusters if cov_type == "cluster" else series
         found = dependent(sample, frame, weights, inverse, jacobian, options)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ import numpy.typing as npt
 from statsmodels.stats import sandwich_covariance as sandwich
 
 from qhreg.covariance.bandwidth import chosen_width
+from qhreg.covariance.calibration import leverage_of
 from qhreg.covariance.cautions import warn_helped, warn_lost
 from qhreg.covariance.confined import shared_products, shifts, unseen_between
 from qhreg.covariance.curvature import RowWeights, row_weights
@@ -29,8 +30,9 @@ from qhreg.covariance.dependence import combined, group_codes, lag_weights, lags
 from qhreg.covariance.dependent import design_and_slopes
 from qhreg.covariance.estimate import require_more_rows
 from qhreg.covariance.information import check_free, design_moments
+from qhreg.covariance.leverage import Leveraged
 from qhreg.covariance.orthonormal import Frame, coordinates_of, jacobian_of
-from qhreg.covariance.sandwich import slices_of
+from qhreg.covariance.sandwich import Slices, slices_of
 from qhreg.covariance.scores import Fitted, Sample, checked_sample, evaluated_blocks, score_block
 from qhreg.exceptions import DomainError
 
@@ -67,6 +69,12 @@ class Influence:
         What scores in these coordinates are multiplied by.
     nobs, in_bread, width : float
         Number of observations, of those in the widened zone from which the bread comes, and its width.
+    cases : RowWeights
+        Weights of the rows.
+    slices : Slices
+        Bread and meat of the single fit.
+    levered : Leveraged or None
+        What allows for rows with leverage, if that is asked for.
     """
 
     sample: Sample
@@ -77,6 +85,9 @@ class Influence:
     nobs: float
     in_bread: float
     width: float
+    cases: RowWeights
+    slices: Slices
+    levered: Leveraged | None = None
 
     @property
     def n_estimated(self) -> int:
@@ -87,9 +98,22 @@ class Influence:
         """Iterate over rows and their influence on the free parameters, shape (m, q)."""
         for block in evaluated_blocks(self.sample):
             scores = score_block(block, self.frame.kept, self.sample.point, self.frame.unit)
+            if self.levered is not None:
+                slope = self.levered.psi[block.rows, None]
+                np.multiply(block.design, slope, out=scores[:, : block.design.shape[1]])
             if self.weights is not None:
                 scores = scores * self.weights[block.rows, None]
             yield block.rows, scores @ self.matrix
+
+    def with_leverage(self) -> Influence:
+        """Return the same with allowance for rows with leverage, as "HC1" makes it."""
+        raw = self.sample.in_coordinates(None)
+        levered = leverage_of(raw, self.cases, self.slices, self.width)
+        if levered is None:
+            return self
+        inverse = levered.slices.inverse
+        matrix = inverse @ jacobian_of(self.frame, self.sample.point.sigma).T
+        return replace(self, inverse=inverse, matrix=matrix, levered=levered)
 
 
 def influence_of(
@@ -137,7 +161,9 @@ def influence_of(
     middle = sample.point.kappa * (0.5 - sample.point.tau)
     near = np.abs(sample.u - middle) < 0.5 * chosen
     count = float(np.count_nonzero(near) if w.freq is None else w.freq[near].sum())
-    return Influence(sample, made.frame, w.prob, made.inverse, matrix, w.nobs, count, chosen)
+    return Influence(
+        sample, made.frame, w.prob, made.inverse, matrix, w.nobs, count, chosen, w, made
+    )
 
 
 def _stacked(
@@ -158,6 +184,29 @@ def _products(
         root = block if freq is None else block * np.sqrt(freq[rows, None])
         total += root.T @ root
     return total
+
+
+def _expected(parts: Sequence[Influence], columns: Sequence[int]) -> FloatArray:
+    """Return what rows with leverage have besides the products of their influence.
+
+    Between two fits it is correlated as the slopes of all rows are.
+    """
+    s, n = len(columns), len(parts)
+    moves = np.zeros((n, s, parts[0].sample.endog.size))
+    slopes = np.ones((n, moves.shape[2]))
+    squared = parts[0].cases.squared
+    for j, part in enumerate(parts):
+        if part.levered is not None:
+            design, slopes[j] = design_and_slopes(part.sample)
+            extra = part.levered.extra if squared is None else part.levered.extra * squared
+            change = part.matrix[: design.shape[1], list(columns)]
+            moves[j] = change.T @ (design.T * np.sqrt(extra))
+    counts = 1.0 if parts[0].cases.freq is None else parts[0].cases.freq
+    alike = (slopes * counts) @ slopes.T
+    size = np.sqrt(alike.diagonal())
+    products = np.tensordot(moves, moves, axes=(2, 2))
+    products *= (alike / np.outer(size, size))[:, None, :, None]
+    return np.asarray(products.reshape(n * s, n * s))
 
 
 def _group_products(
@@ -268,9 +317,12 @@ def joint_covariance(
         raise DomainError(f"cov_type must be one of {JOINT_TYPES}, got {cov_type!r}")
     n, q = parts[0].nobs, parts[0].n_estimated
     require_more_rows(cov_type, n, q)
-    if cov_type in ("HC0", "HC1"):
-        factor = n / (n - q) if cov_type == "HC1" else 1.0
-        return factor * _products(parts, columns, freq_weights)
+    if cov_type == "HC0":
+        return _products(parts, columns, freq_weights)
+    if cov_type == "HC1":
+        parts = [part.with_leverage() for part in parts]
+        cov = _products(parts, columns, freq_weights) + _expected(parts, columns)
+        return n / (n - q) * cov
     rows = parts[0].sample.endog.size
     if cov_type == "cluster":
         total = RowWeights(freq_weights, parts[0].weights, n).total

@@ -89,6 +89,8 @@ class RowTerms(NamedTuple):
     ----------
     design : ndarray, shape (k, n)
         The rows x.
+    psi, near : ndarray, shape (n,)
+        What multiplies x in the scores of beta, and x x' in minus the second derivatives by beta.
     scores : ndarray, shape (q, n)
         Scores at sigma = 1.
     pulls : ndarray, shape (q, n)
@@ -98,6 +100,8 @@ class RowTerms(NamedTuple):
     """
 
     design: FloatArray
+    psi: FloatArray
+    near: FloatArray
     scores: FloatArray
     pulls: FloatArray
     corner: FloatArray
@@ -120,12 +124,12 @@ def row_terms(
     near, _, corner = row_bends(block, point, width, others, unit, mixed=pulls[k:])
     np.multiply(x, block.psi, out=scores[:k])
     np.multiply(x, near, out=pulls[:k])
-    return RowTerms(x, scores, pulls, corner)
+    return RowTerms(x, block.psi, near, scores, pulls, corner)
 
 
 def summed_terms(terms: RowTerms, weights: RowWeights) -> RowSums:
     """Return the sums of :func:`row_sums`: for few rows whose terms are needed again."""
-    x, scores, pulls, corner = terms
+    x, _, _, scores, pulls, corner = terms
     (k, n), q = x.shape, len(scores)
     total, squared = weights.total, weights.squared
     if total is not None:

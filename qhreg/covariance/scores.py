@@ -169,7 +169,7 @@ class Sample:
         """Columns of the rows that are handed out."""
         return int(self.exog.shape[1] if self.transform is None else self.transform.shape[1])
 
-    def in_coordinates(self, transform: FloatArray) -> Sample:
+    def in_coordinates(self, transform: FloatArray | None) -> Sample:
         """Return the same sample with other columns; residuals are not computed again."""
         other = Sample(self.exog, self.endog, self.offset, self.point, transform)
         other.__dict__["u"] = self.u

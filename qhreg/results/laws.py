@@ -44,6 +44,7 @@ class LawResults:
             "exog": obs.exog,
             "endog": obs.endog,
             "fit": self._fit_solution,
+            "cov_type": self._choice.cov_type,
             "free": data.space.free,
             "freq_weights": obs.freq_weights,
             "weights": obs.weights,
