@@ -62,6 +62,9 @@ FAR = 4.0
 FEW_DF = 50.0
 """Degrees of freedom, as seen from the rows taken, below which all are looked at."""
 
+LEVERAGE_DF = 20.0
+"""Degrees of freedom of an estimate below which rows with leverage are looked for."""
+
 MOMENT_BYTES = 2**17
 """Size of the influences of some rows: larger arrays go back to the system after every use."""
 
@@ -247,7 +250,7 @@ def leverage_of(
     if law is None:
         judged = made.judged(jacobian_of(made.frame, sample.point.sigma))
         law = calibration_of(sample, weights, made, width, judged)
-    if not min(law.df.tolist()) < FEW_DF:
+    if not min(law.df.tolist()) < LEVERAGE_DF:
         return None
     return with_leverage(sample, weights, made, width)
 

@@ -38,8 +38,8 @@ LOW = 0.5
 AWAY = 0.75
 """Leverage from which on the residual is that from a fit without the row."""
 
-LOOK = 0.25
-"""Leverage, with noise of one scale, below which no row is looked at more closely."""
+LOOK = 0.4
+"""Leverage, with the bread as it is or with noise of one scale, below which no row is looked at."""
 
 LEAST_SCALE = 0.25
 """Least scale of a row, over the mean: a line through absolute residuals can go below zero."""
@@ -122,6 +122,8 @@ def with_leverage(
         return None
     u, point, plain = sample.u, sample.point, made.frame.coordinates.plain
     z = terms.design if plain else made.frame.coordinates.transform.T @ terms.design
+    if not _share(z, made, weights, width) > LOOK:
+        return None
     flat, counts = _lengths(z, weights), _counts(weights, u.size)
     inside = float(counts @ terms.near) * width
     if flat is None or not float(flat.max()) * weights.nobs > LOOK * inside:
@@ -150,6 +152,15 @@ def with_leverage(
     rest = np.where(doubted, np.sqrt(1.0 - share) * psi, psi)
     extra = share * np.where(doubted, usual, np.maximum(usual - psi * psi, 0.0))
     return _sandwich(weights, made, terms, z, rows, seen, rest, extra)
+
+
+def _share(z: FloatArray, made: Slices, weights: RowWeights, width: float) -> float:
+    """Return the most that a row in the zone adds to the bread, as a share of it."""
+    inverse = made.inverse[: len(z), : len(z)]
+    lengths: FloatArray = np.einsum("ij,ij->j", inverse.dot(z), z)
+    if weights.prob is not None:
+        lengths *= weights.prob
+    return float(lengths.max()) / width
 
 
 def _counts(weights: RowWeights, n: int) -> FloatArray:
@@ -284,18 +295,26 @@ def row_scales(design: FloatArray, u: FloatArray, counts: FloatArray) -> FloatAr
     root = np.sqrt((z * z) @ share)
     varied = root > ROUNDING * np.abs(design).max(axis=1)
     z = z[varied] / root[varied, None]
-    values, vectors = np.linalg.eigh((z * share) @ z.T)
-    kept = values > ROUNDING
-    rank = int(kept.sum())
-    coordinates = (vectors[:, kept] / np.sqrt(values[kept])).T @ z
-    line = coordinates @ (share * size)
-    explained, whole = float(line @ line), float(share @ (size - mean) ** 2)
+    gram, target = (z * share) @ z.T, z @ (share * size)
+    line, rank = _regression(gram, target)
+    explained, whole = float(line @ target), float(share @ (size - mean) ** 2)
     left = nobs - rank - 1.0
     if not (mean > 0.0 and left > 0.0 and explained > 0.0):
         return np.ones(u.size)
     shrunk = max(0.0, 1.0 - rank * (whole - explained) / (left * explained))
-    scales = np.maximum(1.0 + (shrunk / mean) * (line @ coordinates), LEAST_SCALE)
+    scales = np.maximum(1.0 + (shrunk / mean) * (line @ z), LEAST_SCALE)
     return np.asarray(scales / weighted_quantiles(scales, (0.5,), counts)[0])
+
+
+def _regression(gram: FloatArray, target: FloatArray) -> tuple[FloatArray, int]:
+    """Return coefficients from products of standardised columns, the shortest, and their rank."""
+    inverse = inverse_of(gram, ROUNDING)
+    if inverse is not None:
+        return inverse @ target, len(gram)
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > ROUNDING
+    part = vectors[:, kept]
+    return part @ (part.T @ target / values[kept]), int(kept.sum())
 
 
 def expected_curvature(
