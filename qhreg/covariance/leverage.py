@@ -116,6 +116,8 @@ def with_leverage(
     Rows to which sampling weights give more than half of their own location are left to
     :mod:`qhreg.covariance.effective`, which warns of them. This takes the terms of each row. Of more
     rows than :data:`qhreg.covariance.sandwich.FEW_ROWS` only sums are made, and all count as they are.
+    :func:`qhreg.covariance.calibration.leverage_of` asks for it where an estimate has few degrees of
+    freedom.
     """
     terms = _terms(sample, made, width)
     if terms is None:
