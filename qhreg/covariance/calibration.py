@@ -142,10 +142,10 @@ class Calibration(NamedTuple):
     @property
     def description(self) -> str:
         """A sentence for the foot of a table; none where the law is as good as normal."""
-        df: list[float] = self.df.tolist()
-        least, most = min(df), max(df)
-        if not least < LARGE_DF:
+        df = [each for each in self.df.tolist() if each < math.inf]  # the others are held
+        if not df or not min(df) < LARGE_DF:
             return ""
+        least, most = min(df), max(df)
         few, many = f"{least:.0f}", f"{most:.0f}"
         to = "or more" if many == few or most >= LARGE_DF else f"to {many}"
         law = f"t with {few} {to} degrees of freedom, corrected for skewness"

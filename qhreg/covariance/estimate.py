@@ -94,8 +94,8 @@ class CovarianceEstimate:
         columns of the parameters in `held_fixed` are zero.
     cov_type : str
         One of COV_TYPES.
-    description : str
-        A sentence for the foot of a table.
+    text : str
+        What it is, for the foot of a table.
     free : tuple of str
         The estimated parameters.
     held_fixed : tuple of str
@@ -108,17 +108,26 @@ class CovarianceEstimate:
         The options that were used.
     calibration : Calibration or None
         What ratios of estimates to standard errors are compared with; None for the normal or t law.
+    note : str
+        What the table has to say besides.
     """
 
     cov: FloatArray
     cov_type: str
-    description: str
+    text: str
     free: tuple[str, ...]
     held_fixed: tuple[str, ...] = ()
     df_inference: int | None = None
     bread_width: float | None = None
     options: dict[str, Any] = field(default_factory=dict)
     calibration: Calibration | None = None
+    note: str = ""
+
+    @property
+    def description(self) -> str:
+        """Sentences for the foot of a table."""
+        law = "" if self.calibration is None else self.calibration.description
+        return f"{self.text}{law}{self.note}"
 
 
 def no_covariance(
@@ -296,10 +305,10 @@ def nonrobust_covariance(
     return CovarianceEstimate(
         to_parameters(frame, point.sigma, inner),
         "nonrobust",
-        "Covariance: inverse expected information; valid when the noise follows the model."
-        + _note(frame, point),
+        "Covariance: inverse expected information; valid when the noise follows the model.",
         frame.free,
         frame.held,
+        note=_note(frame, point),
     )
 
 
@@ -425,15 +434,14 @@ def _robust(
     return CovarianceEstimate(
         found.cov,
         cov_type,
-        f"Covariance: {found.text}{bread}; bread smoothed over a window of {width:.3g} sigma."
-        + ("" if found.calibration is None else found.calibration.description)
-        + _note(frame, point),
+        f"Covariance: {found.text}{bread}; bread smoothed over a window of {width:.3g} sigma.",
         frame.free,
         frame.held,
         found.df,
         width,
         {"width": width, **found.used},
         found.calibration,
+        _note(frame, point),
     )
 
 

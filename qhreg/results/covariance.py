@@ -71,9 +71,8 @@ class CovarianceResults(UncertaintyResults):
             return no_covariance(
                 self.cov_type, self.space.size, self.space.free, error, held, self._remedy
             )
-        if self._law_given and made.calibration is not None:  # the user has chosen another
-            text = made.description.replace(made.calibration.description, "")
-            made = replace(made, calibration=None, description=text)
+        if self._law_given:  # the user has chosen another
+            made = replace(made, calibration=None)
         return made
 
     @property
