@@ -14,6 +14,7 @@ from qhreg.covariance.bandwidth import chosen_width
 from qhreg.covariance.calibration import (
     LEAST_DF,
     Calibration,
+    _moments,
     _summed_moments,
     contrast_calibration,
     hall,
@@ -117,7 +118,7 @@ def test_influences_add_up_to_the_sandwich(kappa, free, weighted):
     assert not made.helped
     a = made.inverse @ jacobian_of(made.frame, fit.sigma).T
     c = made.inverse @ made.meat @ a
-    square, _, _, bread, _ = _summed_moments(sample, weights, made.frame, a, c, width)
+    square, _, _, bread, _ = _summed_moments(sample, weights, made.frame, a, c, width, _moments)
     cov = covariance("HC0", exog, endog, fit, free=free, freq_weights=freq, weights=prob).cov
     assert_allclose(square, cov.diagonal(), rtol=1e-9)
     assert_allclose(bread, cov.diagonal(), rtol=1e-7)

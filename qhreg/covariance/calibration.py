@@ -8,7 +8,7 @@ transformation removes the first, a t law allows for the second.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -219,12 +219,13 @@ def calibration_of(
     error = np.sqrt(np.abs(judged.cov.diagonal()))
     error += error == 0.0  # a parameter held fixed has no variance
     a, c = made.frame.to_raw(judged.by_score / error), made.frame.to_raw(judged.shared / error)
+    of_rows = _single_moments if _fits_single(made, len(a)) else _moments
     if made.terms is not None:
-        sums = _kept_moments(made, made.terms, weights, a, c)
+        sums = of_rows(made.terms, weights.freq, weights.prob, a, c)
     elif sample.endog.size <= 3 * LAW_ROWS:
-        sums = _summed_moments(sample, weights, made.frame, a, c, width)
+        sums = _summed_moments(sample, weights, made.frame, a, c, width, of_rows)
     else:
-        sums = _sampled_moments(sample, weights, made.frame, a, c, width)
+        sums = _sampled_moments(sample, weights, made.frame, a, c, width, of_rows)
     return law_of_moments(sums, weights.nobs)
 
 
@@ -309,25 +310,17 @@ def law_of_moments(sums: FloatArray, nobs: float) -> Calibration:
     return Calibration(np.array(skews), np.array(dfs))
 
 
-def _kept_moments(
-    made: Slices, terms: RowTerms, weights: RowWeights, a: FloatArray, c: FloatArray
-) -> FloatArray:
-    """Return the moments of rows whose terms are known: of many numbers in single precision.
+def _fits_single(made: Slices, parameters: int) -> bool:
+    """Return whether moments of many parameters are made in single precision.
 
     A law needs three digits. Columns in units far from one, or close to dependent, keep all digits.
     """
-    kept = terms, weights.freq, weights.prob, a, c
     low, high = SINGLE_RANGE
-    if (
-        len(a) <= FEW_PARAMETERS
-        or not made.frame.coordinates.plain
-        or not all(low < square < high for square in made.meat.diagonal().tolist())
-    ):
-        return _moments(*kept)
-    x, psi, near, *rest = terms
-    arrays = (x, *rest, *kept[1:])
-    single: list[Any] = [None if each is None else each.astype(np.float32) for each in arrays]
-    return _moments(RowTerms(single[0], psi, near, *single[1:4]), *single[4:])
+    return (
+        parameters > FEW_PARAMETERS
+        and made.frame.coordinates.plain
+        and all(low < square < high for square in made.meat.diagonal().tolist())
+    )
 
 
 def _sampled_moments(
@@ -337,6 +330,7 @@ def _sampled_moments(
     a: FloatArray,
     c: FloatArray,
     width: float,
+    of_rows: Callable[..., FloatArray],
 ) -> FloatArray:
     """Return the moments of all rows as seen from some.
 
@@ -345,14 +339,14 @@ def _sampled_moments(
     """
     rows, times = _taken(sample, width)
     taken = sample.taken(rows), weights.taken(rows, times)
-    sums = _summed_moments(*taken, frame, a, c, width)
+    sums = _summed_moments(*taken, frame, a, c, width, of_rows)
     usual = np.sort(sums[4])[a.shape[1] // 2]  # few rows that decide do not show it themselves
     missed = np.abs(sums[0] - 1.0) > UNLIKE
     missed |= np.abs(sums[3] - 1.0) > FAR * math.sqrt(times[0] * usual)
     missed |= sums[2] + sums[4] > 2.0 / FEW_DF
     missed &= a.any(axis=0)  # a parameter held fixed has no variance
     if missed.any():
-        few = _summed_moments(sample, weights, frame, a[:, missed], c[:, missed], width)
+        few = _summed_moments(sample, weights, frame, a[:, missed], c[:, missed], width, of_rows)
         sums[:, missed] = few
     return sums
 
@@ -379,6 +373,7 @@ def _summed_moments(
     a: FloatArray,
     c: FloatArray,
     width: float,
+    of_rows: Callable[..., FloatArray],
 ) -> FloatArray:
     """Return the moments of all rows of a sample."""
     sums = np.zeros((5, a.shape[1]))
@@ -387,8 +382,16 @@ def _summed_moments(
         for some in block.split(step):
             terms = row_terms(some, sample.point, width, frame.kept, frame.unit)
             freq, prob = (None if v is None else v[some.rows] for v in (weights.freq, weights.prob))
-            sums += _moments(terms, freq, prob, a, c)
+            sums += of_rows(terms, freq, prob, a, c)
     return sums
+
+
+def _single_moments(terms: RowTerms, *others: FloatArray | None) -> FloatArray:
+    """Return what `_moments` returns, in single precision."""
+    x, psi, near, *rest = terms
+    arrays = (x, *rest, *others)
+    single: list[Any] = [None if each is None else each.astype(np.float32) for each in arrays]
+    return _moments(RowTerms(single[0], psi, near, *single[1:4]), *single[4:])
 
 
 def _moments(

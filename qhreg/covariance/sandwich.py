@@ -37,7 +37,7 @@ FEW_ROWS = 3000
 FEW_NUMBERS = 25_000
 """Entries of their design up to which this is faster than to sum some of them at a time."""
 
-FEW_SINGLE = 40_000
+FEW_SINGLE = 30_000
 """The same for many columns, for which the calibration takes half the memory."""
 
 WELL_CONDITIONED = 0.03
