@@ -130,7 +130,7 @@ def with_leverage(
     inside = float(counts @ terms.near) * width
     if flat is None or not float(flat.max()) * weights.nobs > LOOK * inside:
         return None
-    if weights.prob is not None and float(flat.max()) > HALF:
+    if weights.prob is not None and _decided_by_weights(z, weights, flat):
         return None
     scales = row_scales(z, u, counts)
     curvature = expected_curvature(u, scales, counts, point, width)
@@ -144,7 +144,7 @@ def with_leverage(
     above = leverage[rows] - LOW
     away = np.minimum(above / (AWAY - LOW), 1.0)
     held = np.minimum(moves[rows] * curvature[rows], MOST_HELD)
-    slope = _balanced(terms, u, weights, rows, point)
+    slope = _balanced(z, terms.psi, u, weights, rows, point)
     moved = u[rows] + away * moves[rows] / (1.0 - held) * slope
     psi, near = slopes(moved, point.tau, point.kappa), is_near(moved, point, width) / width
     share = above / (1.0 - LOW)
@@ -163,6 +163,15 @@ def _share(z: FloatArray, made: Slices, weights: RowWeights, width: float) -> fl
     if weights.prob is not None:
         lengths *= weights.prob
     return float(lengths.max()) / width
+
+
+def _decided_by_weights(z: FloatArray, weights: RowWeights, leverage: FloatArray) -> bool:
+    """Return whether sampling weights give a row more than half of its own location."""
+    heavy = (leverage > HALF).nonzero()[0]
+    if not heavy.size:
+        return False
+    plain = _lengths(z, RowWeights(_counts(weights, z.shape[1]), None, weights.nobs))
+    return plain is None or not bool((plain[heavy] > HALF).all())
 
 
 def _counts(weights: RowWeights, n: int) -> FloatArray:
@@ -251,16 +260,30 @@ def _lengths(
 
 
 def _balanced(
-    terms: RowTerms, u: FloatArray, weights: RowWeights, rows: npt.NDArray[np.intp], point: Point
+    z: FloatArray,
+    psi: FloatArray,
+    u: FloatArray,
+    weights: RowWeights,
+    rows: npt.NDArray[np.intp],
+    point: Point,
 ) -> FloatArray:
-    """Return the slopes of some rows; of those on the line the ones that balance all others."""
+    """Return the slopes of some rows; of those on the line the ones that balance all others.
+
+    Where several do, they are the shortest in all observations. The columns get units of their own, as
+    those given would decide which of them count as rounding error.
+    """
     if point.kappa > 0.0 or u[rows].all():
-        return terms.psi[rows]
-    psi, on_line = terms.psi.copy(), (u == 0.0).nonzero()[0]
-    x = terms.design if weights.total is None else terms.design * weights.total
-    found = np.linalg.lstsq(x[:, on_line], -(x @ psi), rcond=None)[0]
-    psi[on_line] = np.clip(found, -point.tau, 1.0 - point.tau)
-    return psi[rows]
+        return psi[rows]
+    times = _counts(weights, u.size)
+    x = z / np.abs(z).max(axis=1, keepdims=True)
+    if weights.prob is not None:
+        x *= weights.prob
+    on_line = ((u == 0.0) & (times > 0.0)).nonzero()[0]
+    root = np.sqrt(times[on_line])
+    found = np.linalg.lstsq(x[:, on_line] * root, -(x @ (psi * times)), rcond=None)[0] / root
+    made = psi.copy()
+    made[on_line] = np.clip(found, -point.tau, 1.0 - point.tau)
+    return made[rows]
 
 
 def row_scales(design: FloatArray, u: FloatArray, counts: FloatArray) -> FloatArray:
@@ -310,7 +333,7 @@ def row_scales(design: FloatArray, u: FloatArray, counts: FloatArray) -> FloatAr
 
 def _regression(gram: FloatArray, target: FloatArray) -> tuple[FloatArray, int]:
     """Return coefficients from products of standardised columns, the shortest, and their rank."""
-    inverse = inverse_of(gram, ROUNDING)
+    inverse = inverse_of(gram, math.sqrt(ROUNDING))  # its factor has lengths, not their squares
     if inverse is not None:
         return inverse @ target, len(gram)
     values, vectors = np.linalg.eigh(gram)
