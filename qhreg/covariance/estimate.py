@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.covariance.bandwidth import bread_width, chosen_width
-from qhreg.covariance.calibration import Calibration, calibration_of, leverage_of
+from qhreg.covariance.calibration import Calibration, calibration_of
 from qhreg.covariance.cautions import (
     warn_confined,
     warn_few,
@@ -36,6 +36,7 @@ from qhreg.covariance.information import (
     design_moments,
     expected_information,
 )
+from qhreg.covariance.leverage import with_leverage
 from qhreg.covariance.orthonormal import (
     Frame,
     frame_of,
@@ -367,21 +368,23 @@ def _independent(
     width: float,
     jacobian: FloatArray,
     contrasts: FloatArray | None,
-) -> Estimated:
-    """Return the sandwich of independent rows and its calibration; HC1 allows for leverage."""
+) -> tuple[Estimated, str]:
+    """Return the sandwich of independent rows with its calibration, and what helps its bread.
+
+    HC1 allows for rows with leverage, and their expected curvature needs no help.
+    """
     n, q, seen = weights.nobs, made.meat.shape[0], made
     text = f"heteroskedasticity-robust sandwich ({cov_type})"
-    judged = made.judged(jacobian)
-    law = calibration_of(sample, weights, made, width, judged)
-    levered = leverage_of(sample, weights, made, width, law) if cov_type == "HC1" else None
+    levered = with_leverage(sample, weights, made, width) if cov_type == "HC1" else None
     if levered is not None:
-        judged, seen = levered.slices.judged(jacobian), levered.seen
+        made, seen = levered.slices, levered.seen
         text += levered.description
+    judged = tested = made.judged(jacobian)
     if contrasts is not None or levered is not None:
         tested = seen.judged(jacobian if contrasts is None else contrasts @ jacobian)
-        law = calibration_of(sample, weights, seen, width, tested)
+    law = calibration_of(sample, weights, seen, width, tested)
     cov = judged.cov * (n / (n - q)) if cov_type == "HC1" else judged.cov
-    return Estimated(cov, text, {}, calibration=law)
+    return Estimated(cov, text, {}, calibration=law), made.helped
 
 
 def _robust(
@@ -399,9 +402,9 @@ def _robust(
     made = slices_of(sample, weights, free, width)
     frame, inverse, q = made.frame, made.inverse, made.meat.shape[0]
     require_more_rows(cov_type, n, q)
-    jacobian = jacobian_of(frame, point.sigma)
+    jacobian, helped = jacobian_of(frame, point.sigma), made.helped
     if cov_type in ("HC0", "HC1"):
-        found = _independent(cov_type, sample, weights, made, width, jacobian, contrasts)
+        found, helped = _independent(cov_type, sample, weights, made, width, jacobian, contrasts)
     else:
         dependent = clusters if cov_type == "cluster" else series
         found = dependent(sample, frame, weights, inverse, jacobian, options)
@@ -409,9 +412,9 @@ def _robust(
             change = jacobian @ inverse
             found = found._replace(cov=found.cov + change @ made.lost.meat @ change.T)
     bread = ""
-    if made.helped:
-        bread = f", bread with {made.helped}: prefer score intervals"
-        warn_helped(cov_type, made.helped, ': prefer conf_int(method="score")')
+    if helped:
+        bread = f", bread with {helped}: prefer score intervals"
+        warn_helped(cov_type, helped, ': prefer conf_int(method="score")')
     if made.lost is not None:
         bread += f", means for {made.lost.text} whose rows are fitted exactly"
         warn_lost(cov_type, made.lost)

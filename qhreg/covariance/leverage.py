@@ -19,12 +19,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from qhreg.covariance.bread import is_flat
 from qhreg.covariance.curvature import RowWeights, is_near
 from qhreg.covariance.effective import HALF
 from qhreg.covariance.orthonormal import inverse_of
 from qhreg.covariance.rowterms import RowTerms, row_terms, summed_terms
-from qhreg.covariance.sandwich import FEW_NUMBERS, FEW_ROWS, Slices
-from qhreg.covariance.scores import Point, Sample, evaluated_blocks, slopes
+from qhreg.covariance.sandwich import FEW_ROWS, Slices
+from qhreg.covariance.scores import Point, RowBlock, Sample, slopes
 from qhreg.gram import plain_gram
 from qhreg.quantiles import weighted_quantiles
 
@@ -114,18 +115,17 @@ def with_leverage(
     every h does.
 
     Rows to which sampling weights give more than half of their own location are left to
-    :mod:`qhreg.covariance.effective`, which warns of them. This takes the terms of each row. Of more
-    rows than :data:`qhreg.covariance.sandwich.FEW_ROWS` only sums are made, and all count as they are.
-    :func:`qhreg.covariance.calibration.leverage_of` asks for it where an estimate has few degrees of
-    freedom.
+    :mod:`qhreg.covariance.effective`, which warns of them. This takes the terms of each row:
+    all of more rows than :data:`qhreg.covariance.sandwich.FEW_ROWS` count as they are.
     """
-    terms = _terms(sample, made, width)
-    if terms is None:
+    if not _is_sought(sample, made, width):
         return None
-    u, point, plain = sample.u, sample.point, made.frame.coordinates.plain
-    z = terms.design if plain else made.frame.coordinates.transform.T @ terms.design
+    u, point, place = sample.u, sample.point, made.frame.coordinates
+    x = np.asarray(sample.exog, dtype=np.float64).T
+    z = x if place.plain else place.transform.T @ x
     if not _share(z, made, weights, width) > LOOK:
         return None
+    terms = made.terms or _terms(sample, x, made, width)
     flat, counts = _lengths(z, weights), _counts(weights, u.size)
     inside = float(counts @ terms.near) * width
     if flat is None or not float(flat.max()) * weights.nobs > LOOK * inside:
@@ -180,15 +180,17 @@ def _counts(weights: RowWeights, n: int) -> FloatArray:
     return counts if weights.prob is None else counts * (weights.prob > 0.0)
 
 
-def _terms(sample: Sample, made: Slices, width: float) -> RowTerms | None:
-    """Return what bread and meat are made of, or None where it is too much or does not suffice."""
-    n, p = sample.exog.shape
-    if "beta" not in made.frame.kept or made.helped or made.lost is not None or not width > 0.0:
-        return None
-    if made.terms is not None or n > FEW_ROWS or n * p > FEW_NUMBERS:
-        return made.terms
-    (block,) = evaluated_blocks(sample)
-    return row_terms(block, sample.point, width, made.frame.kept, made.frame.unit)
+def _is_sought(sample: Sample, made: Slices, width: float) -> bool:
+    """Return whether the rows are few, and nothing stands in for the scores of any."""
+    few = sample.endog.size <= FEW_ROWS
+    return few and "beta" in made.frame.kept and made.lost is None and width > 0.0
+
+
+def _terms(sample: Sample, x: FloatArray, made: Slices, width: float) -> RowTerms:
+    """Return what bread and meat are made of."""
+    u, point, frame = sample.u, sample.point, made.frame
+    block = RowBlock(slice(0, u.size), x.T, u, slopes(u, point.tau, point.kappa))
+    return row_terms(block, point, width, frame.kept, frame.unit)
 
 
 class _Counted(NamedTuple):
@@ -215,10 +217,10 @@ def _sandwich(
     psi, near = terms.psi.copy(), terms.near.copy()
     psi[rows], near[rows] = seen
     raw = _counted(terms, terms.design, psi, near)
-    inner = raw if z is terms.design else _counted(terms, z, psi, near)
+    inner = raw if made.frame.coordinates.plain else _counted(terms, z, psi, near)
     sums = summed_terms(inner, weights)
     inverse = inverse_of(sums.bread)
-    if inverse is None:
+    if inverse is None or (made.helped and is_flat(sums.bread, inverse, len(z))):
         return None
     k, theirs, columns = len(z), inner.scores[:, rows], z[:, rows]
     ours = theirs.copy()
