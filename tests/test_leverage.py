@@ -74,12 +74,16 @@ def by_hand(exog, endog, fit):
     low, high = np.quantile(u, [0.25, 0.75], method="inverted_cdf")
     w = bread_width(0.0, n, tau, min(u.std(), (high - low) / 1.349))
     scales = row_scales(exog.T, u, np.ones(n))
-    expected = np.array([np.mean(np.abs(u / scales) < 0.5 * w) / (w * s) for s in scales])
-    inner = np.linalg.inv(exog.T @ (exog * expected[:, None]))
     psi = np.where(u > 0.0, 1.0 - tau, -tau) * (u != 0.0)
     on_line = np.flatnonzero(u == 0.0)
     dual = psi.copy()
     dual[on_line] = np.linalg.solve(exog[on_line].T, -exog.T @ psi)
+    alone = u
+    for _ in range(2):  # the curvature of all residuals, then of those from fits without the row
+        expected = np.array([np.mean(np.abs(alone / scales) < 0.5 * w) / (w * s) for s in scales])
+        inner = np.linalg.inv(exog.T @ (exog * expected[:, None]))
+        moves = np.array([x @ inner @ x for x in exog])
+        alone = u + moves / (1.0 - np.minimum(moves * expected, 0.9)) * dual
     usual = np.mean(psi**2)
     bread, meat = np.zeros((2, 2)), np.zeros((2, 2))
     for i, x in enumerate(exog):
@@ -372,3 +376,16 @@ def test_rows_with_leverage_are_seen_in_wide_designs():
     fit = solve(exog, endog, kappa=0.0, tau=0.9)
     made = covariance("HC1", exog, endog, fit, free=FREE)
     assert f"{levered(exog, endog, fit).rows.size} rows with leverage" in made.description
+
+
+def test_errors_of_many_slopes_do_not_take_rows_drawn_to_the_line_for_high_density():
+    """Without the second step the median is 0.85."""
+    rng, found, errors = np.random.default_rng(1), [], []
+    for _ in range(100):
+        exog = np.column_stack([np.ones(100), rng.standard_normal((100, 19))])
+        endog = rng.standard_t(4, size=100)
+        fit = solve(exog, endog, kappa=0.0, tau=0.3)
+        found.append(fit.beta[1:])
+        errors.append(error("HC1", exog, endog, fit)[1:])
+    ratio = np.median(errors, axis=0) / np.std(found, axis=0)
+    assert 0.88 < np.median(ratio) < 1.1

@@ -106,7 +106,9 @@ def with_leverage(
 
     .. math:: u_i + \frac{\ell_i}{1 - \ell_i\bar c_i}\,\psi_i,
 
-    where the slope :math:`\psi_i` of a row on the line is that with which all scores sum to zero. The
+    where the slope :math:`\psi_i` of a row on the line is that with which all scores sum to zero. Many
+    coefficients draw many rows to the line: the expected curvatures of what follows, and with them
+    :math:`\ell_i`, are therefore those of the residuals from such fits. The
     leverage :math:`h_i = \ell_i / w`, at most 1, is what the row adds to the bread if it lies in the
     zone, beside what all rows are expected to add. Up to h = 1/2 a row counts as it is. From there to
     3/4 its residual goes over to the one above. From 1/2 to 1 its curvature goes over to
@@ -137,6 +139,12 @@ def with_leverage(
     moves = _lengths(z, weights, curvature)
     if moves is None:
         return None
+    slope = _balanced(z, terms.psi, u, weights, point)
+    alone = u + moves / (1.0 - np.minimum(moves * curvature, MOST_HELD)) * slope
+    curvature = expected_curvature(alone, scales, counts, point, width)
+    moves = _lengths(z, weights, curvature)
+    if moves is None:
+        return None
     leverage = np.minimum(moves / width, 1.0)
     rows = (leverage > LOW).nonzero()[0]
     if not rows.size:
@@ -144,8 +152,7 @@ def with_leverage(
     above = leverage[rows] - LOW
     away = np.minimum(above / (AWAY - LOW), 1.0)
     held = np.minimum(moves[rows] * curvature[rows], MOST_HELD)
-    slope = _balanced(z, terms.psi, u, weights, rows, point)
-    moved = u[rows] + away * moves[rows] / (1.0 - held) * slope
+    moved = u[rows] + away * moves[rows] / (1.0 - held) * slope[rows]
     psi, near = slopes(moved, point.tau, point.kappa), is_near(moved, point, width) / width
     share = above / (1.0 - LOW)
     seen = _Counted(psi, (1.0 - share) * near + share * curvature[rows])
@@ -266,16 +273,15 @@ def _balanced(
     psi: FloatArray,
     u: FloatArray,
     weights: RowWeights,
-    rows: npt.NDArray[np.intp],
     point: Point,
 ) -> FloatArray:
-    """Return the slopes of some rows; of those on the line the ones that balance all others.
+    """Return the slopes of all rows; of those on the line the ones that balance all others.
 
     Where several do, they are the shortest in all observations. The columns get units of their own, as
     those given would decide which of them count as rounding error.
     """
-    if point.kappa > 0.0 or u[rows].all():
-        return psi[rows]
+    if point.kappa > 0.0 or u.all():
+        return psi
     times = _counts(weights, u.size)
     x = z / np.abs(z).max(axis=1, keepdims=True)
     if weights.prob is not None:
@@ -285,7 +291,7 @@ def _balanced(
     found = np.linalg.lstsq(x[:, on_line] * root, -(x @ (psi * times)), rcond=None)[0] / root
     made = psi.copy()
     made[on_line] = np.clip(found, -point.tau, 1.0 - point.tau)
-    return made[rows]
+    return made
 
 
 def row_scales(design: FloatArray, u: FloatArray, counts: FloatArray) -> FloatArray:
