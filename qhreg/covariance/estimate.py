@@ -368,11 +368,8 @@ def _independent(
     width: float,
     jacobian: FloatArray,
     contrasts: FloatArray | None,
-) -> tuple[Estimated, str]:
-    """Return the sandwich of independent rows with its calibration, and what helps its bread.
-
-    HC1 allows for rows with leverage, and their expected curvature needs no help.
-    """
+) -> Estimated:
+    """Return the sandwich of independent rows and its calibration; HC1 allows for leverage."""
     n, q, seen = weights.nobs, made.meat.shape[0], made
     text = f"heteroskedasticity-robust sandwich ({cov_type})"
     levered = with_leverage(sample, weights, made, width) if cov_type == "HC1" else None
@@ -384,7 +381,7 @@ def _independent(
         tested = seen.judged(jacobian if contrasts is None else contrasts @ jacobian)
     law = calibration_of(sample, weights, seen, width, tested)
     cov = judged.cov * (n / (n - q)) if cov_type == "HC1" else judged.cov
-    return Estimated(cov, text, {}, calibration=law), made.helped
+    return Estimated(cov, text, {}, calibration=law)
 
 
 def _robust(
@@ -402,9 +399,9 @@ def _robust(
     made = slices_of(sample, weights, free, width)
     frame, inverse, q = made.frame, made.inverse, made.meat.shape[0]
     require_more_rows(cov_type, n, q)
-    jacobian, helped = jacobian_of(frame, point.sigma), made.helped
+    jacobian = jacobian_of(frame, point.sigma)
     if cov_type in ("HC0", "HC1"):
-        found, helped = _independent(cov_type, sample, weights, made, width, jacobian, contrasts)
+        found = _independent(cov_type, sample, weights, made, width, jacobian, contrasts)
     else:
         dependent = clusters if cov_type == "cluster" else series
         found = dependent(sample, frame, weights, inverse, jacobian, options)
@@ -412,9 +409,9 @@ def _robust(
             change = jacobian @ inverse
             found = found._replace(cov=found.cov + change @ made.lost.meat @ change.T)
     bread = ""
-    if helped:
-        bread = f", bread with {helped}: prefer score intervals"
-        warn_helped(cov_type, helped, ': prefer conf_int(method="score")')
+    if made.helped:
+        bread = f", bread with {made.helped}: prefer score intervals"
+        warn_helped(cov_type, made.helped, ': prefer conf_int(method="score")')
     if made.lost is not None:
         bread += f", means for {made.lost.text} whose rows are fitted exactly"
         warn_lost(cov_type, made.lost)

@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.covariance.bread import is_flat
 from qhreg.covariance.curvature import RowWeights, is_near
 from qhreg.covariance.effective import HALF
 from qhreg.covariance.orthonormal import inverse_of
@@ -188,9 +187,9 @@ def _counts(weights: RowWeights, n: int) -> FloatArray:
 
 
 def _is_sought(sample: Sample, made: Slices, width: float) -> bool:
-    """Return whether the rows are few, and nothing stands in for the scores of any."""
-    few = sample.endog.size <= FEW_ROWS
-    return few and "beta" in made.frame.kept and made.lost is None and width > 0.0
+    """Return whether the rows are few, and nothing stands in for parts of bread and meat."""
+    whole = not made.helped and made.lost is None
+    return sample.endog.size <= FEW_ROWS and "beta" in made.frame.kept and whole and width > 0.0
 
 
 def _terms(sample: Sample, x: FloatArray, made: Slices, width: float) -> RowTerms:
@@ -227,7 +226,7 @@ def _sandwich(
     inner = raw if made.frame.coordinates.plain else _counted(terms, z, psi, near)
     sums = summed_terms(inner, weights)
     inverse = inverse_of(sums.bread)
-    if inverse is None or (made.helped and is_flat(sums.bread, inverse, len(z))):
+    if inverse is None:
         return None
     k, theirs, columns = len(z), inner.scores[:, rows], z[:, rows]
     ours = theirs.copy()
