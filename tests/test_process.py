@@ -391,10 +391,10 @@ def test_with_five_levels_of_engel_r_has_a_larger_statistic_and_takes_its_covari
     assert r["F"] * r["ndf"] == pytest.approx(45.9, abs=0.05)
     assert r["ddf"] > 1000
     assert r["pvalue"] == pytest.approx(3.9e-9, rel=0.02)
-    assert made.statistic == pytest.approx(27.7, abs=0.05)
+    assert made.statistic == pytest.approx(27.3, abs=0.05)
     assert made.pvalue == pytest.approx(0.07, abs=5e-3)
     assert process.test_equal_slopes().pvalue < 1e-9
-    assert stats.chi2.sf(made.statistic, made.df) == pytest.approx(1.4e-5, abs=5e-7)
+    assert stats.chi2.sf(made.statistic, made.df) == pytest.approx(1.7e-5, abs=5e-7)
     errors = np.sqrt(np.diag(r["cov"]))[1::2]
     assert_allclose(errors[-2:], [0.023, 0.028], atol=5e-4)
 

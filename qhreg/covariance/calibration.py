@@ -16,10 +16,10 @@ import numpy.typing as npt
 from scipy import special
 
 from qhreg.covariance.curvature import RowWeights, is_near
-from qhreg.covariance.leverage import Leveraged, with_leverage
+from qhreg.covariance.leverage import with_leverage
 from qhreg.covariance.orthonormal import Frame, jacobian_of
 from qhreg.covariance.rowterms import FEW_PARAMETERS, RowTerms, row_terms
-from qhreg.covariance.sandwich import FEW_ROWS, Judged, Slices, sandwich_of
+from qhreg.covariance.sandwich import Judged, Slices, sandwich_of
 from qhreg.covariance.scores import Fitted, Sample, evaluated_blocks
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
     "hall",
     "hall_inverse",
     "law_of_moments",
-    "leverage_of",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -61,9 +60,6 @@ FAR = 4.0
 
 FEW_DF = 50.0
 """Degrees of freedom, as seen from the rows taken, below which all are looked at."""
-
-LEVERAGE_DF = 20.0
-"""Degrees of freedom of an estimate below which rows with leverage are looked for."""
 
 MOMENT_BYTES = 2**17
 """Size of the influences of some rows: larger arrays go back to the system after every use."""
@@ -229,33 +225,6 @@ def calibration_of(
     return law_of_moments(sums, weights.nobs)
 
 
-def leverage_of(
-    sample: Sample,
-    weights: RowWeights,
-    made: Slices,
-    width: float,
-    law: Calibration | None = None,
-) -> Leveraged | None:
-    """Return a sandwich that allows for rows with leverage, None where no estimate shows any.
-
-    Parameters
-    ----------
-    sample, weights, made, width
-        As in :func:`calibration_of`.
-    law : Calibration or None
-        What the estimates, each by itself, are compared with, if known already: where a row has
-        leverage, some estimate has few degrees of freedom.
-    """
-    if sample.endog.size > FEW_ROWS:
-        return None
-    if law is None:
-        judged = made.judged(jacobian_of(made.frame, sample.point.sigma))
-        law = calibration_of(sample, weights, made, width, judged)
-    if not min(law.df.tolist()) < LEVERAGE_DF:
-        return None
-    return with_leverage(sample, weights, made, width)
-
-
 def contrast_calibration(
     contrasts: FloatArray,
     exog: Any,
@@ -283,7 +252,7 @@ def contrast_calibration(
     sample, w, chosen, made = sandwich_of(
         exog, endog, fit, free, freq_weights, weights, offset, width
     )
-    levered = leverage_of(sample, w, made, chosen) if cov_type == "HC1" else None
+    levered = with_leverage(sample, w, made, chosen) if cov_type == "HC1" else None
     made = made if levered is None else levered.seen
     jacobian = contrasts @ jacobian_of(made.frame, sample.point.sigma)
     laws = [

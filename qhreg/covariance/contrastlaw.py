@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.covariance.calibration import Calibration, law_of_moments, leverage_of
+from qhreg.covariance.calibration import Calibration, law_of_moments
+from qhreg.covariance.leverage import with_leverage
 from qhreg.covariance.orthonormal import jacobian_of
 from qhreg.covariance.rowterms import RowTerms, row_terms
 from qhreg.covariance.sandwich import Slices, sandwich_of
@@ -132,7 +133,7 @@ def contrast_moments(
     sample, w, chosen, made = sandwich_of(
         exog, endog, fit, free, freq_weights, weights, offset, width
     )
-    levered = leverage_of(sample, w, made, chosen) if cov_type == "HC1" else None
+    levered = with_leverage(sample, w, made, chosen) if cov_type == "HC1" else None
     made = made if levered is None else levered.seen
     frame, inverse = made.frame, made.inverse
     cov = inverse @ made.meat @ inverse

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg.covariance.bandwidth import bread_width, chosen_width
-from qhreg.covariance.calibration import Calibration, calibration_of, leverage_of
+from qhreg.covariance.calibration import Calibration, calibration_of
 from qhreg.covariance.cautions import (
     warn_confined,
     warn_few,
@@ -36,6 +36,7 @@ from qhreg.covariance.information import (
     design_moments,
     expected_information,
 )
+from qhreg.covariance.leverage import with_leverage
 from qhreg.covariance.orthonormal import (
     Frame,
     frame_of,
@@ -380,15 +381,14 @@ def _independent(
     """Return the sandwich of independent rows and its calibration; HC1 allows for leverage."""
     n, q, seen = weights.nobs, made.meat.shape[0], made
     text = f"heteroskedasticity-robust sandwich ({cov_type})"
-    judged = made.judged(jacobian)
-    law = calibration_of(sample, weights, made, width, judged)
-    levered = leverage_of(sample, weights, made, width, law) if cov_type == "HC1" else None
+    levered = with_leverage(sample, weights, made, width) if cov_type == "HC1" else None
     if levered is not None:
-        judged, seen = levered.slices.judged(jacobian), levered.seen
+        made, seen = levered.slices, levered.seen
         text += levered.description
+    judged = tested = made.judged(jacobian)
     if contrasts is not None or levered is not None:
         tested = seen.judged(jacobian if contrasts is None else contrasts @ jacobian)
-        law = calibration_of(sample, weights, seen, width, tested)
+    law = calibration_of(sample, weights, seen, width, tested)
     cov = judged.cov * (n / (n - q)) if cov_type == "HC1" else judged.cov
     return Estimated(cov, text, {}, calibration=law)
 

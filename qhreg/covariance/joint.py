@@ -22,7 +22,6 @@ import numpy.typing as npt
 from statsmodels.stats import sandwich_covariance as sandwich
 
 from qhreg.covariance.bandwidth import chosen_width
-from qhreg.covariance.calibration import leverage_of
 from qhreg.covariance.cautions import warn_helped, warn_lost
 from qhreg.covariance.confined import shared_products, shifts, unseen_between
 from qhreg.covariance.curvature import RowWeights, row_weights
@@ -30,7 +29,7 @@ from qhreg.covariance.dependence import combined, group_codes, lag_weights, lags
 from qhreg.covariance.dependent import design_and_slopes
 from qhreg.covariance.estimate import require_more_rows
 from qhreg.covariance.information import check_free, design_moments
-from qhreg.covariance.leverage import Leveraged
+from qhreg.covariance.leverage import Leveraged, with_leverage
 from qhreg.covariance.orthonormal import Frame, coordinates_of, jacobian_of
 from qhreg.covariance.sandwich import Slices, slices_of
 from qhreg.covariance.scores import Fitted, Sample, checked_sample, evaluated_blocks, score_block
@@ -108,7 +107,7 @@ class Influence:
     def with_leverage(self) -> Influence:
         """Return the same with allowance for rows with leverage, as "HC1" makes it."""
         raw = self.sample.in_coordinates(None)
-        levered = leverage_of(raw, self.cases, self.slices, self.width)
+        levered = with_leverage(raw, self.cases, self.slices, self.width)
         if levered is None:
             return self
         inverse = levered.slices.inverse

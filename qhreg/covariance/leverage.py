@@ -23,8 +23,8 @@ from qhreg.covariance.curvature import RowWeights, is_near
 from qhreg.covariance.effective import HALF
 from qhreg.covariance.orthonormal import inverse_of
 from qhreg.covariance.rowterms import RowTerms, row_terms, summed_terms
-from qhreg.covariance.sandwich import FEW_NUMBERS, FEW_ROWS, Slices
-from qhreg.covariance.scores import Point, Sample, evaluated_blocks, slopes
+from qhreg.covariance.sandwich import FEW_ROWS, Slices
+from qhreg.covariance.scores import Point, RowBlock, Sample, slopes
 from qhreg.gram import plain_gram
 from qhreg.quantiles import weighted_quantiles
 
@@ -105,7 +105,9 @@ def with_leverage(
 
     .. math:: u_i + \frac{\ell_i}{1 - \ell_i\bar c_i}\,\psi_i,
 
-    where the slope :math:`\psi_i` of a row on the line is that with which all scores sum to zero. The
+    where the slope :math:`\psi_i` of a row on the line is that with which all scores sum to zero. Many
+    coefficients draw many rows to the line: the expected curvatures of what follows, and with them
+    :math:`\ell_i`, are therefore those of the residuals from such fits. The
     leverage :math:`h_i = \ell_i / w`, at most 1, is what the row adds to the bread if it lies in the
     zone, beside what all rows are expected to add. Up to h = 1/2 a row counts as it is. From there to
     3/4 its residual goes over to the one above. From 1/2 to 1 its curvature goes over to
@@ -114,26 +116,31 @@ def with_leverage(
     every h does.
 
     Rows to which sampling weights give more than half of their own location are left to
-    :mod:`qhreg.covariance.effective`, which warns of them. This takes the terms of each row. Of more
-    rows than :data:`qhreg.covariance.sandwich.FEW_ROWS` only sums are made, and all count as they are.
-    :func:`qhreg.covariance.calibration.leverage_of` asks for it where an estimate has few degrees of
-    freedom.
+    :mod:`qhreg.covariance.effective`, which warns of them. This takes the terms of each row:
+    all of more rows than :data:`qhreg.covariance.sandwich.FEW_ROWS` count as they are.
     """
-    terms = _terms(sample, made, width)
-    if terms is None:
+    if not _is_sought(sample, made, width):
         return None
-    u, point, plain = sample.u, sample.point, made.frame.coordinates.plain
-    z = terms.design if plain else made.frame.coordinates.transform.T @ terms.design
+    u, point, place = sample.u, sample.point, made.frame.coordinates
+    x = np.asarray(sample.exog, dtype=np.float64).T
+    z = x if place.plain else place.transform.T @ x
     if not _share(z, made, weights, width) > LOOK:
         return None
+    terms = made.terms or _terms(sample, x, made, width)
     flat, counts = _lengths(z, weights), _counts(weights, u.size)
     inside = float(counts @ terms.near) * width
     if flat is None or not float(flat.max()) * weights.nobs > LOOK * inside:
         return None
-    if weights.prob is not None and float(flat.max()) > HALF:
+    if weights.prob is not None and _decided_by_weights(z, weights, flat):
         return None
     scales = row_scales(z, u, counts)
     curvature = expected_curvature(u, scales, counts, point, width)
+    moves = _lengths(z, weights, curvature)
+    if moves is None:
+        return None
+    slope = _balanced(z, terms.psi, u, weights, point)
+    alone = u + moves / (1.0 - np.minimum(moves * curvature, MOST_HELD)) * slope
+    curvature = expected_curvature(alone, scales, counts, point, width)
     moves = _lengths(z, weights, curvature)
     if moves is None:
         return None
@@ -144,8 +151,7 @@ def with_leverage(
     above = leverage[rows] - LOW
     away = np.minimum(above / (AWAY - LOW), 1.0)
     held = np.minimum(moves[rows] * curvature[rows], MOST_HELD)
-    slope = _balanced(terms, u, weights, rows, point)
-    moved = u[rows] + away * moves[rows] / (1.0 - held) * slope
+    moved = u[rows] + away * moves[rows] / (1.0 - held) * slope[rows]
     psi, near = slopes(moved, point.tau, point.kappa), is_near(moved, point, width) / width
     share = above / (1.0 - LOW)
     seen = _Counted(psi, (1.0 - share) * near + share * curvature[rows])
@@ -165,21 +171,32 @@ def _share(z: FloatArray, made: Slices, weights: RowWeights, width: float) -> fl
     return float(lengths.max()) / width
 
 
+def _decided_by_weights(z: FloatArray, weights: RowWeights, leverage: FloatArray) -> bool:
+    """Return whether sampling weights give a row more than half of its own location."""
+    heavy = (leverage > HALF).nonzero()[0]
+    if not heavy.size:
+        return False
+    plain = _lengths(z, RowWeights(_counts(weights, z.shape[1]), None, weights.nobs))
+    return plain is None or not bool((plain[heavy] > HALF).all())
+
+
 def _counts(weights: RowWeights, n: int) -> FloatArray:
     """Return how often each row counts: sampling weights say nothing about the noise of a row."""
     counts = np.ones(n) if weights.freq is None else weights.freq
     return counts if weights.prob is None else counts * (weights.prob > 0.0)
 
 
-def _terms(sample: Sample, made: Slices, width: float) -> RowTerms | None:
-    """Return what bread and meat are made of, or None where it is too much or does not suffice."""
-    n, p = sample.exog.shape
-    if "beta" not in made.frame.kept or made.helped or made.lost is not None or not width > 0.0:
-        return None
-    if made.terms is not None or n > FEW_ROWS or n * p > FEW_NUMBERS:
-        return made.terms
-    (block,) = evaluated_blocks(sample)
-    return row_terms(block, sample.point, width, made.frame.kept, made.frame.unit)
+def _is_sought(sample: Sample, made: Slices, width: float) -> bool:
+    """Return whether the rows are few, and nothing stands in for parts of bread and meat."""
+    whole = not made.helped and made.lost is None
+    return sample.endog.size <= FEW_ROWS and "beta" in made.frame.kept and whole and width > 0.0
+
+
+def _terms(sample: Sample, x: FloatArray, made: Slices, width: float) -> RowTerms:
+    """Return what bread and meat are made of."""
+    u, point, frame = sample.u, sample.point, made.frame
+    block = RowBlock(slice(0, u.size), x.T, u, slopes(u, point.tau, point.kappa))
+    return row_terms(block, point, width, frame.kept, frame.unit)
 
 
 class _Counted(NamedTuple):
@@ -206,7 +223,7 @@ def _sandwich(
     psi, near = terms.psi.copy(), terms.near.copy()
     psi[rows], near[rows] = seen
     raw = _counted(terms, terms.design, psi, near)
-    inner = raw if z is terms.design else _counted(terms, z, psi, near)
+    inner = raw if made.frame.coordinates.plain else _counted(terms, z, psi, near)
     sums = summed_terms(inner, weights)
     inverse = inverse_of(sums.bread)
     if inverse is None:
@@ -251,16 +268,29 @@ def _lengths(
 
 
 def _balanced(
-    terms: RowTerms, u: FloatArray, weights: RowWeights, rows: npt.NDArray[np.intp], point: Point
+    z: FloatArray,
+    psi: FloatArray,
+    u: FloatArray,
+    weights: RowWeights,
+    point: Point,
 ) -> FloatArray:
-    """Return the slopes of some rows; of those on the line the ones that balance all others."""
-    if point.kappa > 0.0 or u[rows].all():
-        return terms.psi[rows]
-    psi, on_line = terms.psi.copy(), (u == 0.0).nonzero()[0]
-    x = terms.design if weights.total is None else terms.design * weights.total
-    found = np.linalg.lstsq(x[:, on_line], -(x @ psi), rcond=None)[0]
-    psi[on_line] = np.clip(found, -point.tau, 1.0 - point.tau)
-    return psi[rows]
+    """Return the slopes of all rows; of those on the line the ones that balance all others.
+
+    Where several do, they are the shortest in all observations. The columns get units of their own, as
+    those given would decide which of them count as rounding error.
+    """
+    if point.kappa > 0.0 or u.all():
+        return psi
+    times = _counts(weights, u.size)
+    x = z / np.abs(z).max(axis=1, keepdims=True)
+    if weights.prob is not None:
+        x *= weights.prob
+    on_line = ((u == 0.0) & (times > 0.0)).nonzero()[0]
+    root = np.sqrt(times[on_line])
+    found = np.linalg.lstsq(x[:, on_line] * root, -(x @ (psi * times)), rcond=None)[0] / root
+    made = psi.copy()
+    made[on_line] = np.clip(found, -point.tau, 1.0 - point.tau)
+    return made
 
 
 def row_scales(design: FloatArray, u: FloatArray, counts: FloatArray) -> FloatArray:
@@ -310,7 +340,7 @@ def row_scales(design: FloatArray, u: FloatArray, counts: FloatArray) -> FloatAr
 
 def _regression(gram: FloatArray, target: FloatArray) -> tuple[FloatArray, int]:
     """Return coefficients from products of standardised columns, the shortest, and their rank."""
-    inverse = inverse_of(gram, ROUNDING)
+    inverse = inverse_of(gram, math.sqrt(ROUNDING))  # its factor has lengths, not their squares
     if inverse is not None:
         return inverse @ target, len(gram)
     values, vectors = np.linalg.eigh(gram)
