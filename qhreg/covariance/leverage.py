@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from qhreg.covariance.curvature import RowWeights, is_near
 from qhreg.covariance.effective import HALF
+from qhreg.covariance.lightside import light_rows
 from qhreg.covariance.orthonormal import inverse_of
 from qhreg.covariance.rowterms import RowTerms, row_terms, summed_terms
 from qhreg.covariance.sandwich import FEW_ROWS, Slices
@@ -43,6 +44,9 @@ LOOK = 0.4
 
 LEAST_SCALE = 0.25
 """Least scale of a row, over the mean: a line through absolute residuals can go below zero."""
+
+STANDS_OUT = 1.4
+"""Least rows on the light side of the line for each coefficient."""
 
 MOST_HELD = 0.9
 """Largest part of its own location that a row is taken to hold: a fit without it may not exist."""
@@ -117,9 +121,11 @@ def with_leverage(
 
     Rows to which sampling weights give more than half of their own location are left to
     :mod:`qhreg.covariance.effective`, which warns of them. This takes the terms of each row:
-    all of more rows than :data:`qhreg.covariance.sandwich.FEW_ROWS` count as they are.
+    all of more rows than :data:`qhreg.covariance.sandwich.FEW_ROWS` count as they are. So do those of
+    fits with fewer than 1.4 rows on the light side of the line for each coefficient: there all have
+    leverage.
     """
-    if not _is_sought(sample, made, width):
+    if not _is_sought(sample, weights, made, width):
         return None
     u, point, place = sample.u, sample.point, made.frame.coordinates
     x = np.asarray(sample.exog, dtype=np.float64).T
@@ -186,10 +192,16 @@ def _counts(weights: RowWeights, n: int) -> FloatArray:
     return counts if weights.prob is None else counts * (weights.prob > 0.0)
 
 
-def _is_sought(sample: Sample, made: Slices, width: float) -> bool:
-    """Return whether the rows are few, and nothing stands in for parts of bread and meat."""
-    whole = not made.helped and made.lost is None
-    return sample.endog.size <= FEW_ROWS and "beta" in made.frame.kept and whole and width > 0.0
+def _is_sought(sample: Sample, weights: RowWeights, made: Slices, width: float) -> bool:
+    """Return whether some rows may stand out, and nothing stands in for parts of bread and meat.
+
+    With fewer rows on the light side of the line than that all have leverage.
+    """
+    if sample.endog.size > FEW_ROWS or "beta" not in made.frame.kept or not width > 0.0:
+        return False
+    point, rank = sample.point, made.frame.coordinates.transform.shape[1]
+    enough = light_rows(point.tau, point.kappa, weights.nobs) >= STANDS_OUT * rank
+    return enough and not made.helped and made.lost is None
 
 
 def _terms(sample: Sample, x: FloatArray, made: Slices, width: float) -> RowTerms:
