@@ -357,7 +357,7 @@ def test_the_choice_of_columns_does_not_decide_whether_rows_have_leverage(seed):
 
 
 def test_rows_with_leverage_are_seen_in_wide_designs():
-    exog, endog = lognormal(0, p=14, n=2500, spread=1.5)
+    exog, endog = lognormal(0, p=14, n=2000, spread=1.5)
     fit = solve(exog, endog, kappa=0.0, tau=0.9)
     made = covariance("HC1", exog, endog, fit, free=FREE)
     assert f"{levered(exog, endog, fit).rows.size} rows with leverage" in made.description

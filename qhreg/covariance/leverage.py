@@ -24,7 +24,7 @@ from qhreg.covariance.effective import HALF
 from qhreg.covariance.lightside import light_rows
 from qhreg.covariance.orthonormal import inverse_of
 from qhreg.covariance.rowterms import RowTerms, row_terms, summed_terms
-from qhreg.covariance.sandwich import FEW_ROWS, Slices
+from qhreg.covariance.sandwich import FEW_ROWS, FEW_SINGLE, Slices
 from qhreg.covariance.scores import Point, RowBlock, Sample, slopes
 from qhreg.gram import plain_gram
 from qhreg.quantiles import weighted_quantiles
@@ -121,7 +121,8 @@ def with_leverage(
 
     Rows to which sampling weights give more than half of their own location are left to
     :mod:`qhreg.covariance.effective`, which warns of them. This takes the terms of each row:
-    all of more rows than :data:`qhreg.covariance.sandwich.FEW_ROWS` count as they are. So do those of
+    all of more rows than :data:`qhreg.covariance.sandwich.FEW_ROWS`, or than fit into a design of
+    :data:`qhreg.covariance.sandwich.FEW_SINGLE` numbers, count as they are. So do those of
     fits with fewer than 1.4 rows on the light side of the line for each coefficient: there all have
     leverage.
     """
@@ -197,7 +198,8 @@ def _is_sought(sample: Sample, weights: RowWeights, made: Slices, width: float) 
 
     With fewer rows on the light side of the line than that all have leverage.
     """
-    if sample.endog.size > FEW_ROWS or "beta" not in made.frame.kept or not width > 0.0:
+    many = sample.endog.size > FEW_ROWS or sample.exog.size > FEW_SINGLE
+    if many or "beta" not in made.frame.kept or not width > 0.0:
         return False
     point, rank = sample.point, made.frame.coordinates.transform.shape[1]
     enough = light_rows(point.tau, point.kappa, weights.nobs) >= STANDS_OUT * rank
