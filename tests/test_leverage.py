@@ -11,8 +11,9 @@ from qhreg import QuantileHuberMLE
 from qhreg.covariance import Point, bread_width, covariance
 from qhreg.covariance.curvature import row_weights
 from qhreg.covariance.joint import influence_of, joint_covariance
-from qhreg.covariance.leverage import expected_curvature, row_scales, with_leverage
-from qhreg.covariance.sandwich import sandwich_of
+from qhreg.covariance.leverage import STANDS_OUT, expected_curvature, row_scales, with_leverage
+from qhreg.covariance.lightside import light_rows
+from qhreg.covariance.sandwich import FEW_SINGLE, sandwich_of
 from qhreg.solver import solve
 
 FREE = ("beta", "sigma")
@@ -374,3 +375,25 @@ def test_errors_of_many_slopes_do_not_take_rows_drawn_to_the_line_for_high_densi
         errors.append(error("HC1", exog, endog, fit)[1:])
     ratio = np.median(errors, axis=0) / np.std(found, axis=0)
     assert 0.88 < np.median(ratio) < 1.1
+
+
+def test_where_all_rows_have_leverage_none_stands_out():
+    """With fewer than 1.4 rows on the light side for each coefficient the sandwich is plain."""
+    rng = np.random.default_rng(2)
+    exog = np.column_stack([np.ones(200), rng.standard_normal((200, 19))])
+    endog = exog.sum(axis=1) + rng.standard_t(4, size=200)
+    for tau, few in ((0.1, True), (0.3, False)):
+        fit = solve(exog, endog, kappa=0.0, tau=tau)
+        assert (light_rows(tau, 0.0, 200) < STANDS_OUT * 20) is few
+        assert (levered(exog, endog, fit) is None) is few
+        if few:
+            plain, made = (
+                covariance(kind, exog, endog, fit, free=FREE).cov for kind in ("HC0", "HC1")
+            )
+            assert_allclose(made, plain * 200 / (200 - 21), rtol=1e-12)
+
+
+def test_designs_of_many_numbers_keep_the_plain_sandwich():
+    exog, endog = lognormal(0, p=14, n=2200, spread=1.5)
+    assert exog.size > FEW_SINGLE
+    assert levered(exog, endog, solve(exog, endog, kappa=0.0, tau=0.9)) is None

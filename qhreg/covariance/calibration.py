@@ -18,8 +18,8 @@ from scipy import special
 from qhreg.covariance.curvature import RowWeights, is_near
 from qhreg.covariance.leverage import with_leverage
 from qhreg.covariance.orthonormal import Frame, jacobian_of
-from qhreg.covariance.rowterms import FEW_PARAMETERS, RowTerms, row_terms
-from qhreg.covariance.sandwich import Judged, Slices, sandwich_of
+from qhreg.covariance.rowterms import RowTerms, row_terms
+from qhreg.covariance.sandwich import FEW_PARAMETERS, Judged, Slices, sandwich_of
 from qhreg.covariance.scores import Fitted, Sample, evaluated_blocks
 
 __all__ = [

@@ -4,7 +4,7 @@ The bread counts the rows near the line and the meat squares their slopes. A row
 draws the line to itself: it lies near the line whatever its noise, and at kappa = 0 often on it, where
 its slope is zero. Such a row can outweigh all others in the bread and be missing in the meat. With the
 incomes of Engel's households, noise in proportion to income and the 5 % quantile, the median of the
-standard errors of the slope was half of its standard deviation.
+standard errors of the slope was 0.6 of its standard deviation.
 
 For rows with leverage the slope is therefore taken at the residual from a fit without the row, and the
 curvature gives way, the more the larger the leverage, to what is expected of a row of that scale, as
@@ -194,10 +194,7 @@ def _counts(weights: RowWeights, n: int) -> FloatArray:
 
 
 def _is_sought(sample: Sample, weights: RowWeights, made: Slices, width: float) -> bool:
-    """Return whether some rows may stand out, and nothing stands in for parts of bread and meat.
-
-    With fewer rows on the light side of the line than that all have leverage.
-    """
+    """Return whether rows are few and some may stand out, and nothing stands in for bread or meat."""
     many = sample.endog.size > FEW_ROWS or sample.exog.size > FEW_SINGLE
     if many or "beta" not in made.frame.kept or not width > 0.0:
         return False

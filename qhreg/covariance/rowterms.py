@@ -22,12 +22,9 @@ from qhreg.covariance.information import UnitInformation
 from qhreg.covariance.scores import Point, RowBlock, extra_scores
 from qhreg.gram import plain_gram
 
-__all__ = ["FEW_PARAMETERS", "RowBends", "RowTerms", "row_bends", "row_terms", "summed_terms"]
+__all__ = ["RowBends", "RowTerms", "row_bends", "row_terms", "summed_terms"]
 
 FloatArray = npt.NDArray[np.float64]
-
-FEW_PARAMETERS = 16
-"""Parameters up to which one product with all of them is quicker than several with some."""
 
 
 class RowBends(NamedTuple):

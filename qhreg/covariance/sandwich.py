@@ -24,7 +24,7 @@ from qhreg.covariance.orthonormal import (
     frame_without_moments,
     inverse_of,
 )
-from qhreg.covariance.rowterms import FEW_PARAMETERS, RowTerms, row_terms, summed_terms
+from qhreg.covariance.rowterms import RowTerms, row_terms, summed_terms
 from qhreg.covariance.scores import Fitted, Sample, checked_sample, evaluated_blocks
 
 __all__ = ["FEW_ROWS", "Judged", "Sandwich", "Slices", "sandwich_of", "slices_of"]
@@ -37,8 +37,11 @@ FEW_ROWS = 3000
 FEW_NUMBERS = 25_000
 """Entries of their design up to which this is faster than to sum some of them at a time."""
 
+FEW_PARAMETERS = 16
+"""Parameters up to which a calibration in single precision gains nothing."""
+
 FEW_SINGLE = 30_000
-"""The same for many columns, for which the calibration takes half the memory."""
+"""Entries of their design for more, for which the calibration then takes half the memory."""
 
 WELL_CONDITIONED = 0.03
 """Least diagonal entry of the scaled Cholesky factor of a bread that loses no digits as it is."""

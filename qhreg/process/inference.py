@@ -209,7 +209,7 @@ class ProcessInference:
         The sandwich of ``robust=True`` needs the density near every line where the rows with leverage
         are. It counts half a degree of freedom for each row in the zone, no more than the intervals of
         single slopes have, and at most one less than there are clusters: of the same samples 2 to 6 %
-        were rejected with three levels and 1 to 3 % with five.
+        were rejected with three levels and 0.3 to 2 % with five.
         """
         chosen = self._slopes() if columns is None else self._places(columns)
         estimates = self.params.to_numpy()[:, chosen]
