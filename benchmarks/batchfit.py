@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qhreg.normalizer import log_normalizer_derivatives
+from qhreg.family.normalizer import log_normalizer_derivatives
 
 TAU_BOUNDS = (1e-3, 1.0 - 1e-3)
 UNSEEN = 1e300

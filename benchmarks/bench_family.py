@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from qhreg.distribution import quantile_huber
-from qhreg.loss import loss_and_slope, loss_slope, quantile_huber_loss
+from qhreg.family.distribution import quantile_huber
+from qhreg.family.loss import loss_and_slope, loss_slope, quantile_huber_loss
 
 REPEATS = 15
 LOSS_BAR, DENSITY_BAR = 4.0, 10.0

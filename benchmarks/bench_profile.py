@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from qhreg.distribution import quantile_huber
+from qhreg.family.distribution import quantile_huber
 from qhreg.profile import profile_likelihood
 from qhreg.profile.data import profile_data
 from qhreg.solver import solve

@@ -22,7 +22,7 @@ from benchmarks.peers.data import make_regression
 from benchmarks.peers.python_peers import normal_equations, time_lbfgsb
 from benchmarks.peers.r_peer import have_r, time_r
 from qhreg import QuantileHuberMLE
-from qhreg.globalopt import certify_global
+from qhreg.certificate.global_optimum import certify_global
 from qhreg.solver import solve
 
 

@@ -43,18 +43,18 @@ from qhreg import QuantileHuberMLE
 from qhreg.covariance import Point, covariance
 from qhreg.covariance.curvature import row_weights
 from qhreg.covariance.lightside import light_rows, require_light_rows
-from qhreg.distribution import quantile_huber
 from qhreg.exceptions import (
     BoundaryWarning,
     ConvergenceWarning,
     CurvatureWarning,
     FewRowsError,
 )
+from qhreg.family.distribution import quantile_huber
+from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.inference.bootstrap import bootstrap
 from qhreg.inference.hypothesis_tests import lr_inflation
 from qhreg.inference.intervals import wald_intervals
 from qhreg.inference.robust_score import ScoreVariance, robust_score_root
-from qhreg.normalizer import log_normalizer_derivatives
 from qhreg.solver import solve
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import ParameterSpace

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from qhreg._version import __version__
 from qhreg.certificate import biconvexity_certificate
-from qhreg.distribution import quantile_huber
+from qhreg.family.distribution import quantile_huber
 
 if TYPE_CHECKING:
     from qhreg.boosting import QuantileHuberBoostingRegressor

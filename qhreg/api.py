@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from qhreg.certificate import biconvexity_certificate
 from qhreg.comparison import compare_models
-from qhreg.distribution import quantile_huber
 from qhreg.distributional import QuantileHuberDistributional
+from qhreg.family.distribution import quantile_huber
 from qhreg.model import QuantileHuberMLE
 
 if TYPE_CHECKING:

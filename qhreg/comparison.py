@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from qhreg.exceptions import BoundaryWarning, DomainError
@@ -18,7 +17,6 @@ from qhreg.specification.formulas import formula_namespace
 
 __all__ = ["ModelComparison", "compare_models"]
 
-FloatArray = npt.NDArray[np.float64]
 
 _COLUMNS = ["tau", "kappa", "sigma", "k", "llf", "aic", "bic", "delta_aic"]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
+from qhreg._typing import FloatArray
 
 __all__ = [
     "DensityFigure",
@@ -20,8 +19,6 @@ __all__ = [
     "TauLossFigure",
     "WormFigure",
 ]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from qhreg.loss import quantile_huber_loss, zone_part
-from qhreg.normalizer import location_level, log_normalizer_derivatives
-from qhreg.quantiles import weighted_quantiles
+from qhreg._typing import FloatArray
+from qhreg.engine.weighted_quantile import weighted_quantiles
+from qhreg.family.loss import quantile_huber_loss, zone_part
+from qhreg.family.normalizer import location_level, log_normalizer_derivatives
 from qhreg.solver import Solution, solve
 from qhreg.solver.kappafit import solve_kappa
 from qhreg.specification.observations import Observations
@@ -28,7 +28,6 @@ __all__ = [
     "total_loss",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 _BLOCK = 32768
 

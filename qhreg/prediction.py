@@ -12,18 +12,17 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.covariance.calibration import Calibration
-from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DomainError
-from qhreg.normalizer import log_normalizer_derivatives, log_normalizer_higher
+from qhreg.family.distribution import quantile_huber
+from qhreg.family.normalizer import log_normalizer_derivatives, log_normalizer_higher
 from qhreg.prediction_intervals import PredictionIntervals
 from qhreg.specification.parameters import Parameters, ParameterSpace
 
 __all__ = ["KINDS", "SHIFTED", "Prediction", "predict", "prediction_gradient"]
 
-FloatArray = npt.NDArray[np.float64]
 
 KINDS = ("location", "mean", "median", "quantile", "prob", "var")
 """What can be predicted."""

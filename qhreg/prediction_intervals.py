@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy import special, stats
 
+from qhreg._typing import FloatArray
 from qhreg.covariance.calibration import Calibration
-from qhreg.domain import check_alpha
+from qhreg.family.domain import check_alpha
 
 __all__ = ["PredictionIntervals"]
 
-FloatArray = npt.NDArray[np.float64]
 
 POSITIVE = ("sigma", "var")
 """Predictions whose intervals are made on the log scale."""

@@ -32,9 +32,9 @@ from qhreg.boosting.stage import (
     mean_loss,
     pseudo_responses,
 )
-from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, DomainError
-from qhreg.loss import loss_slope
+from qhreg.family.distribution import quantile_huber
+from qhreg.family.loss import loss_slope
 from qhreg.solver import solve
 from qhreg.solver.problem import Task
 

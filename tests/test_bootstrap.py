@@ -10,8 +10,8 @@ from scipy import stats
 
 from qhreg import QuantileHuberMLE
 from qhreg.covariance import covariance, score_obs, smoothed_bread
-from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, DomainError
+from qhreg.family.distribution import quantile_huber
 from qhreg.inference.bootstrap import BootstrapResult, bootstrap
 from qhreg.solver import solve
 

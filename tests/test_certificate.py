@@ -32,8 +32,8 @@ from qhreg.certificate.enclosures import (
     upper,
 )
 from qhreg.exceptions import DataError, DomainError, QhregError
-from qhreg.loss import quantile_huber_loss
-from qhreg.normalizer import log_normalizer, log_normalizer_derivatives
+from qhreg.family.loss import quantile_huber_loss
+from qhreg.family.normalizer import log_normalizer, log_normalizer_derivatives
 
 MP = mpmath.mp.clone()
 MP.dps = 50

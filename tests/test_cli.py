@@ -20,8 +20,8 @@ from qhreg.__main__ import main
 from qhreg.cli import commands, files
 from qhreg.cli.parser import EPILOG, FIT_EPILOG, PAPER_EPILOG, PREDICT_EPILOG, make_parser
 from qhreg.cli.report import html_report
-from qhreg.distribution import quantile_huber
 from qhreg.exceptions import BoundaryWarning, CurvatureWarning, DataError, DomainError
+from qhreg.family.distribution import quantile_huber
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -25,8 +25,8 @@ from qhreg.covariance import (
     smoothed_bread,
 )
 from qhreg.covariance.information import PARAMETERS, unit_information
-from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, DomainError
+from qhreg.family.distribution import quantile_huber
 from qhreg.solver import solve
 
 PAIRS = list(itertools.combinations_with_replacement(PARAMETERS, 2))

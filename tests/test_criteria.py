@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 
 from qhreg import QuantileHuberMLE
 from qhreg.covariance import score_obs, smoothed_bread
-from qhreg.distribution import quantile_huber
 from qhreg.exceptions import BoundaryWarning, DomainError
+from qhreg.family.distribution import quantile_huber
 
 
 def draw(n, seed=0):

@@ -9,9 +9,9 @@ import pytest
 import statsmodels.api as sm
 from scipy import integrate, stats
 
-from qhreg.distribution import quantile_huber
-from qhreg.loss import quantile_huber_loss
-from qhreg.normalizer import log_normalizer, log_normalizer_derivatives
+from qhreg.family.distribution import quantile_huber
+from qhreg.family.loss import quantile_huber_loss
+from qhreg.family.normalizer import log_normalizer, log_normalizer_derivatives
 
 REFERENCE = pathlib.Path(__file__).parent / "reference"
 TAUS = [1e-3, 0.1, 0.5, 0.9, 0.999]

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from qhreg.domain import check_broadcast, check_kappa, check_real, check_sigma, check_tau
 from qhreg.exceptions import DomainError, QhregError
+from qhreg.family.domain import check_broadcast, check_kappa, check_real, check_sigma, check_tau
 
 TINY, ALMOST_ONE, HUGE = 5e-324, np.nextafter(1.0, 0.0), np.finfo(float).max
 

@@ -13,11 +13,11 @@ from solver_data import medium_sample, regression
 import qhreg.solver.doubt
 import qhreg.solver.joint
 from qhreg import QuantileHuberMLE
-from qhreg.distribution import quantile_huber
+from qhreg.certificate.global_optimum import certify_global
 from qhreg.exceptions import BoundaryWarning, CurvatureWarning
-from qhreg.globalopt import certify_global
-from qhreg.loss import quantile_huber_loss
-from qhreg.normalizer import log_normalizer
+from qhreg.family.distribution import quantile_huber
+from qhreg.family.loss import quantile_huber_loss
+from qhreg.family.normalizer import log_normalizer
 from qhreg.solver import solve, tauscan
 from qhreg.solver.tauscan import scan_tau
 

@@ -8,8 +8,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import integrate, optimize
 
-from qhreg.loss import excess, loss_slope, quantile_huber_loss
-from qhreg.normalizer import log_normalizer, log_normalizer_derivatives
+from qhreg.family.loss import excess, loss_slope, quantile_huber_loss
+from qhreg.family.normalizer import log_normalizer, log_normalizer_derivatives
 
 ROOT = Path(__file__).resolve().parents[1]
 MATH = (ROOT / "docs" / "math.md").read_text(encoding="utf-8")

@@ -12,8 +12,8 @@ from reference_solvers import brute_joint
 from scipy import stats
 from solver_data import regression, small_sample
 
+from qhreg.certificate.global_optimum import certify_global
 from qhreg.exceptions import BoundaryWarning
-from qhreg.globalopt import certify_global
 from qhreg.solver import DEFAULT_TAU_BOUNDS, solve, task_of
 from qhreg.solver.convex import fit_at
 from qhreg.solver.dual import dual_value

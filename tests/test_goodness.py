@@ -7,8 +7,8 @@ from solver_data import regression
 
 from qhreg.diagnostics.goodness import anderson_darling, goodness_of_fit, kolmogorov_smirnov
 from qhreg.diagnostics.simulation import expanded, simulate_fits, simulated_residuals
-from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, DomainError
+from qhreg.family.distribution import quantile_huber
 from qhreg.profile.data import ProfileData, profile_data
 from qhreg.solver import solve
 from qhreg.specification.observations import Observations

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from qhreg.covariance import Point, covariance, expected_information, score_obs, smoothed_bread
-from qhreg.distribution import quantile_huber
 from qhreg.exceptions import BoundaryWarning, DataError, DomainError, RankWarning
+from qhreg.family.distribution import quantile_huber
 from qhreg.inference.hypothesis_tests import lr_cut, lr_inflation, lr_test
 from qhreg.inference.score_tests import score_test
 from qhreg.inference.symmetry import symmetry_test

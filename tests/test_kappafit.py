@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from qhreg.distribution import quantile_huber
 from qhreg.exceptions import BoundaryWarning
+from qhreg.family.distribution import quantile_huber
 from qhreg.solver import solve
 from qhreg.solver.kappafit import gaussian_loglike, solve_kappa
 from qhreg.solver.kappalocal import climb, kappa_slope

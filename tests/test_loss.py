@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, special
 
-from qhreg import loss as loss_module
 from qhreg.exceptions import DomainError, QhregError
-from qhreg.loss import (
+from qhreg.family import loss as loss_module
+from qhreg.family.loss import (
     excess,
     loss_and_slope,
     loss_curvature,

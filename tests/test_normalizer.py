@@ -11,8 +11,8 @@ import pytest
 from scipy import integrate, special
 
 from qhreg.exceptions import DomainError, QhregError
-from qhreg.loss import quantile_huber_loss
-from qhreg.normalizer import (
+from qhreg.family.loss import quantile_huber_loss
+from qhreg.family.normalizer import (
     half_normalizer,
     log_normalizer,
     log_normalizer_derivatives,

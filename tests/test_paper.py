@@ -10,9 +10,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from paper_data import FOLDER, needs_data
 
-from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError
-from qhreg.loss import quantile_huber_loss
+from qhreg.family.distribution import quantile_huber
+from qhreg.family.loss import quantile_huber_loss
 from qhreg.paper import drawing, penalty, report, verdicts
 from qhreg.paper.boosted import (
     VARIANTS,

@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 from scipy import integrate, optimize
 
 from qhreg.certificate import KAPPA_STAR, biconvexity_certificate, data_certificate
-from qhreg.loss import loss_d2tau, quantile_huber_loss, quantile_loss
-from qhreg.normalizer import log_normalizer, log_normalizer_derivatives
+from qhreg.family.loss import loss_d2tau, quantile_huber_loss, quantile_loss
+from qhreg.family.normalizer import log_normalizer, log_normalizer_derivatives
 
 
 def printed_c(tau, kappa):

@@ -19,13 +19,13 @@ from solver_data import regression
 import qhreg.diagnostics as diagnostics
 import qhreg.plotting as plotting
 from qhreg import QuantileHuberMLE
+from qhreg.certificate.global_optimum import certify_global
 from qhreg.diagnostics.coefficients import partial_residual_figure
 from qhreg.diagnostics.simulation import simulated_residuals
-from qhreg.distribution import quantile_huber
 from qhreg.exceptions import BoundaryWarning, DataError, DomainError
-from qhreg.globalopt import certify_global
-from qhreg.loss import quantile_huber_loss
-from qhreg.normalizer import log_normalizer
+from qhreg.family.distribution import quantile_huber
+from qhreg.family.loss import quantile_huber_loss
+from qhreg.family.normalizer import log_normalizer
 from qhreg.profile import profile_likelihood
 from qhreg.profile.data import profile_data
 from qhreg.profile.surface import profile_surface

@@ -12,9 +12,9 @@ from scipy.optimize import brentq
 from solver_data import regression, small_sample
 
 from qhreg import QuantileHuberMLE
-from qhreg.distribution import quantile_huber
+from qhreg.certificate.global_optimum import certify_global
 from qhreg.exceptions import BoundaryWarning, ConvergenceWarning, DataError, DomainError
-from qhreg.globalopt import certify_global
+from qhreg.family.distribution import quantile_huber
 from qhreg.inference.hypothesis_tests import lr_cut
 from qhreg.profile import profile_intervals, profile_likelihood
 from qhreg.profile.data import profile_data

@@ -14,8 +14,8 @@ from sklearn.linear_model import ElasticNet, Lasso, QuantileRegressor, Ridge
 
 from qhreg import QuantileHuberMLE
 from qhreg.exceptions import BoundaryWarning, ConvergenceWarning, DataError, DomainError
-from qhreg.loss import loss_slope, quantile_huber_loss
-from qhreg.normalizer import log_normalizer
+from qhreg.family.loss import loss_slope, quantile_huber_loss
+from qhreg.family.normalizer import log_normalizer
 from qhreg.regularized import largest_alpha, regularized_path, solve_regularized
 from qhreg.regularized.penalized import Penalty, quadratic_with_penalty
 from qhreg.regularized.solution import penalty_of, warn_about

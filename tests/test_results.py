@@ -24,9 +24,9 @@ from qhreg.exceptions import (
     RankWarning,
     RestrictionWarning,
 )
+from qhreg.family.loss import quantile_huber_loss
 from qhreg.fitstatistics import best_constant, null_loss
 from qhreg.inference.hypothesis_tests import lr_inflation
-from qhreg.loss import quantile_huber_loss
 from qhreg.solver import solve
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import Parameters

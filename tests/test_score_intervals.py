@@ -12,8 +12,8 @@ from solver_data import categories
 from qhreg import QuantileHuberMLE
 from qhreg.covariance import Point, covariance, score_obs, smoothed_bread
 from qhreg.covariance.curvature import row_weights
-from qhreg.distribution import quantile_huber
 from qhreg.exceptions import BoundaryWarning, CurvatureWarning, DataError, DomainError
+from qhreg.family.distribution import quantile_huber
 from qhreg.inference.robust_score import ScoreVariance, robust_score_root
 from qhreg.inference.score_tests import score_test
 from qhreg.profile.data import profile_data

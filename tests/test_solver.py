@@ -16,9 +16,9 @@ from solver_data import regression
 
 import qhreg.solver.joint
 import qhreg.solver.preparation
+from qhreg.engine.gram import weighted_gram
+from qhreg.engine.rows import ArrayRows
 from qhreg.exceptions import BoundaryWarning
-from qhreg.gram import weighted_gram
-from qhreg.rows import ArrayRows
 from qhreg.solver import DEFAULT_TAU_BOUNDS, exact, solve, task_of
 from qhreg.solver.convex import fit_at
 from qhreg.solver.dual import dual_from_gradient

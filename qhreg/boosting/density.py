@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.boosting.stage import fit_location
-from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DomainError
+from qhreg.family.distribution import quantile_huber
 from qhreg.solver.problem import Task
 
 __all__ = ["ErrorLaw", "check_coverage", "check_levels", "fit_errors"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

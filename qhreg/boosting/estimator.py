@@ -8,13 +8,13 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from sklearn.base import BaseEstimator, RegressorMixin, _fit_context, clone, is_regressor
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from qhreg._typing import FloatArray
 from qhreg.boosting.density import check_coverage, check_levels, fit_errors
 from qhreg.boosting.learners import Learners, SklearnLearners
 from qhreg.boosting.loop import Patience
@@ -26,7 +26,6 @@ from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
 
 __all__ = ["QuantileHuberBoostingRegressor"]
 
-FloatArray = npt.NDArray[np.float64]
 
 FOLDS = 5
 """Folds behind the intervals when `interval_cv` is "auto"."""

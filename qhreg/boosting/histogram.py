@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from qhreg._typing import FloatArray
 from qhreg.boosting.learners import Leaves
 
 try:
@@ -30,7 +31,6 @@ except ImportError as error:  # pragma: no cover - exercised in a subprocess
 
 __all__ = ["HistogramSum", "HistogramTrees", "TreeOptions"]
 
-FloatArray = npt.NDArray[np.float64]
 
 COLUMNS = "feature_fraction_bynode"
 """LightGBM's name of the share of the columns drawn for each split."""

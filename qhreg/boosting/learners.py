@@ -10,11 +10,10 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
+from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError
 
 __all__ = ["AdditiveModel", "Learners", "Leaves", "SklearnLearners", "SklearnSum"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.boosting.learners import Learners
 from qhreg.boosting.stage import (
     Noise,
@@ -23,8 +23,6 @@ from qhreg.exceptions import DataError
 from qhreg.solver.problem import Task
 
 __all__ = ["Path", "Patience", "Validation", "boost"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, train_test_split
 from sklearn.utils.validation import _check_sample_weight
 
+from qhreg._typing import FloatArray
 from qhreg.boosting.run import Rows
 from qhreg.exceptions import DataError, warn_caller
 
 __all__ = ["hold_out", "out_of_fold_errors", "weighted_rows"]
 
-FloatArray = npt.NDArray[np.float64]
 
 LIGHT = 0.1
 """Mean weight below which weights are likely to be shares, not counts of rows."""

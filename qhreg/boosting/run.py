@@ -7,16 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.boosting.learners import AdditiveModel, Learners, SklearnSum
 from qhreg.boosting.loop import Path, Patience, Validation, boost
 from qhreg.boosting.stage import Noise, StageFit, fit_location
 from qhreg.solver.problem import Task
 
 __all__ = ["Rows", "Schedule", "Stages", "run_stages"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg.blas import dasum
 
+from qhreg._typing import FloatArray
+from qhreg.engine.rows import ArrayRows
 from qhreg.exceptions import DataError
-from qhreg.loss import quantile_huber_loss, zone_part
-from qhreg.normalizer import log_normalizer_derivatives
-from qhreg.rows import ArrayRows
+from qhreg.family.loss import quantile_huber_loss, zone_part
+from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.solver import in_coordinates, value_shift
 from qhreg.solver.convex import TINY_KAPPA
 from qhreg.solver.inputs import rows_of
@@ -42,7 +43,6 @@ __all__ = [
     "pseudo_responses",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 STEP_TOLERANCE = 1e-6
 """Newton error at which a stage's step is taken."""

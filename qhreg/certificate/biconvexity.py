@@ -23,8 +23,8 @@ from qhreg.certificate.enclosures import (
     scaled_half,
 )
 from qhreg.certificate.report import Status, as_html, as_text
-from qhreg.domain import check_kappa
 from qhreg.exceptions import DomainError, QhregError
+from qhreg.family.domain import check_kappa
 
 __all__ = [
     "KAPPA_STAR",

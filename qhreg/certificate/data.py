@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.certificate.biconvexity import biconvexity_certificate, end_width, scalar_kappa
 from qhreg.certificate.enclosures import curvature, interval_context, lower
 from qhreg.certificate.report import Status, as_html, as_text
-from qhreg.domain import check_real
 from qhreg.exceptions import DataError, DomainError
-from qhreg.normalizer import log_normalizer_derivatives
+from qhreg.family.domain import check_real
+from qhreg.family.normalizer import log_normalizer_derivatives
 
 __all__ = ["DataCertificate", "data_certificate"]
 
-FloatArray = npt.NDArray[np.float64]
 
 # The sweep stops after so many evaluations of (log c)'', about a millisecond each.
 _MAX_STEPS = 5000

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from qhreg.certificate.biconvexity import scalar_kappa
-from qhreg.domain import check_tau
 from qhreg.exceptions import DomainError
-from qhreg.normalizer import log_normalizer_derivatives
+from qhreg.family.domain import check_tau
+from qhreg.family.normalizer import log_normalizer_derivatives
 
 __all__ = ["JointIndefiniteness", "joint_indefiniteness_witness"]
 

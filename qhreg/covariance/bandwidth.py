@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
+from qhreg._typing import FloatArray
 from qhreg.covariance.scores import Sample
-from qhreg.quantiles import MANY, weighted_quantiles
+from qhreg.engine.weighted_quantile import MANY, weighted_quantiles
 
 __all__ = ["bread_width", "chosen_width"]
 
-FloatArray = npt.NDArray[np.float64]
 
 FACTOR = 0.6
 """The width for a corner of the loss, over that of Hall and Sheather for a quantile."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf
 
+from qhreg._typing import BoolArray, FloatArray
 from qhreg.covariance.orthonormal import inverse_of
 
 __all__ = ["Lost", "bread_inverse", "has_lost_scores", "is_flat", "lost_scores", "without_flat"]
 
-FloatArray = npt.NDArray[np.float64]
 
 FLAT = 1e-8
 """Share of the largest curvature, or variance, below which one is rounding error."""
@@ -134,7 +133,7 @@ def _combinations(count: int) -> str:
     return f"{count} combination{'s' if count > 1 else ''} of the coefficients"
 
 
-def _is_low(values: FloatArray) -> npt.NDArray[np.bool_]:
+def _is_low(values: FloatArray) -> BoolArray:
     """Return which of ascending eigenvalues are rounding errors."""
     return np.asarray(~(values > FLAT * max(values[-1], 0.0)))
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from qhreg._typing import FloatArray
 from qhreg.covariance.curvature import RowWeights, is_near
 from qhreg.covariance.leverage import with_leverage
 from qhreg.covariance.orthonormal import Frame, jacobian_of
@@ -31,7 +32,6 @@ __all__ = [
     "law_of_moments",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 STEEPEST = 0.05
 """Largest bend of Hall's transformation: with more, its inverse runs away at quantiles in use."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.covariance.curvature import RowWeights
 from qhreg.covariance.dependence import group_codes as require_clusters
 from qhreg.covariance.dependence import lag_weights, lags
@@ -36,7 +36,6 @@ __all__ = [
     "known_type",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 ALL_TYPES = (*COV_TYPES, "bootstrap")
 

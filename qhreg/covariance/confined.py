@@ -10,16 +10,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
+from qhreg._typing import FloatArray, IntArray
 from qhreg.covariance.curvature import RowWeights
 from qhreg.covariance.orthonormal import inverse_of
 
 __all__ = ["Confined", "Shift", "confined", "shared_products", "shifts", "unseen_between"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 ALONE = 1e-8
 """Share of a combination's sum of squares that rows outside its cluster may have by rounding."""

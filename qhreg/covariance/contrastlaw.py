@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.covariance.calibration import Calibration, law_of_moments
 from qhreg.covariance.leverage import with_leverage
 from qhreg.covariance.orthonormal import jacobian_of
@@ -23,7 +23,6 @@ from qhreg.covariance.scores import Fitted, Sample, evaluated_blocks
 
 __all__ = ["ContrastMoments", "contrast_moments", "has_moments"]
 
-FloatArray = npt.NDArray[np.float64]
 
 MOST_PARAMETERS = 16
 """Parameters up to which there are moments, whose number grows with the fourth power: 18,496 then."""

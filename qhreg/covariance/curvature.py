@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from qhreg._typing import BoolArray, FloatArray
 from qhreg.covariance.bandwidth import chosen_width
 from qhreg.covariance.information import UnitInformation, check_free, score_scale, unit_information
 from qhreg.covariance.scores import (
@@ -34,8 +35,8 @@ from qhreg.covariance.scores import (
     slopes,
     weight_vector,
 )
-from qhreg.gram import plain_gram
-from qhreg.rows import Block, chosen_rows
+from qhreg.engine.gram import plain_gram
+from qhreg.engine.rows import Block, chosen_rows
 
 __all__ = [
     "RowSums",
@@ -49,7 +50,6 @@ __all__ = [
     "wide_slopes",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 EXTRA = ("sigma", "tau", "kappa")
 """The parameters besides beta, in their order."""
@@ -204,7 +204,7 @@ def _near_gram(block: RowBlock, w: FloatArray | None, point: Point, width: float
     return plain_gram(design) / width
 
 
-def is_near(u: FloatArray, point: Point, width: float) -> npt.NDArray[np.bool_]:
+def is_near(u: FloatArray, point: Point, width: float) -> BoolArray:
     """Return which residuals lie in the zone widened by the same amount on both sides."""
     margin = 0.5 * (width - point.kappa)
     low, high = -point.kappa * point.tau - margin, point.kappa * (1.0 - point.tau) + margin
@@ -300,7 +300,7 @@ def beta_multipliers(
     return in_psi
 
 
-def _in_zone(psi: FloatArray, tau: float) -> npt.NDArray[np.bool_]:
+def _in_zone(psi: FloatArray, tau: float) -> BoolArray:
     """Return which slopes are those of rows in the zone."""
     return (psi > -tau) & (psi < 1.0 - tau)
 

@@ -6,16 +6,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from statsmodels.stats import sandwich_covariance as sandwich
 
+from qhreg._typing import FloatArray, IntArray
 from qhreg.exceptions import DataError, DomainError
 
 __all__ = ["Dependent", "clustered", "combined", "group_codes", "lag_weights", "lags", "serial"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 
 def group_codes(groups: Any, n: int, weights: FloatArray | None = None) -> list[IntArray]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.covariance.calibration import Calibration
 from qhreg.covariance.confined import confined
 from qhreg.covariance.curvature import RowWeights
@@ -24,7 +25,6 @@ __all__ = [
     "series",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 NEEDS_PERIODS = "cov_type='HAC' needs one row per period: freq_weights make no sense"
 """Why rows that stand for several have none for time series."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.covariance.curvature import RowWeights
 from qhreg.covariance.information import design_moments, row_blocks
 from qhreg.covariance.orthonormal import coordinates_of
 
 __all__ = ["effective_rows", "hidden", "is_light"]
 
-FloatArray = npt.NDArray[np.float64]
 
 QUARTER = 0.25
 """Share of a variance below which a standard error is less than half of what it should be."""

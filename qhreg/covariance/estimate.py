@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.covariance.bandwidth import bread_width, chosen_width
 from qhreg.covariance.calibration import Calibration, calibration_of
 from qhreg.covariance.cautions import (
@@ -72,7 +73,6 @@ __all__ = [
     "smoothed_bread",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 COV_TYPES = ("nonrobust", "HC0", "HC1", "cluster", "HAC")
 """The covariance types of :func:`covariance`."""
@@ -473,7 +473,7 @@ def information_ratio(
     --------
     >>> import numpy as np
     >>> from qhreg.covariance.estimate import information_ratio
-    >>> from qhreg.distribution import quantile_huber
+    >>> from qhreg.family.distribution import quantile_huber
     >>> from qhreg.solver import solve
     >>> endog = quantile_huber.ppf((np.arange(900) + 0.5) / 900, 0.4, 1.0)
     >>> fit = solve(np.ones((900, 1)), endog)

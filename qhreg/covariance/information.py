@@ -26,10 +26,11 @@ import numpy.typing as npt
 from scipy import special
 from scipy.linalg.lapack import dpotrf
 
-from qhreg.domain import check_kappa, check_sigma, check_tau
+from qhreg._typing import FloatArray
+from qhreg.engine.gram import plain_gram
 from qhreg.exceptions import ColumnRangeError, DataError, DomainError
-from qhreg.gram import plain_gram
-from qhreg.normalizer import log_normalizer_derivatives
+from qhreg.family.domain import check_kappa, check_sigma, check_tau
+from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.solver.basis import CHOLESKY_SAFE
 
 __all__ = [
@@ -44,7 +45,6 @@ __all__ = [
     "unit_information",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 PARAMETERS = ("beta", "sigma", "tau", "kappa")
 """The parameters in the order of the rows of every matrix."""

@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from statsmodels.stats import sandwich_covariance as sandwich
 
+from qhreg._typing import FloatArray, IntArray
 from qhreg.covariance.bandwidth import chosen_width
 from qhreg.covariance.cautions import warn_helped, warn_lost
 from qhreg.covariance.confined import shared_products, shifts, unseen_between
@@ -43,8 +43,6 @@ __all__ = [
     "location_shift_covariance",
 ]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 JOINT_TYPES = ("HC0", "HC1", "cluster", "HAC")
 """The covariance types that hold for several fits at once."""

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.covariance.curvature import RowWeights, is_near
 from qhreg.covariance.effective import HALF
 from qhreg.covariance.lightside import light_rows
@@ -26,12 +27,11 @@ from qhreg.covariance.orthonormal import inverse_of
 from qhreg.covariance.rowterms import RowTerms, row_terms, summed_terms
 from qhreg.covariance.sandwich import FEW_ROWS, FEW_SINGLE, Slices
 from qhreg.covariance.scores import Point, RowBlock, Sample, slopes
-from qhreg.gram import plain_gram
-from qhreg.quantiles import weighted_quantiles
+from qhreg.engine.gram import plain_gram
+from qhreg.engine.weighted_quantile import weighted_quantiles
 
 __all__ = ["Leveraged", "expected_curvature", "row_scales", "with_leverage"]
 
-FloatArray = npt.NDArray[np.float64]
 
 LOW = 0.5
 """Leverage up to which a row counts as it is."""

@@ -11,14 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.exceptions import FewRowsError
-from qhreg.normalizer import half_normalizer, location_level
+from qhreg.family.normalizer import half_normalizer, location_level
 
 __all__ = ["light_rows", "require_light_rows"]
 
-FloatArray = npt.NDArray[np.float64]
 
 NEAR_END = 0.1
 """Share of rows on the light side above which it is not light: few rows are then few on both sides."""

@@ -11,12 +11,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dtrtri
 
+from qhreg._typing import FloatArray
 from qhreg.covariance.information import DesignMoments, UnitInformation, assemble, unit_information
 from qhreg.covariance.scores import Point
-from qhreg.gram import plain_gram
+from qhreg.engine.gram import plain_gram
 from qhreg.solver.basis import CHOLESKY_SAFE, basis_of, minimum_norm
 
 __all__ = [
@@ -30,7 +30,6 @@ __all__ = [
     "to_parameters",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 NO_INFORMATION = 1e-12
 """Share of a parameter's information below which the others explain all of it."""

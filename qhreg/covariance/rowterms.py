@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.covariance.curvature import (
     RowSums,
     RowWeights,
@@ -20,11 +20,9 @@ from qhreg.covariance.curvature import (
 )
 from qhreg.covariance.information import UnitInformation
 from qhreg.covariance.scores import Point, RowBlock, extra_scores
-from qhreg.gram import plain_gram
+from qhreg.engine.gram import plain_gram
 
 __all__ = ["RowBends", "RowTerms", "row_bends", "row_terms", "summed_terms"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class RowBends(NamedTuple):

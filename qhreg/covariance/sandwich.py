@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.covariance.bandwidth import chosen_width
 from qhreg.covariance.bread import Lost, bread_inverse, has_lost_scores, is_flat, lost_scores
 from qhreg.covariance.curvature import RowSums, RowWeights, row_sums, row_weights
@@ -29,7 +29,6 @@ from qhreg.covariance.scores import Fitted, Sample, checked_sample, evaluated_bl
 
 __all__ = ["FEW_ROWS", "Judged", "Sandwich", "Slices", "sandwich_of", "slices_of"]
 
-FloatArray = npt.NDArray[np.float64]
 
 FEW_ROWS = 3000
 """Rows up to which what bread and meat are made of is kept, for the calibration."""

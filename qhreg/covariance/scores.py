@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.covariance.information import (
     UnitInformation,
     check_free,
@@ -21,9 +22,9 @@ from qhreg.covariance.information import (
     score_scale,
     unit_information,
 )
-from qhreg.domain import check_kappa, check_sigma, check_tau
 from qhreg.exceptions import DataError
-from qhreg.loss import zone_part
+from qhreg.family.domain import check_kappa, check_sigma, check_tau
+from qhreg.family.loss import zone_part
 
 __all__ = [
     "Fitted",
@@ -36,7 +37,6 @@ __all__ = [
     "score_sum",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 INTERPOLATED = 1e-10
 """A standardised residual this small is one that the fit at kappa = 0 made zero."""

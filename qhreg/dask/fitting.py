@@ -13,8 +13,8 @@ from qhreg.covariance.lightside import require_light_rows
 from qhreg.covariance.scores import Point
 from qhreg.dask.results import DaskResults
 from qhreg.dask.rows import DaskRows, dask_rows
+from qhreg.engine.rows import ArrayRows
 from qhreg.exceptions import DataError, DomainError, FewRowsError
-from qhreg.rows import ArrayRows
 from qhreg.solver import DEFAULT_TAU_BOUNDS, solve_rows, task_of
 from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
 

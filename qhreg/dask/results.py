@@ -9,10 +9,10 @@ import pandas as pd
 from scipy import special
 
 from qhreg.covariance import CovarianceEstimate
-from qhreg.domain import check_alpha
+from qhreg.family.domain import check_alpha
+from qhreg.family.normalizer import location_level
 from qhreg.fitstatistics import information_criterion
 from qhreg.inference.intervals import wald_intervals, wald_ratios
-from qhreg.normalizer import location_level
 from qhreg.solver import Solution
 from qhreg.specification.parameters import Parameters, ParameterSpace
 

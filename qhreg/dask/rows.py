@@ -10,14 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from qhreg._typing import FloatArray
+from qhreg.engine.likelihood import Totals, reduce_rows
+from qhreg.engine.rows import ArrayRows, Block, Taken
+from qhreg.engine.zone import Zone
 from qhreg.exceptions import DataError
-from qhreg.likelihood import Totals, reduce_rows
-from qhreg.rows import ArrayRows, Block, Taken
 from qhreg.solver.inputs import rows_of
 from qhreg.solver.threads import one_blas_thread
 from qhreg.specification.alignment import numeric_vector
 from qhreg.specification.given import as_table
-from qhreg.zone import Zone
 
 try:
     import dask
@@ -28,8 +29,6 @@ except ImportError as error:
     ) from error
 
 __all__ = ["DaskRows", "dask_rows"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class _Facts(NamedTuple):
@@ -127,18 +126,18 @@ def _sum(parts: Sequence[Totals]) -> Totals:
 
 @dataclass(frozen=True)
 class DaskRows:
-    """Rows in partitions on Dask; see :class:`qhreg.rows.GivenRows`.
+    """Rows in partitions on Dask; see :class:`qhreg.engine.rows.GivenRows`.
 
     Attributes
     ----------
     parts : tuple
-        Delayed :class:`qhreg.rows.ArrayRows`, none of them empty.
+        Delayed :class:`qhreg.engine.rows.ArrayRows`, none of them empty.
     starts : ndarray of int
         Number of the first row of each partition, and the number of all rows.
     n_columns : int
         Regressors.
     weight_sum, least_weight, endog_size : float
-        As in :class:`qhreg.rows.ArrayRows`.
+        As in :class:`qhreg.engine.rows.ArrayRows`.
     change : callable
         Unit of the response and coordinates, applied where the rows are.
     """

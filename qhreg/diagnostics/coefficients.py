@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 from statsmodels.regression.linear_model import WLS
 
+from qhreg._typing import FloatArray
 from qhreg.diagnostics.residuals import thinned
 from qhreg.diagnostics.row_groups import group_quantiles, groups_of_rows
 from qhreg.exceptions import DomainError
@@ -18,7 +18,6 @@ from qhreg.specification.observations import Observations
 
 __all__ = ["least_squares", "partial_residual_figure"]
 
-FloatArray = npt.NDArray[np.float64]
 
 GROUPS = 12
 """Most groups of rows in which the partial residuals are summarised."""

@@ -11,18 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from qhreg._typing import FloatArray
 from qhreg.diagnostics.simulation import expanded, simulate_fits
-from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, DomainError
+from qhreg.family.distribution import quantile_huber
 from qhreg.profile.data import ProfileData
 from qhreg.solver import Solution
 
 __all__ = ["GoodnessOfFit", "anderson_darling", "goodness_of_fit", "kolmogorov_smirnov"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def kolmogorov_smirnov(u: Any, tau: float, kappa: float) -> float:

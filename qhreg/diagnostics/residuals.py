@@ -9,9 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from qhreg._typing import FloatArray
 from qhreg.diagnostics.row_groups import group_quantiles, groups_of_rows
-from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, DomainError
+from qhreg.family.distribution import quantile_huber
+from qhreg.family.loss import quantile_huber_loss
+from qhreg.family.normalizer import location_level, log_normalizer
 from qhreg.figures import (
     DensityFigure,
     FitFigure,
@@ -21,8 +24,6 @@ from qhreg.figures import (
     TauLossFigure,
     WormFigure,
 )
-from qhreg.loss import quantile_huber_loss
-from qhreg.normalizer import location_level, log_normalizer
 from qhreg.solver import DEFAULT_TAU_BOUNDS
 from qhreg.solver.projection import best_tau
 
@@ -39,7 +40,6 @@ __all__ = [
     "worm_figure",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 SHOWN = 2000
 """Rows that a scatter shows; of more, a random choice, the same for the same data."""

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.quantiles import weighted_quantiles
+from qhreg._typing import FloatArray
+from qhreg.engine.weighted_quantile import weighted_quantiles
 
 __all__ = ["group_quantiles", "groups_of_rows"]
 
-FloatArray = npt.NDArray[np.float64]
 
 EQUAL = 1e-9
 """Share of their range by which values that count as equal may differ."""

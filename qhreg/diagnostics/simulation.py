@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.diagnostics.residuals import normal_scores
-from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, QhregError
+from qhreg.family.distribution import quantile_huber
 from qhreg.profile.data import ProfileData
 from qhreg.profile.refits import refit
 from qhreg.profile.trace import with_progress
@@ -26,8 +26,6 @@ __all__ = [
     "simulated_residuals",
     "whole_counts",
 ]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.distributional.likelihood import (
     BLOCKS,
     Regression,
@@ -38,7 +39,6 @@ __all__ = [
     "standard_directions",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 STATIONARY = 1e-6
 """Length of the gradient, in standard errors, up to which a point counts as stationary."""

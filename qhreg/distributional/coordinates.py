@@ -12,14 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.distributional.likelihood import BLOCKS, Coefficients, Regression
 from qhreg.solver.basis import basis_of, minimum_norm
 
 __all__ = ["BlockBasis", "Coordinates", "block_basis", "coordinates"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.covariance import NEEDS_CASES, CovarianceEstimate, check_width, require_more_rows, uneven
 from qhreg.covariance.bandwidth import chosen_width
 from qhreg.covariance.bread import bread_inverse, lost_scores
@@ -40,8 +41,6 @@ from qhreg.distributional.likelihood import (
 from qhreg.exceptions import DomainError
 
 __all__ = ["distributional_covariance", "score_rows"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def score_rows(data: Regression, state: RowState) -> FloatArray:

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.distributional.ascent import (
     STATIONARY,
     Ascent,
@@ -46,7 +46,6 @@ from qhreg.solver.threads import one_blas_thread
 
 __all__ = ["solve_distributional"]
 
-FloatArray = npt.NDArray[np.float64]
 
 WIDE = 0.25
 """Width of the zone from which the climb needs no wider zones first."""

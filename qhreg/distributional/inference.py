@@ -7,23 +7,21 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
+from qhreg._typing import FloatArray
 from qhreg.covariance import CovarianceEstimate, no_covariance
 from qhreg.covariance.lightside import require_light_rows
 from qhreg.distributional.covariance import distributional_covariance
 from qhreg.distributional.fit import solve_distributional
 from qhreg.distributional.likelihood import BLOCKS, Regression, evaluate
 from qhreg.distributional.solution import DistributionalSolution
-from qhreg.domain import check_alpha
 from qhreg.exceptions import DataError, DomainError, FewRowsError
+from qhreg.family.domain import check_alpha
 from qhreg.inference.hypothesis_tests import HypothesisTest, lr_test
 from qhreg.results.uncertainty import UncertaintyResults, positions, warn_of_density
 
 __all__ = ["DistributionalInference"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class DistributionalInference(UncertaintyResults):

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from qhreg._typing import BoolArray, FloatArray, IntArray
 from qhreg.exceptions import DataError, DomainError
 from qhreg.specification.alignment import RowSource
 from qhreg.specification.formulas import new_design
@@ -25,8 +25,6 @@ from qhreg.specification.observations import find_constant
 
 __all__ = ["FormulaRows", "Tables", "formula_rows", "gather"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 KEYWORDS = (
     "exog_scale",
@@ -250,7 +248,7 @@ def formula_rows(
     return FormulaRows(data, extras, designs, specs, kept)
 
 
-def _usable(texts: tuple[str, ...], data: pd.DataFrame, namespace: Any) -> npt.NDArray[np.bool_]:
+def _usable(texts: tuple[str, ...], data: pd.DataFrame, namespace: Any) -> BoolArray:
     """Return which rows every formula gives numbers for."""
     usable = np.ones(len(data), dtype=bool)
     numbered = data.set_axis(pd.RangeIndex(len(data)), axis=0)
@@ -261,9 +259,9 @@ def _usable(texts: tuple[str, ...], data: pd.DataFrame, namespace: Any) -> npt.N
     return usable
 
 
-def _gaps(texts: tuple[str, ...], data: pd.DataFrame) -> npt.NDArray[np.bool_]:
+def _gaps(texts: tuple[str, ...], data: pd.DataFrame) -> BoolArray:
     """Return which rows have a missing value in a column that a formula mentions."""
     words = set(re.findall(r"[^\W\d]\w*", " ".join(texts)))
     mentioned = [column for column in data.columns if column in words]
-    gaps: npt.NDArray[np.bool_] = data[mentioned].isna().any(axis=1).to_numpy(dtype=bool)
+    gaps: BoolArray = data[mentioned].isna().any(axis=1).to_numpy(dtype=bool)
     return gaps

@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
+from qhreg._typing import BoolArray, FloatArray
 from qhreg.covariance.scores import interpolated_rows
-from qhreg.loss import zone_part
-from qhreg.normalizer import LogNormalizer, log_normalizer_derivatives
+from qhreg.family.loss import zone_part
+from qhreg.family.normalizer import LogNormalizer, log_normalizer_derivatives
 
 __all__ = [
     "BLOCKS",
@@ -39,7 +39,6 @@ __all__ = [
     "score_factors",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 BLOCKS = ("location", "scale", "tau")
 """The three linear predictors, in the order of the parameter vector."""
@@ -116,7 +115,7 @@ class Regression:
             location = location + self.offset
         return location, self.log_sigma + self.scale @ gamma, self.logit_tau + self.tau @ delta
 
-    def take(self, rows: npt.NDArray[np.bool_]) -> Regression:
+    def take(self, rows: BoolArray) -> Regression:
         """Return the chosen rows."""
         return replace(
             self,
@@ -142,7 +141,7 @@ class RowState(NamedTuple):
     tau: FloatArray
     psi: FloatArray
     excess: FloatArray
-    inside: npt.NDArray[np.bool_]
+    inside: BoolArray
     slope: FloatArray
     log_c: LogNormalizer
     log_sigma: FloatArray

@@ -15,16 +15,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import qr
 
+from qhreg._typing import FloatArray
 from qhreg.distributional.likelihood import Regression, evaluate
 from qhreg.solver.dual import dual_from_rows
 from qhreg.solver.interior import interior_point
 
 __all__ = ["LocationFit", "exact_location", "location_gap"]
 
-FloatArray = npt.NDArray[np.float64]
 
 INTERPOLATING = 1e-6
 """Residual, relative to the mean, up to which a row may be one that the fit passes through."""

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.distributional.covariance import score_rows
 from qhreg.distributional.likelihood import (
     Regression,
@@ -22,8 +22,6 @@ from qhreg.exceptions import DataError
 from qhreg.solver import solve
 
 __all__ = ["DistributionalMethods"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class DistributionalMethods:

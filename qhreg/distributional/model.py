@@ -6,8 +6,6 @@ import warnings
 from contextlib import nullcontext
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from statsmodels.base.model import GenericLikelihoodModel, LikelihoodModel
 
@@ -21,8 +19,8 @@ from qhreg.distributional.results import (
     DistributionalResults,
     DistributionalResultsWrapper,
 )
-from qhreg.domain import check_kappa, check_sigma, check_tau
 from qhreg.exceptions import ConvergenceWarning, DataError, DomainError
+from qhreg.family.domain import check_kappa, check_sigma, check_tau
 from qhreg.solver import DEFAULT_TAU_BOUNDS
 from qhreg.specification.alignment import numeric_vector
 from qhreg.specification.formula_text import check_formula
@@ -51,7 +49,6 @@ from qhreg.specification.observations import find_constant
 
 __all__ = ["QuantileHuberDistributional"]
 
-FloatArray = npt.NDArray[np.float64]
 
 # statsmodels carries no types, and mypy forbids a base class without one.
 _Base: Any = GenericLikelihoodModel

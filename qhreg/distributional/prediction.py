@@ -11,17 +11,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
-from qhreg.distribution import quantile_huber
+from qhreg._typing import FloatArray
 from qhreg.exceptions import DomainError
-from qhreg.normalizer import log_normalizer_derivatives, log_normalizer_higher
+from qhreg.family.distribution import quantile_huber
+from qhreg.family.normalizer import log_normalizer_derivatives, log_normalizer_higher
 from qhreg.prediction_intervals import PredictionIntervals
 
 __all__ = ["KINDS", "DistributionalPrediction", "RowLaw", "predict", "prediction_factors"]
 
-FloatArray = npt.NDArray[np.float64]
 
 KINDS = ("location", "mean", "median", "quantile", "sigma", "tau", "var", "prob")
 """What can be predicted."""

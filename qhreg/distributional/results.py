@@ -6,7 +6,6 @@ import copy
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from statsmodels.base.model import GenericLikelihoodModelResults, LikelihoodResultsWrapper
 from statsmodels.base.wrapper import populate_wrapper
 
@@ -22,7 +21,6 @@ from qhreg.results.uncertainty import labelled_covariance, labelled_limits
 
 __all__ = ["DistributionalResults", "DistributionalResultsWrapper"]
 
-FloatArray = npt.NDArray[np.float64]
 
 # statsmodels carries no types, and mypy forbids a base class without one.
 _Base: Any = GenericLikelihoodModelResults

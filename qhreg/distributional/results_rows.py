@@ -6,11 +6,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
-from qhreg.distribution import quantile_huber
+from qhreg._typing import FloatArray
 from qhreg.distributional.likelihood import Regression
 from qhreg.distributional.prediction import (
     DistributionalPrediction,
@@ -19,12 +18,11 @@ from qhreg.distributional.prediction import (
     prediction_factors,
 )
 from qhreg.exceptions import DomainError
+from qhreg.family.distribution import quantile_huber
 from qhreg.results.rows import by_label, new_offset, new_regressors, new_variables
 from qhreg.specification.formulas import SPEC_NAME, design_matrix
 
 __all__ = ["DistributionalRows"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class DistributionalRows:

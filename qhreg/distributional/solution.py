@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
+from qhreg._typing import FloatArray
 from qhreg.solver import Solution
 
 __all__ = ["DistributionalSolution"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.covariance.curvature import RowWeights
 from qhreg.covariance.dependence import group_codes
 from qhreg.covariance.information import check_free
 from qhreg.covariance.joint import Influence, influence_of
-from qhreg.distribution import quantile_huber
 from qhreg.exceptions import DataError, DomainError, QhregError
+from qhreg.family.distribution import quantile_huber
 from qhreg.inference.bootstrap_result import BootstrapResult
 from qhreg.inference.multiplier import influence_skewness, multiplier_steps, take_steps
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
@@ -33,7 +34,6 @@ from qhreg.solver.kappafit import solve_kappa
 
 __all__ = ["KINDS", "BootstrapResult", "bootstrap"]
 
-FloatArray = npt.NDArray[np.float64]
 
 KINDS = ("pairs", "cluster", "parametric", "multiplier")
 """What is resampled: rows, clusters of rows, the noise, or the weights of the scores."""
@@ -324,7 +324,7 @@ def bootstrap(
     --------
     >>> import numpy as np
     >>> from qhreg.inference.bootstrap import bootstrap
-    >>> from qhreg.distribution import quantile_huber
+    >>> from qhreg.family.distribution import quantile_huber
     >>> from qhreg.solver import solve
     >>> y = quantile_huber.ppf((np.arange(200) + 0.5) / 200, 0.4, 1.0)
     >>> fit = solve(np.ones((200, 1)), y)

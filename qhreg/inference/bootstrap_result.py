@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
-from qhreg.domain import check_alpha
+from qhreg._typing import FloatArray
 from qhreg.exceptions import DomainError
+from qhreg.family.domain import check_alpha
 
 __all__ = ["BootstrapResult"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from scipy import special
 
-from qhreg.domain import check_alpha
 from qhreg.exceptions import DataError, DomainError
+from qhreg.family.domain import check_alpha
 
 __all__ = ["HypothesisTest", "chi2_sf", "lr_cut", "lr_inflation", "lr_test"]
 

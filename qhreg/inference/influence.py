@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 from statsmodels.stats.outliers_influence import MLEInfluence
 
+from qhreg._typing import BoolArray, FloatArray
 from qhreg.covariance import Fitted, score_obs, smoothed_bread
 from qhreg.covariance.bandwidth import chosen_width
 from qhreg.covariance.scores import checked_sample
@@ -20,7 +20,6 @@ from qhreg.specification.observations import Observations
 
 __all__ = ["QuantileHuberInfluence", "RowInfluence", "row_influence"]
 
-FloatArray = npt.NDArray[np.float64]
 
 # statsmodels carries no types, and mypy forbids a base class without one.
 _Base: Any = MLEInfluence
@@ -99,7 +98,7 @@ def row_influence(
     return RowInfluence(scores, bread, leverage, width)
 
 
-def _inside(u: FloatArray, tau: float, width: float) -> npt.NDArray[np.bool_]:
+def _inside(u: FloatArray, tau: float, width: float) -> BoolArray:
     return np.asarray((u > -width * tau) & (u < width * (1.0 - tau)))
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
+from qhreg._typing import FloatArray
 from qhreg.covariance.calibration import Calibration
 from qhreg.specification.parameters import ParameterSpace
 
 __all__ = ["scale_bends", "wald_intervals", "wald_ratios"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def wald_intervals(

@@ -13,11 +13,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.covariance.joint import Influence
 
 __all__ = ["influence_skewness", "multiplier_steps", "take_steps"]
 
-FloatArray = npt.NDArray[np.float64]
 
 _ROOT = math.sqrt(5.0)
 LOW, HIGH = 0.5 * (1.0 - _ROOT), 0.5 * (1.0 + _ROOT)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
+from qhreg._typing import FloatArray
 from qhreg.covariance import require_more_rows
 from qhreg.covariance.bandwidth import chosen_width
 from qhreg.covariance.calibration import hall
@@ -28,7 +28,6 @@ from qhreg.specification.observations import Observations
 
 __all__ = ["ScoreVariance", "robust_score_root"]
 
-FloatArray = npt.NDArray[np.float64]
 
 DAMPING = 2.75
 """The ridge of the projection, times the root of the number of observations.

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.covariance.bread import without_flat
 from qhreg.covariance.curvature import RowWeights, row_weights, smoothed_bread
 from qhreg.covariance.dependence import clustered, group_codes, serial
@@ -18,8 +18,6 @@ from qhreg.exceptions import DataError
 from qhreg.inference.hypothesis_tests import HypothesisTest, chi2_sf
 
 __all__ = ["score_test"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def _independent(exog: FloatArray) -> FloatArray:

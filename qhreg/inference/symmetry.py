@@ -110,7 +110,7 @@ def symmetry_test(
     >>> import numpy as np
     >>> from qhreg.inference.symmetry import symmetry_test
     >>> from qhreg.solver import solve
-    >>> from qhreg.distribution import quantile_huber
+    >>> from qhreg.family.distribution import quantile_huber
     >>> y = quantile_huber.ppf((np.arange(300) + 0.5) / 300, 0.3, 1.0)
     >>> test = symmetry_test(np.ones((300, 1)), y, solve(np.ones((300, 1)), y))
     >>> bool(test.pvalue < 1e-6)

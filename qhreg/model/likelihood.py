@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.covariance import Point, expected_information, observed_hessian, score_obs
 from qhreg.covariance.information import unit_information
 from qhreg.covariance.scores import score_sum
+from qhreg.family.loss import loss_curvature, loss_slope
 from qhreg.fitstatistics import loglike_obs, starting_values
-from qhreg.loss import loss_curvature, loss_slope
 from qhreg.specification.parameters import Parameters, ParameterSpace
 
 __all__ = ["LikelihoodMethods"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class LikelihoodMethods:

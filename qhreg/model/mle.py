@@ -7,14 +7,13 @@ from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from statsmodels.base.model import GenericLikelihoodModel, LikelihoodModel
 from statsmodels.tools.sm_exceptions import MissingDataError
 
 from qhreg.covariance.choice import OPTIONS
-from qhreg.domain import check_kappa, check_sigma, check_tau
 from qhreg.exceptions import ConvergenceWarning, DataError, DomainError, MissingValuesError
+from qhreg.family.domain import check_kappa, check_sigma, check_tau
 from qhreg.model.fits import OtherFits
 from qhreg.model.likelihood import LikelihoodMethods
 from qhreg.model.prediction import PredictionMethods
@@ -64,7 +63,6 @@ from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
 
 __all__ = ["QuantileHuberMLE"]
 
-FloatArray = npt.NDArray[np.float64]
 
 # statsmodels carries no types, and mypy forbids a base class without one.
 _Base: Any = GenericLikelihoodModel

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from qhreg.distribution import quantile_huber
+from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError
+from qhreg.family.distribution import quantile_huber
 from qhreg.prediction import predict
 from qhreg.specification.parameters import ParameterSpace
 
 __all__ = ["PredictionMethods"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class PredictionMethods:

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.paper.datasets import PaperData, scaled
 from qhreg.paper.printed import TABLE_2, BoostingEntry
 
@@ -25,7 +25,6 @@ __all__ = [
     "tau_paths",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 PAPERS = "paper's settings"
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import BoolArray, FloatArray
 from qhreg.certificate import KAPPA_STAR, biconvexity_certificate
-from qhreg.loss import quantile_huber_loss, quantile_loss
-from qhreg.normalizer import log_normalizer
+from qhreg.family.loss import quantile_huber_loss, quantile_loss
+from qhreg.family.normalizer import log_normalizer
 from qhreg.solver.projection import best_tau
 
 __all__ = [
@@ -24,7 +24,6 @@ __all__ = [
     "tau_curves",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 FIGURE_1_TAU, FIGURE_1_WIDTH = 0.3, 0.4
 """The asymmetry of Figure 1, and the k in its plotting code."""
@@ -232,7 +231,7 @@ class CurvatureCurve:
 
     kappas: FloatArray
     margins: FloatArray
-    proved: npt.NDArray[np.bool_]
+    proved: BoolArray
     kappa_star: float
 
 

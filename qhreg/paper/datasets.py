@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError
 from qhreg.paper.printed import zero_noise_error
 
@@ -29,7 +29,6 @@ __all__ = [
     "scaled",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 TITLES = {
     "forest_fires": "Forest fires",

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.paper.printed import POSITIVE
 from qhreg.paper.recovery import N_ROWS, recovery_sample
 from qhreg.solver import solve
@@ -21,7 +21,6 @@ __all__ = [
     "settled_minima",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 WIDE, NARROW = 1.0, 0.05
 """The width that the caption names, and the one that Table 1 speaks for."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.paper.curves import NOISE_DEVIATION, one_sign_residuals
 from qhreg.paper.printed import POSITIVE
 from qhreg.solver import solve
@@ -32,7 +32,6 @@ __all__ = [
     "recovery_table",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 COEFFICIENTS = np.array([2.0, 5.0])
 N_ROWS = 100

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.paper.curves import CurvatureCurve, LossCurves, TauCurve
 from qhreg.paper.datasets import TITLES, ConstantError
 from qhreg.paper.penalty import PenaltyCurve
@@ -39,7 +39,6 @@ __all__ = [
     "width_test",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 TAU_TOLERANCE = 0.015
 LEAST_SQUARES_TOLERANCE = 0.15

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
-from qhreg.domain import check_kappa, check_tau
+from qhreg._typing import BoolArray, FloatArray
 from qhreg.exceptions import DataError, DomainError
+from qhreg.family.domain import check_kappa, check_tau
 from qhreg.inference.hypothesis_tests import HypothesisTest
 from qhreg.profile.data import ProfileData
 from qhreg.profile.fits import TauCurve, curve_of
@@ -27,7 +27,6 @@ from qhreg.solver.local import LocalFit
 
 __all__ = ["Crossings", "equality_test", "find_crossings", "fit_taus", "tau_levels"]
 
-FloatArray = npt.NDArray[np.float64]
 
 TOUCHING = 1e-9
 """Distance, in units of the spread of the curves, below which two curves touch and do not cross."""
@@ -156,7 +155,7 @@ class Crossings:
     labels: Any = None
 
     @property
-    def rows(self) -> npt.NDArray[np.bool_]:
+    def rows(self) -> BoolArray:
         """Whether any pair crosses at each row, shape (n,)."""
         return np.asarray((self.amounts > 0.0).any(axis=1))
 

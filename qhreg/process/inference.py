@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from qhreg._typing import FloatArray
 from qhreg.covariance import require_more_rows
 from qhreg.covariance.joint import (
     JOINT_TYPES,
@@ -23,7 +23,6 @@ from qhreg.process.fits import equality_test
 
 __all__ = ["ProcessInference"]
 
-FloatArray = npt.NDArray[np.float64]
 Read = TypeVar("Read")
 
 DF_PER_ROW = 0.5

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from qhreg._typing import FloatArray
 from qhreg.diagnostics.coefficients import least_squares
 from qhreg.exceptions import DomainError
 from qhreg.figures import ProcessFigure
@@ -18,8 +18,6 @@ from qhreg.process.fits import Crossings, find_crossings
 from qhreg.process.inference import ProcessInference
 
 __all__ = ["ProcessResults"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)

@@ -13,17 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from qhreg.normalizer import log_normalizer_derivatives
+from qhreg._typing import FloatArray
+from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.solver import value_shift
 from qhreg.solver.convex import fit_at
 from qhreg.solver.dual import DualVector, dual_value
 from qhreg.solver.preparation import Setup
 
 __all__ = ["CertifiedBound", "certified_bound"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

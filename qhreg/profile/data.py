@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.exceptions import DomainError
 from qhreg.solver import DEFAULT_TAU_BOUNDS
 from qhreg.specification.constraints import Constraint
@@ -15,8 +15,6 @@ from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
 
 __all__ = ["ProfileData", "profile_data"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
+from qhreg._typing import FloatArray
+from qhreg.engine.zone import Zone
 from qhreg.exceptions import DataError, DomainError
 from qhreg.profile.data import ProfileData
 from qhreg.profile.refits import best_fit
@@ -28,11 +29,9 @@ from qhreg.solver.newton import newton
 from qhreg.solver.preparation import Setup, set_up
 from qhreg.solver.threads import one_blas_thread
 from qhreg.specification.constraints import Constraint
-from qhreg.zone import Zone
 
 __all__ = ["Curve", "ProfilePoint", "TauCurve", "curve_of"]
 
-FloatArray = npt.NDArray[np.float64]
 
 KAPPA_END = 1e4
 """Width at which a profile over kappa ends: zones of 50 standard deviations on each side, or of 100 on

@@ -18,10 +18,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
+from qhreg.certificate.global_optimum import GlobalCertificate
 from qhreg.exceptions import ConvergenceWarning, DomainError, warn_caller
-from qhreg.globalopt import GlobalCertificate
 from qhreg.inference.hypothesis_tests import lr_inflation
 from qhreg.profile.band import CertifiedBound, certified_bound
 from qhreg.profile.data import ProfileData
@@ -42,7 +42,6 @@ from qhreg.solver.threads import one_blas_thread
 
 __all__ = ["ProfileLikelihood", "profile_intervals", "profile_likelihood"]
 
-FloatArray = npt.NDArray[np.float64]
 
 FEW_POINTS = 20_000
 """Rows up to which a profile has many points, and tau is looked at beyond its interval."""

@@ -10,7 +10,6 @@ import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from qhreg.exceptions import DomainError
@@ -22,7 +21,6 @@ from qhreg.solver.threads import one_blas_thread
 
 __all__ = ["LocalMaxima", "local_maxima", "scan_tau"]
 
-FloatArray = npt.NDArray[np.float64]
 
 COARSE = 15
 """Values of tau at which to look, evenly spaced in the range."""
@@ -132,7 +130,7 @@ def local_maxima(
     Notes
     -----
     Two maxima closer than the grid of 15 values of tau may be missed; that none is higher than the
-    fit is what :func:`qhreg.globalopt.certify_global` proves.
+    fit is what :func:`qhreg.certificate.global_optimum.certify_global` proves.
 
     Examples
     --------

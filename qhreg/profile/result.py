@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy import interpolate
 
+from qhreg._typing import FloatArray
+from qhreg.certificate.global_optimum import GlobalCertificate
 from qhreg.figures import ProfileFigure
-from qhreg.globalopt import GlobalCertificate
 from qhreg.profile.band import CertifiedBound
 from qhreg.profile.fits import ProfilePoint, TauCurve
 from qhreg.profile.maxima import LocalMaxima
@@ -20,7 +20,6 @@ from qhreg.profile.trace import ProfileInterval, Scale, Tracer, likelihood_ratio
 
 __all__ = ["ProfileLikelihood"]
 
-FloatArray = npt.NDArray[np.float64]
 
 CROWDED = 2e-3
 """Distance between points, as a share of the range, below which the curve uses one of them."""

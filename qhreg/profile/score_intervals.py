@@ -16,14 +16,14 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import optimize, special
 
+from qhreg._typing import FloatArray
 from qhreg.covariance import covariance
 from qhreg.covariance.curvature import row_weights
 from qhreg.covariance.scores import Fitted, Point
-from qhreg.domain import check_alpha
 from qhreg.exceptions import CurvatureWarning, DataError, DomainError, warn_caller
+from qhreg.family.domain import check_alpha
 from qhreg.inference.robust_score import ScoreVariance, robust_score_root
 from qhreg.profile.data import ProfileData
 from qhreg.profile.fits import Curve, ProfilePoint, curve_of
@@ -32,7 +32,6 @@ from qhreg.solver.threads import one_blas_thread
 
 __all__ = ["SANDWICHES", "robust_score_root", "score_intervals"]
 
-FloatArray = npt.NDArray[np.float64]
 
 SANDWICHES = ("HC0", "HC1", "cluster", "HAC")
 """Types of dependence that the variance of the score can allow for."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy import interpolate
 
+from qhreg._typing import FloatArray
 from qhreg.exceptions import ConvergenceWarning, DomainError, warn_caller
 from qhreg.figures import SurfaceFigure
 from qhreg.profile.data import ProfileData
@@ -30,7 +30,6 @@ from qhreg.solver.threads import one_blas_thread
 
 __all__ = ["ProfileSurface", "profile_surface"]
 
-FloatArray = npt.NDArray[np.float64]
 
 FINER = 5
 """Steps of the drawn surface for each step between fits."""

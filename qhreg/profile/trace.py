@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from qhreg.domain import check_alpha
 from qhreg.exceptions import DomainError
+from qhreg.family.domain import check_alpha
 from qhreg.profile.fits import Curve, ProfilePoint
 from qhreg.profile.roots import Node, find_root, inverse_interpolate
 

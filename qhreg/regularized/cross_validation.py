@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from qhreg._typing import BoolArray, FloatArray
 from qhreg.exceptions import DataError, DomainError
 from qhreg.fitstatistics import loglike_obs
 from qhreg.profile.trace import with_progress
@@ -17,8 +17,6 @@ from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import Parameters
 
 __all__ = ["CrossValidation", "cross_validate"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,7 +136,7 @@ def cross_validate(
     return CrossValidation(sizes, losses)
 
 
-def _rows(observations: Observations, chosen: npt.NDArray[np.bool_]) -> Observations:
+def _rows(observations: Observations, chosen: BoolArray) -> Observations:
     """Return the chosen rows."""
     obs = observations
     extras = (obs.offset, obs.freq_weights, obs.weights)

@@ -21,12 +21,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import optimize
 
+from qhreg._typing import FloatArray
+from qhreg.engine.rows import ArrayRows, residuals, weighted_columns
 from qhreg.exceptions import DataError, DomainError
-from qhreg.loss import zone_part
-from qhreg.normalizer import log_normalizer_derivatives
+from qhreg.family.loss import zone_part
+from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.regularized.penalized import PenalizedPoint, Penalty, minimise_penalized
 from qhreg.regularized.solution import (
     RegularizedSolution,
@@ -35,7 +36,6 @@ from qhreg.regularized.solution import (
     size_and_factors,
     warn_about,
 )
-from qhreg.rows import ArrayRows, residuals, weighted_columns
 from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
 from qhreg.solver.dual import dual_from_rows, dual_value
 from qhreg.solver.inputs import rows_of
@@ -47,7 +47,6 @@ from qhreg.specification.observations import find_constant
 
 __all__ = ["largest_alpha", "regularized_path", "solve_regularized"]
 
-FloatArray = npt.NDArray[np.float64]
 
 TAU_GRID = 9
 """Values of tau tried before the slope of the profile is brought to zero."""

@@ -11,15 +11,14 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg, optimize
 
-from qhreg.likelihood import Objective
+from qhreg._typing import BoolArray, FloatArray
+from qhreg.engine.likelihood import Objective
 from qhreg.solver.problem import Problem
 
 __all__ = ["PenalizedPoint", "Penalty", "minimise_penalized", "quadratic_with_penalty"]
 
-FloatArray = npt.NDArray[np.float64]
 
 ARMIJO = 1e-4
 WIDER = 4.0
@@ -49,7 +48,7 @@ class Penalty:
     l2: FloatArray
 
     @property
-    def is_absent(self) -> npt.NDArray[np.bool_]:
+    def is_absent(self) -> BoolArray:
         """Which coordinates are not penalised, shape (k,)."""
         return np.asarray((self.l1 == 0.0) & (self.l2 == 0.0))
 

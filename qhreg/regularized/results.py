@@ -6,18 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from qhreg._typing import FloatArray
 from qhreg.exceptions import DomainError
-from qhreg.normalizer import location_level
+from qhreg.family.normalizer import location_level
 from qhreg.regularized.solution import RegularizedSolution
 from qhreg.results.rows import RowResults
 from qhreg.specification.parameters import Parameters, ParameterSpace
 
 __all__ = ["RegularizationPath", "RegularizedResults"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def _labelled(name: str) -> Any:

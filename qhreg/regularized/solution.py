@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
+from qhreg.engine.rows import ArrayRows
 from qhreg.exceptions import (
     BoundaryWarning,
     ConvergenceWarning,
@@ -16,7 +17,6 @@ from qhreg.exceptions import (
     warn_caller,
 )
 from qhreg.regularized.penalized import Penalty
-from qhreg.rows import ArrayRows
 
 __all__ = [
     "RegularizedSolution",
@@ -25,8 +25,6 @@ __all__ = [
     "size_and_factors",
     "warn_about",
 ]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def size_and_factors(alpha: Any, penalty_weights: Any, p: int) -> tuple[float, Any]:

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.covariance import information_ratio
 from qhreg.covariance.curvature import row_weights
 from qhreg.covariance.dependence import lags
@@ -28,8 +28,6 @@ from qhreg.specification.nesting import require_nested
 from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
 
 __all__ = ["ComparisonResults"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 CRITERIA = ("aic", "aicc", "bic", "hqic", "tic", "gbic", "gbicp")

@@ -8,15 +8,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
+from qhreg._typing import FloatArray
 from qhreg.covariance import CovarianceEstimate, no_covariance
 from qhreg.covariance.choice import CovarianceChoice, estimate_covariance
 from qhreg.covariance.lightside import light_rows, require_light_rows
 from qhreg.covariance.scores import score_sum
-from qhreg.domain import check_alpha
 from qhreg.exceptions import ColumnRangeError, DataError, DomainError, FewRowsError
+from qhreg.family.domain import check_alpha
 from qhreg.inference.bootstrap import BootstrapResult, bootstrap
 from qhreg.inference.intervals import scale_bends, wald_intervals, wald_ratios
 from qhreg.profile.score_intervals import SANDWICHES, score_intervals
@@ -28,7 +28,6 @@ from qhreg.specification.parameters import ParameterSpace
 
 __all__ = ["CovarianceResults"]
 
-FloatArray = npt.NDArray[np.float64]
 
 SMALLEST_VARIANCE = 1e-290
 """Variance below which floating point numbers lose digits."""

@@ -7,19 +7,17 @@ from dataclasses import replace
 from functools import cached_property, wraps
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from statsmodels.base.model import GenericLikelihoodModelResults, LikelihoodResultsWrapper
 from statsmodels.base.wrapper import populate_wrapper
 
 from qhreg.certificate import BiconvexityCertificate, biconvexity_certificate
+from qhreg.certificate.global_optimum import GlobalCertificate, certify_global
 from qhreg.covariance.choice import CovarianceChoice, choose_covariance
 from qhreg.covariance.scores import INTERPOLATED, checked_sample
 from qhreg.exceptions import DomainError
+from qhreg.family.normalizer import location_level
 from qhreg.fitstatistics import share_below
-from qhreg.globalopt import GlobalCertificate, certify_global
 from qhreg.inference.bootstrap import BootstrapResult
-from qhreg.normalizer import location_level
 from qhreg.notoffered import NotOffered, without
 from qhreg.profile.data import ProfileData
 from qhreg.results.comparison import ComparisonResults
@@ -37,7 +35,6 @@ from qhreg.specification.parameters import Parameters, ParameterSpace
 
 __all__ = ["QuantileHuberResults", "QuantileHuberResultsWrapper"]
 
-FloatArray = npt.NDArray[np.float64]
 
 # statsmodels carries no types, and mypy forbids a base class without one.
 _Base: Any = GenericLikelihoodModelResults
@@ -213,7 +210,7 @@ class QuantileHuberResults(
         tol : float
             Gap in log-likelihood at which the certificate holds.
         **options
-            Passed to :func:`qhreg.globalopt.certify_global`.
+            Passed to :func:`qhreg.certificate.global_optimum.certify_global`.
         """
         if not self.tau_estimated:
             raise DomainError(

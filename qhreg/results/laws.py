@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.covariance.calibration import Calibration, contrast_calibration
 from qhreg.covariance.contrastlaw import ContrastMoments, contrast_moments, has_moments
 from qhreg.exceptions import DataError
@@ -15,7 +15,6 @@ from qhreg.specification.parameters import ParameterSpace
 
 __all__ = ["LawResults"]
 
-FloatArray = npt.NDArray[np.float64]
 
 MOST_ROW_PAIRS = 1e8
 """Rows of the data times predictions up to which the law of each is found, of many parameters."""

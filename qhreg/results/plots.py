@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.covariance.curvature import RowWeights
 from qhreg.covariance.effective import effective_rows
 from qhreg.diagnostics import (
@@ -34,7 +34,6 @@ from qhreg.results.profile import ProfileResults
 
 __all__ = ["PlotResults"]
 
-FloatArray = npt.NDArray[np.float64]
 
 ENVELOPE_ROWS = 20_000
 """Rows up to which a quantile plot has a simulation envelope by default."""

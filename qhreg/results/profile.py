@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
+from qhreg.certificate.global_optimum import GlobalCertificate
 from qhreg.diagnostics.goodness import GoodnessOfFit, goodness_of_fit
 from qhreg.exceptions import DomainError
-from qhreg.globalopt import GlobalCertificate
 from qhreg.profile import profile_intervals, profile_likelihood
 from qhreg.profile.data import ProfileData
 from qhreg.profile.maxima import LocalMaxima, local_maxima
@@ -21,8 +21,6 @@ from qhreg.results.uncertainty import warn_of_density
 from qhreg.solver import Solution
 
 __all__ = ["ProfileResults"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class ProfileResults:

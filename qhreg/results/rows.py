@@ -7,12 +7,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
-from qhreg.distribution import quantile_huber
+from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError, DomainError
+from qhreg.family.distribution import quantile_huber
 from qhreg.fitstatistics import robust_weights
 from qhreg.inference.influence import QuantileHuberInfluence
 from qhreg.prediction import SHIFTED, Prediction, predict, prediction_gradient
@@ -25,8 +25,6 @@ from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import ParameterSpace
 
 __all__ = ["RowResults", "by_label", "new_offset", "new_regressors", "new_variables"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class RowResults:

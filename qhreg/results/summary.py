@@ -6,7 +6,6 @@ import textwrap
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from statsmodels.iolib.summary import forg, summary_params
 from statsmodels.iolib.table import SimpleTable
@@ -16,7 +15,6 @@ from qhreg.markup import FitSummary, FitSummary2
 
 __all__ = ["summary2_tables", "summary_tables"]
 
-FloatArray = npt.NDArray[np.float64]
 
 FEW_LIGHT = 30.0
 """Rows on the light side of the line below which Wald intervals of the density are clearly too short."""

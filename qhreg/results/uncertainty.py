@@ -8,8 +8,8 @@ from functools import cached_property, wraps
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.covariance import CovarianceEstimate
 from qhreg.covariance.choice import CovarianceChoice
 from qhreg.exceptions import DensityWarning, DomainError, warn_caller
@@ -21,8 +21,6 @@ __all__ = [
     "positions",
     "warn_of_density",
 ]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class UncertaintyResults:

@@ -7,11 +7,11 @@ import warnings
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 from statsmodels.stats.contrast import ContrastResults
 from statsmodels.tools.sm_exceptions import ValueWarning
 
+from qhreg._typing import FloatArray
 from qhreg.covariance.calibration import Calibration
 from qhreg.exceptions import DomainError, RestrictionWarning, warn_caller
 from qhreg.results.laws import LawResults
@@ -26,7 +26,6 @@ from qhreg.specification.parameters import ParameterSpace
 
 __all__ = ["CalibratedContrast", "WaldResults"]
 
-FloatArray = npt.NDArray[np.float64]
 
 DEPENDENT = 1e-10
 """Share of the largest variance below which a combination of restrictions has none of its own."""

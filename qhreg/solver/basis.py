@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dtrtri
 
+from qhreg._typing import FloatArray
+from qhreg.engine.gram import plain_gram
 from qhreg.exceptions import DataError
-from qhreg.gram import plain_gram
 
 __all__ = [
     "Basis",
@@ -29,7 +30,6 @@ __all__ = [
     "typical_size",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 RANK_TOLERANCE = 1e-11
 """A column is dependent when orthogonalising it leaves less than this share of its length."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-import numpy.typing as npt
-
+from qhreg._typing import FloatArray
 from qhreg.solver.exact import exact_fit
 from qhreg.solver.newton import newton
 from qhreg.solver.problem import Problem
@@ -15,7 +13,6 @@ from qhreg.solver.tied import crowded
 
 __all__ = ["GAP_TOLERANCE", "TINY_KAPPA", "TauFit", "fit_at", "proved_newton"]
 
-FloatArray = npt.NDArray[np.float64]
 
 WIDER = 3.0
 """How much wider the zone of a fit is that a fit without proof is started from."""

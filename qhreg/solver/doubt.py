@@ -13,11 +13,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from qhreg.loss import quantile_huber_loss
-from qhreg.normalizer import log_normalizer_derivatives
-from qhreg.rows import ArrayRows, GivenRows, residuals
+from qhreg._typing import FloatArray
+from qhreg.engine.rows import ArrayRows, GivenRows, residuals
+from qhreg.family.loss import quantile_huber_loss
+from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.solver.local import BY_NEWTON, LocalFit
 from qhreg.solver.problem import Problem, Task
 from qhreg.solver.taufit import TINY_KAPPA, TauFit
@@ -34,7 +34,6 @@ __all__ = [
     "look_along_tau",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 Start = tuple[FloatArray, float]
 
 END_OF_TAU = 0.05

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from qhreg.gram import weighted_gram
-from qhreg.loss import zone_part
-from qhreg.rows import residuals
+from qhreg._typing import FloatArray, SideArray
+from qhreg.engine.gram import weighted_gram
+from qhreg.engine.rows import residuals
+from qhreg.family.loss import zone_part
 from qhreg.solver.newton import NewtonPoint, solve_positive
 from qhreg.solver.problem import Problem
 
@@ -38,8 +38,6 @@ __all__ = [
     "dual_value",
 ]
 
-FloatArray = npt.NDArray[np.float64]
-SideArray = npt.NDArray[np.int8]
 
 PIECE = 32_768
 """Rows whose dual variables are written out at a time."""

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qhreg.loss import quantile_huber_loss, quantile_loss, zone_part
-from qhreg.rows import residuals, weighted_columns
+from qhreg._typing import BoolArray, FloatArray
+from qhreg.engine.rows import residuals, weighted_columns
+from qhreg.family.loss import quantile_huber_loss, quantile_loss, zone_part
 from qhreg.solver.dual import DualVector, dual_from_rows
 from qhreg.solver.interior import interior_point
 from qhreg.solver.newton import NewtonPoint, newton, solve_positive
@@ -26,8 +27,6 @@ from qhreg.solver.vertex import Undecided, unique_vertex, vertex_of
 
 __all__ = ["ALL_ROWS", "exact_fit"]
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 NARROWING = 2e-3
 """Error of a fit that a narrower one is started from, over the smaller of tau and 1 - tau."""

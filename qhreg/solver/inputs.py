@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
+from qhreg.engine.rows import ArrayRows, GivenRows
 from qhreg.exceptions import DataError
-from qhreg.rows import ArrayRows, GivenRows
 
 __all__ = ["endog_scale", "require_finite", "rows_of"]
 
-FloatArray = npt.NDArray[np.float64]
 
 CHECKED_SIZE = 150_000
 """Elements of exog up to which every value is checked at once; larger data show it in a pass."""

@@ -18,15 +18,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from qhreg.gram import weighted_gram
-from qhreg.loss import loss_slope
+from qhreg._typing import FloatArray
+from qhreg.engine.gram import weighted_gram
+from qhreg.family.loss import loss_slope
 
 __all__ = ["InteriorPoint", "interior_point"]
 
-FloatArray = npt.NDArray[np.float64]
 
 BOUNDARY_FRACTION = 0.9995
 """How much of the way to the boundary a step may go."""

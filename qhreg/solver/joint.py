@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from qhreg.domain import check_kappa, check_sigma, check_tau
+from qhreg._typing import FloatArray
+from qhreg.engine.rows import GivenRows
 from qhreg.exceptions import (
     BoundaryWarning,
     ConvergenceWarning,
@@ -25,7 +25,7 @@ from qhreg.exceptions import (
     RankWarning,
     warn_caller,
 )
-from qhreg.rows import GivenRows
+from qhreg.family.domain import check_kappa, check_sigma, check_tau
 from qhreg.solver.basis import Basis, minimum_norm
 from qhreg.solver.convex import TINY_KAPPA
 from qhreg.solver.doubt import (
@@ -66,7 +66,6 @@ __all__ = [
     "value_shift",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 DEFAULT_TAU_BOUNDS = (1e-3, 1.0 - 1e-3)
 

@@ -27,16 +27,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.exceptions import BoundaryWarning, DataError, warn_caller
-from qhreg.normalizer import log_normalizer_derivatives
+from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.solver.joint import DEFAULT_TAU_BOUNDS, Solution, solve
 from qhreg.solver.kappalocal import SHIFT, TOLERANCE, climb, close_in, kappa_slope, log_width
 
 __all__ = ["KappaSolution", "gaussian_loglike", "solve_kappa"]
 
-FloatArray = npt.NDArray[np.float64]
 
 GRID = (0.0, 0.05, 0.15, 0.4, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0)
 """Widths at which the profile is evaluated first; more follow while it still rises."""
@@ -299,7 +298,7 @@ def solve_kappa(
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.distribution import quantile_huber
+    >>> from qhreg.family.distribution import quantile_huber
     >>> from qhreg.solver.kappafit import solve_kappa
     >>> y = quantile_huber.ppf((np.arange(600) + 0.5) / 600, 0.3, 2.0)
     >>> fit = solve_kappa(np.ones((600, 1)), y)

@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from qhreg.normalizer import log_normalizer_derivatives
+from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.solver.joint import Solution
 
 __all__ = ["SHIFT", "TOLERANCE", "climb", "close_in", "kappa_slope", "log_width", "width_of"]

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from qhreg.rows import ArrayRows
+from qhreg._typing import FloatArray
+from qhreg.engine.rows import ArrayRows
 from qhreg.solver.basis import Basis, basis_of_gram
 
 __all__ = [
@@ -27,7 +27,6 @@ __all__ = [
     "starting_point",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 SPACED_ROWS = 1000
 """Rows from which the typical size of a residual is taken."""

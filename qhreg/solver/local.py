@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from qhreg.normalizer import log_normalizer_derivatives
-from qhreg.rows import weighted_columns
+from qhreg._typing import FloatArray
+from qhreg.engine.rows import weighted_columns
+from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.solver.convex import GAP_TOLERANCE, TINY_KAPPA, TauFit, fit_at, proved_newton
 from qhreg.solver.dual import DualVector
 from qhreg.solver.newton import newton
@@ -33,7 +33,6 @@ __all__ = [
     "stationary_in_tau",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 FLAT_SLOPE = 1e-7
 """Slope of the profile per unit of weight at which tau counts as stationary."""

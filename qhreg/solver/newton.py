@@ -18,12 +18,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.lapack import dposv
 
-from qhreg.likelihood import Objective
+from qhreg._typing import FloatArray
+from qhreg.engine.likelihood import Objective
+from qhreg.engine.zone import Zone
 from qhreg.solver.problem import Problem
-from qhreg.zone import Zone
 
 __all__ = [
     "SHORT_STEP",
@@ -35,7 +35,6 @@ __all__ = [
     "unverified_step",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 ARMIJO = 1e-4
 MAX_TAU_STEP = 0.15

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
+from qhreg.engine.rows import ArrayRows, Block, GivenRows, Taken
 from qhreg.exceptions import DataError
-from qhreg.rows import ArrayRows, Block, GivenRows, Taken
 from qhreg.solver.basis import (
     CHOLESKY_SAFE,
     VANISHING,
@@ -43,7 +43,6 @@ from qhreg.solver.taufit import TINY_KAPPA
 
 __all__ = ["Setup", "narrowed_start", "set_up"]
 
-FloatArray = npt.NDArray[np.float64]
 
 SPOILED = 1e-3
 """Median regression with residuals below this share of least squares' shows that it was spoiled."""

@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from qhreg.likelihood import Objective, objective, reduce_rows
-from qhreg.rows import Block, RowBlocks, residuals
-from qhreg.zone import Zone
+from qhreg._typing import FloatArray
+from qhreg.engine.likelihood import Objective, objective, reduce_rows
+from qhreg.engine.rows import Block, RowBlocks, residuals
+from qhreg.engine.zone import Zone
 
 __all__ = ["Problem", "Task"]
 
-FloatArray = npt.NDArray[np.float64]
 
 SOME_ROWS = 4000
 """Rows, and up to twice as many, whose residuals tell what those of all rows are like."""

@@ -8,16 +8,14 @@ partial gradient at that tau.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import minimize
 
-from qhreg.loss import zone_part
-from qhreg.normalizer import log_normalizer_derivatives
+from qhreg._typing import FloatArray
+from qhreg.family.loss import zone_part
+from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.solver.problem import Problem
 
 __all__ = ["best_tau", "lbfgs"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def best_tau(

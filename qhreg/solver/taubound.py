@@ -23,15 +23,14 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from qhreg.normalizer import log_normalizer_derivatives
+from qhreg._typing import FloatArray
+from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.solver.dual import DualVector, dual_value
 from qhreg.solver.taufit import TauFit
 
 __all__ = ["GlobalBound", "Seed", "TauNode", "branch_and_bound"]
 
-FloatArray = npt.NDArray[np.float64]
 
 ACCURACY = 0.01
 """Gap per row that a fit away from the optimum may have, over its squared distance in tau: a small

@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
-from qhreg.normalizer import log_normalizer_derivatives
+from qhreg._typing import FloatArray
+from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.solver.dual import DualPoint, dual_from_gradient, dual_from_newton
 from qhreg.solver.newton import NewtonPoint
 from qhreg.solver.problem import Problem
 
 __all__ = ["GAP_TOLERANCE", "ROUNDING", "TINY_KAPPA", "TauFit", "proved_newton"]
 
-FloatArray = npt.NDArray[np.float64]
 
 GAP_TOLERANCE = 1e-9
 """Duality gap per unit of weight at which a fit counts as proved."""

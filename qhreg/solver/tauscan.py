@@ -19,15 +19,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from qhreg.normalizer import log_normalizer_derivatives
+from qhreg._typing import FloatArray, IntArray
+from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.solver.taufit import TINY_KAPPA
 
 __all__ = ["TauScan", "scan_tau"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 RUN = 16
 """Residuals in a run."""

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from qhreg.loss import quantile_loss
-from qhreg.rows import chosen_rows, gram, residuals, weighted_columns
+from qhreg._typing import FloatArray
+from qhreg.engine.rows import chosen_rows, gram, residuals, weighted_columns
+from qhreg.family.loss import quantile_loss
 from qhreg.solver.dual import dual_value
 from qhreg.solver.newton import newton
 from qhreg.solver.problem import Problem
@@ -22,7 +22,6 @@ from qhreg.solver.taufit import TINY_KAPPA, TauFit, proved_newton
 
 __all__ = ["CROWD", "TIED_WIDTH", "crowded", "tied_fit"]
 
-FloatArray = npt.NDArray[np.float64]
 
 TIED_WIDTH = 1e-6
 """Width, in units of sigma, of a zone in which no rows but tied ones are expected."""

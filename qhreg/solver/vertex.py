@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dgeqp3
 
+from qhreg._typing import FloatArray
+
 __all__ = ["Corner", "Undecided", "unique_vertex", "vertex_of"]
 
-FloatArray = npt.NDArray[np.float64]
 
 UNIQUE = 1e-9
 """Slack of the dual variables of interpolated rows, over the smaller of tau and 1 - tau, from which on

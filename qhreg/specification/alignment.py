@@ -9,12 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from qhreg._typing import FloatArray, IntArray
 from qhreg.exceptions import DataError
 
 __all__ = ["RowSource", "group_codes", "numeric_vector", "to_pandas", "unmasked"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.intp]
 
 
 def to_pandas(data: Any) -> Any:

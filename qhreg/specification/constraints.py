@@ -6,16 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
+from qhreg._typing import FloatArray
 from qhreg.exceptions import DomainError
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import ParameterSpace
 
 __all__ = ["Constraint", "linear_constraint"]
 
-FloatArray = npt.NDArray[np.float64]
 
 ROUNDING = 1e-14
 """Rounding error of a number in a matrix with orthonormal columns."""

@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from qhreg.domain import check_real
+from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError, DomainError
+from qhreg.family.domain import check_real
 from qhreg.specification.alignment import RowSource, numeric_vector, to_pandas, unmasked
 from qhreg.specification.formulas import SPEC_NAME
-
-FloatArray = npt.NDArray[np.float64]
 
 ROW_EXTRAS = ("freq_weights", "weights", "offset")
 """Arrays with one number for each row, besides the response and the regressors."""

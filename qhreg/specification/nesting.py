@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
 
 __all__ = ["require_nested"]
 
-FloatArray = npt.NDArray[np.float64]
 
 DISTANCE = 1e-7
 """Share of a column outside the span of others from which it counts as no combination of them."""

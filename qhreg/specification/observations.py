@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+
+from qhreg._typing import FloatArray
 
 __all__ = ["Observations", "find_constant"]
 
-FloatArray = npt.NDArray[np.float64]
 
 _BLOCK_ROWS = 65536
 _BLOCK_BYTES = 2**20

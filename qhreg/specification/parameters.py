@@ -7,14 +7,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from qhreg.domain import check_kappa, check_sigma, check_tau
+from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError
+from qhreg.family.domain import check_kappa, check_sigma, check_tau
 
 __all__ = ["EXTRA_NAMES", "ParameterSpace", "Parameters"]
 
-FloatArray = npt.NDArray[np.float64]
 
 EXTRA_NAMES = ("sigma", "tau", "kappa")
 """The parameters beside the coefficients, in the order of the parameter vector."""

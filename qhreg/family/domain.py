@@ -11,6 +11,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.exceptions import DomainError
 
 __all__ = [
@@ -21,8 +22,6 @@ __all__ = [
     "check_sigma",
     "check_tau",
 ]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def _is_numeric(array: npt.NDArray[Any]) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.blas import dgemm
+
+from qhreg._typing import FloatArray
 
 __all__ = ["plain_gram", "weighted_gram"]
 
-FloatArray = npt.NDArray[np.float64]
 
 BLOCK_BYTES = 2**16
 """Size of the weighted copy of a few rows: it stays in cache, and is small beside the rows."""

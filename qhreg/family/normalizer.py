@@ -20,10 +20,10 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
-from qhreg.domain import check_broadcast, check_kappa, check_tau
+from qhreg._typing import FloatArray
+from qhreg.family.domain import check_broadcast, check_kappa, check_tau
 
 __all__ = [
     "LogNormalizer",
@@ -34,7 +34,6 @@ __all__ = [
     "log_normalizer_higher",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 _SQRT_PI = math.sqrt(math.pi)
 # Multiplying by 2^27 + 1 separates the upper half of a float's digits from the lower.
@@ -139,7 +138,7 @@ def log_normalizer_derivatives(tau: Any, kappa: Any) -> LogNormalizer:
 
     Examples
     --------
-    >>> from qhreg.normalizer import log_normalizer_derivatives
+    >>> from qhreg.family.normalizer import log_normalizer_derivatives
     >>> log_normalizer_derivatives(0.5, 0.0).d2_tau
     8.0
     """
@@ -198,7 +197,7 @@ def log_normalizer(tau: Any, kappa: Any) -> Any:
 
     Examples
     --------
-    >>> from qhreg.normalizer import log_normalizer
+    >>> from qhreg.family.normalizer import log_normalizer
     >>> import math
     >>> math.isclose(log_normalizer(0.25, 0.0), -math.log(0.25 * 0.75))
     True
@@ -223,7 +222,7 @@ def half_normalizer(t: Any, kappa: Any) -> Any:
 
     Examples
     --------
-    >>> from qhreg.normalizer import half_normalizer
+    >>> from qhreg.family.normalizer import half_normalizer
     >>> half_normalizer(0.25, 0.0)
     4.0
     """
@@ -261,7 +260,7 @@ def log_normalizer_higher(tau: Any, kappa: Any) -> tuple[FloatArray, FloatArray]
 
     Examples
     --------
-    >>> from qhreg.normalizer import log_normalizer_higher
+    >>> from qhreg.family.normalizer import log_normalizer_higher
     >>> d3, d4 = log_normalizer_higher(0.5, 0.0)
     >>> float(d3), float(d4)
     (0.0, 192.0)
@@ -302,7 +301,7 @@ def location_level(tau: float, kappa: float) -> float:
 
     Examples
     --------
-    >>> from qhreg.normalizer import location_level
+    >>> from qhreg.family.normalizer import location_level
     >>> round(location_level(0.9, 0.0), 4), round(location_level(0.9, 1.0), 4)
     (0.1, 0.1324)
     """

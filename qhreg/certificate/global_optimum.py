@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from qhreg._typing import FloatArray
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, report, start_of, task_of, value_shift
 from qhreg.solver.inputs import rows_of
 from qhreg.solver.local import bound_profile, local_fit
@@ -16,8 +16,6 @@ from qhreg.solver.preparation import Setup, set_up
 from qhreg.solver.threads import one_blas_thread
 
 __all__ = ["GlobalCertificate", "certify_global"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ def certify_global(
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.globalopt import certify_global
+    >>> from qhreg.certificate.global_optimum import certify_global
     >>> from qhreg.solver import solve
     >>> rng = np.random.default_rng(0)
     >>> X, y = np.ones((200, 1)), rng.laplace(size=200)

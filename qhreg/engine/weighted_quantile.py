@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
+
+from qhreg._typing import FloatArray
 
 __all__ = ["MANY", "weighted_quantiles"]
 
-FloatArray = npt.NDArray[np.float64]
 
 FEW = 1024
 """Values that are sorted as quickly as parted."""
@@ -45,7 +45,7 @@ def weighted_quantiles(
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.quantiles import weighted_quantiles
+    >>> from qhreg.engine.weighted_quantile import weighted_quantiles
     >>> values = np.array([3.0, 1.0, 2.0])
     >>> weighted_quantiles(values, [0.5], None), weighted_quantiles(values, [0.5], np.array([5.0, 1, 1]))
     ([2.0], [3.0])

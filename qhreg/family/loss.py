@@ -22,9 +22,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from qhreg.domain import check_broadcast, check_kappa, check_real, check_tau
+from qhreg._typing import FloatArray
+from qhreg.family.domain import check_broadcast, check_kappa, check_real, check_tau
 
 __all__ = [
     "excess",
@@ -39,7 +39,6 @@ __all__ = [
     "zone_part",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 # Residuals per block: they, their loss and their slope stay in cache between passes, and the fixed
 # cost of the calls per block stays small beside the work.
@@ -135,7 +134,7 @@ def loss_and_slope(r: Any, tau: Any, kappa: Any) -> tuple[Any, Any]:
 
     Examples
     --------
-    >>> from qhreg.loss import loss_and_slope
+    >>> from qhreg.family.loss import loss_and_slope
     >>> loss, slope = loss_and_slope([-2.0, 0.25, 2.0], tau=0.25, kappa=1.0)
     >>> loss.tolist(), slope.tolist()
     ([0.46875, 0.03125, 1.21875], [-0.25, 0.25, 0.75])
@@ -178,7 +177,7 @@ def quantile_huber_loss(r: Any, tau: Any, kappa: Any) -> Any:
 
     Examples
     --------
-    >>> from qhreg.loss import quantile_huber_loss
+    >>> from qhreg.family.loss import quantile_huber_loss
     >>> quantile_huber_loss([-2.0, 0.25, 2.0], tau=0.25, kappa=1.0).tolist()
     [0.46875, 0.03125, 1.21875]
     """
@@ -202,7 +201,7 @@ def quantile_loss(r: Any, tau: Any) -> Any:
 
     Examples
     --------
-    >>> from qhreg.loss import quantile_loss
+    >>> from qhreg.family.loss import quantile_loss
     >>> quantile_loss([-2.0, 0.0, 2.0], tau=0.25).tolist()
     [0.5, 0.0, 1.5]
     """
@@ -227,7 +226,7 @@ def loss_slope(r: Any, tau: Any, kappa: Any) -> Any:
 
     Examples
     --------
-    >>> from qhreg.loss import loss_slope
+    >>> from qhreg.family.loss import loss_slope
     >>> loss_slope([-2.0, 0.0, 2.0], tau=0.25, kappa=0.0).tolist()
     [-0.25, 0.0, 0.75]
     """
@@ -253,7 +252,7 @@ def excess(r: Any, tau: Any, kappa: Any) -> Any:
 
     Examples
     --------
-    >>> from qhreg.loss import excess
+    >>> from qhreg.family.loss import excess
     >>> excess([-2.0, 0.25, 2.0], tau=0.25, kappa=1.0).tolist()
     [-1.75, 0.0, 1.25]
     """
@@ -275,7 +274,7 @@ def loss_dtau(r: Any, tau: Any, kappa: Any) -> Any:
 
     Examples
     --------
-    >>> from qhreg.loss import loss_dtau
+    >>> from qhreg.family.loss import loss_dtau
     >>> loss_dtau([-2.0, 0.25, 2.0], tau=0.25, kappa=1.0).tolist()
     [1.75, 0.0, -1.25]
     """
@@ -305,7 +304,7 @@ def loss_curvature(r: Any, tau: Any, kappa: Any) -> Any:
 
     Examples
     --------
-    >>> from qhreg.loss import loss_curvature
+    >>> from qhreg.family.loss import loss_curvature
     >>> loss_curvature([-2.0, 0.25, 2.0], tau=0.25, kappa=2.0).tolist()
     [0.0, 0.5, 0.0]
     """
@@ -331,7 +330,7 @@ def loss_d2tau(r: Any, tau: Any, kappa: Any) -> Any:
 
     Examples
     --------
-    >>> from qhreg.loss import loss_d2tau
+    >>> from qhreg.family.loss import loss_d2tau
     >>> loss_d2tau([-2.0, 0.25, 2.0], tau=0.25, kappa=2.0).tolist()
     [-2.0, 0.0, -2.0]
     """
@@ -355,7 +354,7 @@ def loss_drdtau(r: Any, tau: Any, kappa: Any) -> Any:
 
     Examples
     --------
-    >>> from qhreg.loss import loss_drdtau
+    >>> from qhreg.family.loss import loss_drdtau
     >>> loss_drdtau([-2.0, 0.25, 2.0], tau=0.25, kappa=2.0).tolist()
     [-1.0, 0.0, -1.0]
     """

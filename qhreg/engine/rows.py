@@ -14,6 +14,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from qhreg._typing import FloatArray
+
 __all__ = [
     "ArrayRows",
     "Block",
@@ -27,7 +29,6 @@ __all__ = [
     "weighted_columns",
 ]
 
-FloatArray = npt.NDArray[np.float64]
 
 BLOCK_BYTES = 2**22
 """Size of a row block of W: its vectors stay in cache, and it is large enough to hide call overhead."""
@@ -80,7 +81,7 @@ class RowBlocks(Protocol):
     """Anything that can hand out its rows block by block, as often as asked.
 
     Rows that lie elsewhere may bring a method ``totals`` with the arguments of
-    :func:`qhreg.likelihood.reduce_rows`, which is then asked instead.
+    :func:`qhreg.engine.likelihood.reduce_rows`, which is then asked instead.
     """
 
     @property

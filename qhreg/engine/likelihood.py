@@ -19,16 +19,14 @@ import math
 from typing import NamedTuple, cast
 
 import numpy as np
-import numpy.typing as npt
 
-from qhreg.loss import zone_part
-from qhreg.normalizer import LogNormalizer, log_normalizer_derivatives
-from qhreg.rows import RowBlocks, residuals, weighted_columns
-from qhreg.zone import Zone, ZoneSums
+from qhreg._typing import FloatArray
+from qhreg.engine.rows import RowBlocks, residuals, weighted_columns
+from qhreg.engine.zone import Zone, ZoneSums
+from qhreg.family.loss import zone_part
+from qhreg.family.normalizer import LogNormalizer, log_normalizer_derivatives
 
 __all__ = ["Objective", "Totals", "objective", "reduce_rows"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class Totals(NamedTuple):

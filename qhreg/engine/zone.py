@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from qhreg.rows import Block, chosen_rows, gram, products, weighted_columns
+from qhreg._typing import BoolArray, FloatArray
+from qhreg.engine.rows import Block, chosen_rows, gram, products, weighted_columns
 
 __all__ = ["Zone", "ZoneSums"]
 
-FloatArray = npt.NDArray[np.float64]
 
 KEPT_DIGITS = 1e-6
 """Share of its largest value that must be left of a diagonal element: beyond it is rounding."""
@@ -38,7 +37,7 @@ class Zone(NamedTuple):
         rounding of floats, the error of `gram`. None when it has just been.
     """
 
-    members: tuple[npt.NDArray[np.bool_], ...]
+    members: tuple[BoolArray, ...]
     gram: FloatArray
     outside: FloatArray
     weight_outside: float
@@ -57,13 +56,13 @@ class ZoneSums:
 
     def __init__(self, k: int, since: Zone | None) -> None:
         self.since = since
-        self.members: list[npt.NDArray[np.bool_]] = []
+        self.members: list[BoolArray] = []
         self.gram = np.zeros((k, k))
         self.outside = np.zeros(k)
         self.weight_outside = 0.0
         self.changed = since is None
 
-    def add(self, block: Block, in_zone: npt.NDArray[np.bool_], count: int) -> None:
+    def add(self, block: Block, in_zone: BoolArray, count: int) -> None:
         """Add the rows of one block, of which `count` are in the zone."""
         number = len(self.members)
         self.members.append(in_zone)
@@ -84,7 +83,7 @@ class ZoneSums:
             in_zone.size - inside.size if block.weights is None else np.add.reduce(out_weight)
         )
 
-    def _move(self, rows: Block, came: npt.NDArray[np.bool_]) -> None:
+    def _move(self, rows: Block, came: BoolArray) -> None:
         """Add the rows that came into the zone and take off those that left it."""
         self.changed = True
         sign = SIGNS.take(came)

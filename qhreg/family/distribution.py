@@ -23,12 +23,12 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import integrate, special, stats
 from scipy.stats._distn_infrastructure import _ShapeInfo
 
-from qhreg.loss import quantile_huber_loss
-from qhreg.normalizer import (
+from qhreg._typing import FloatArray
+from qhreg.family.loss import quantile_huber_loss
+from qhreg.family.normalizer import (
     half_normalizer,
     log_normalizer_derivatives,
     log_normalizer_higher,
@@ -36,7 +36,6 @@ from qhreg.normalizer import (
 
 __all__ = ["quantile_huber"]
 
-FloatArray = npt.NDArray[np.float64]
 
 # scipy's methods take *args where a distribution names its shapes: no override can match them.
 _RvContinuous: Any = stats.rv_continuous
@@ -255,7 +254,7 @@ class quantile_huber_gen(_RvContinuous):  # type: ignore[misc]
 
     Examples
     --------
-    >>> from qhreg.distribution import quantile_huber
+    >>> from qhreg.family.distribution import quantile_huber
     >>> errors = quantile_huber(tau=0.75, kappa=1.0, scale=2.0)
     >>> round(float(errors.mean()), 4), round(float(errors.cdf(0.0)), 4)
     (4.8713, 0.2909)

@@ -1,0 +1,1 @@
+"""The quantile Huber family: domains, loss, normaliser and distribution."""
