@@ -108,7 +108,7 @@ def test_the_modules_that_the_contributing_page_names_are_there():
     layers = re.findall(r"^\d\. (.*)$", section, flags=re.MULTILINE)
     assert len(layers) >= 5
     named = {name for line in layers for name in re.findall(r"`(\w+)`", line)} - {"tau", "kappa"}
-    found = {path.stem for path in (ROOT / "qhreg").iterdir()}
+    found = {path.stem for path in (ROOT / "qhreg").rglob("*")}
     assert named <= found
     assert len(named) > 20
 
