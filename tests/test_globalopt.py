@@ -19,7 +19,7 @@ from qhreg.solver.convex import fit_at
 from qhreg.solver.dual import dual_value
 from qhreg.solver.inputs import rows_of
 from qhreg.solver.preparation import set_up
-from qhreg.solver.taubound import _cross, _Dual, _Profile
+from qhreg.solver.taubound import Profile, TauDual, _cross
 
 
 def two_peaks() -> tuple[np.ndarray, np.ndarray]:
@@ -171,13 +171,13 @@ def test_without_dual_variables_the_bound_is_still_one_and_at_kappa_zero_the_sam
     setup = set_up(rows_of(X, y, None, None), task_of(kappa, None, None, DEFAULT_TAU_BOUNDS))
     problem = setup.problem
     a, b = (fit_at(problem, tau, setup.start[0], keep=True) for tau in (0.25, 0.4))
-    ends = [_Dual(f.tau, f.dual.alignment, f.dual.square, f.dual.kept) for f in (a, b)]
+    ends = [TauDual(f.tau, f.dual.alignment, f.dual.square, f.dual.kept) for f in (a, b)]
     cross = _cross(*ends, None)
     most = _cross(*(replace(end, v=None) for end in ends), None)
     v_a, v_b = (np.concatenate(list(f.dual.kept.pieces())) for f in (a, b))
     assert cross == pytest.approx(float(v_a @ v_b), rel=1e-14)
     assert cross <= most
-    profile = _Profile(problem.n, kappa, None, DEFAULT_TAU_BOUNDS)
+    profile = Profile(problem, DEFAULT_TAU_BOUNDS)
     grid = np.linspace(0.25, 0.4, 7)
     with_them, without = (profile.dual(*ends, c, grid) for c in (cross, most))
     assert (without <= with_them + 1e-12).all()

@@ -107,7 +107,7 @@ def exact_location(data: Regression, params: FloatArray) -> LocationFit:
         design,
         tau,
         data.kappa,
-        n=float(weights.sum()),
+        m=float(weights.sum()),
         start=start,
         free_theta=False,
         weights=weights,

@@ -7,7 +7,18 @@ as ``z = (-b, theta)``: then ``u = W z`` and the negative log-likelihood is (QH-
 .. math::
 
     g(z, \tau) = n \log c(\tau) - n \log\theta + \sum_i w_i\,\rho_\tau(u_i),
-    \qquad n = \textstyle\sum_i w_i .
+    \qquad n = \textstyle\sum_i w_i ,
+
+and the restricted one, with p the rank of X and m = n - p (QH-25),
+
+.. math::
+
+    R(z, \tau) = n \log c(\tau) + \frac p2\log q(\tau) - m \log\theta
+    + \sum_i w_i\,\rho_\tau(u_i) .
+
+R is minus the log density of what no shift of y along X changes, by Laplace's method with the expected
+information q / sigma^2 of each row (Patterson & Thompson 1971; Harville 1974; Cox & Reid 1987). With a
+normal density it is the residual likelihood, whose sigma^2 divides by n - p.
 
 Every sum over rows that any caller needs is accumulated in :func:`reduce_rows`, over row blocks that
 fit in cache. Callers see totals only, so that rows may live anywhere.
@@ -24,7 +35,7 @@ from qhreg._typing import FloatArray
 from qhreg.engine.rows import RowBlocks, residuals, weighted_columns
 from qhreg.engine.zone import Zone, ZoneSums
 from qhreg.family.loss import zone_part
-from qhreg.family.normalizer import LogNormalizer, log_normalizer_derivatives
+from qhreg.family.normalizer import restricted_normalizer
 
 __all__ = ["Objective", "Totals", "objective", "reduce_rows"]
 
@@ -183,6 +194,8 @@ def objective(
     kappa: float,
     n: float,
     matrix: FloatArray | None = None,
+    *,
+    rank: float = 0.0,
 ) -> Objective:
     """Return g and its derivatives in z from the totals of one pass.
 
@@ -190,26 +203,28 @@ def objective(
     ----------
     n : float
         Sum of the weights.
+    rank : float
+        Rank of the regressors in the restricted likelihood (QH-25); zero for the ordinary one.
     matrix : ndarray or None
         Coordinates: the totals are at the unknowns ``matrix @ z``; None when they are z itself.
     """
-    c: LogNormalizer = log_normalizer_derivatives(tau, kappa)
+    c, m = restricted_normalizer(tau, kappa, n, rank), n - rank
     theta = float(z[-1])
     d_z = totals.slope.copy() if matrix is None else matrix.T.dot(totals.slope)
-    d_z[-1] -= n / theta
+    d_z[-1] -= m / theta
     zone = totals.zone
     d2_z = d_z_tau = None
-    d2_tau = n * c.d2_tau
+    d2_tau = c.d2_tau
     if zone is not None:
         gram = zone.gram if matrix is None else matrix.T.dot(zone.gram).dot(matrix)
         d2_z = gram / kappa
-        d2_z[-1, -1] += n / theta / theta
+        d2_z[-1, -1] += m / theta / theta
         d_z_tau = -(zone.outside if matrix is None else matrix.T.dot(zone.outside))
         d2_tau -= kappa * zone.weight_outside
     return Objective(
-        totals.loss + n * (c.value - math.log(theta)),
+        totals.loss + c.value - m * math.log(theta),
         d_z,
-        n * c.d_tau - totals.excess,
+        c.d_tau - totals.excess,
         d2_z,
         d_z_tau,
         d2_tau,

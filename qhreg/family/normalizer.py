@@ -29,9 +29,11 @@ __all__ = [
     "LogNormalizer",
     "half_normalizer",
     "location_level",
+    "log_curvature",
     "log_normalizer",
     "log_normalizer_derivatives",
     "log_normalizer_higher",
+    "restricted_normalizer",
 ]
 
 
@@ -183,6 +185,83 @@ def _derivatives(tau: Any, kappa: Any, f: _Backend) -> LogNormalizer:
         (c_tau2 / c - slope * slope) / m / m,
         c_kappa * m / c,
     )
+
+
+def log_curvature(tau: Any, kappa: Any) -> LogNormalizer:
+    r"""Return log q with the derivatives of `log_normalizer_derivatives`; q = E psi' = E psi^2.
+
+    The information of one row about its location is q / sigma^2. Parameters are not checked.
+
+    Parameters
+    ----------
+    tau : float or array_like
+        Asymmetry, 0 < tau < 1.
+    kappa : float or array_like
+        Huber width, 0 <= kappa < inf.
+
+    Notes
+    -----
+    With :math:`e_z = e^{-\kappa z^2/2}`, t = tau and s = 1 - tau (QH-24):
+
+    .. math::
+
+        q = \frac Nc = 2\,\partial_\kappa\log c, \qquad N = \int_{-\tau}^{1-\tau} e_z\,dz, \qquad
+        N' = e_t - e_s, \qquad N'' = -\kappa\,(t e_t + s e_s), \qquad
+        \partial_\kappa N = -\tfrac12\int_{-\tau}^{1-\tau} z^2 e_z\,dz .
+
+    log N is concave in tau, as the integral of a log-concave function over a window that moves.
+
+    Examples
+    --------
+    >>> from qhreg.family.normalizer import log_curvature
+    >>> import math
+    >>> math.isclose(log_curvature(0.25, 0.0).value, math.log(0.25 * 0.75))
+    True
+    """
+    if isinstance(tau, float) and isinstance(kappa, float):
+        return _scalar_curvature(tau, kappa)
+    with np.errstate(under="ignore"):
+        return _curvature(np.asarray(tau, np.float64), np.asarray(kappa, np.float64), _ARRAY)
+
+
+def _curvature(tau: Any, kappa: Any, f: _Backend) -> LogNormalizer:
+    """Return log q and its derivatives (QH-24)."""
+    c = log_normalizer_derivatives(tau, kappa)
+    t, s = tau, 1.0 - tau
+    value = f.log(2.0 * c.d_kappa)
+    size = f.exp(value + c.value)  # N
+    e_t, e_s = f.exp(-0.5 * kappa * t * t), f.exp(-0.5 * kappa * s * s)
+    slope = (e_t - e_s) / size
+    bend = -kappa * (t * e_t + s * e_s) / size - slope * slope
+    second = _second_moment(t, kappa) + _second_moment(s, kappa)
+    return LogNormalizer(value, slope - c.d_tau, bend - c.d2_tau, -0.5 * second / size - c.d_kappa)
+
+
+def _second_moment(t: Any, kappa: Any) -> Any:
+    """Return the integral of z^2 exp(-kappa z^2 / 2) from 0 to t."""
+    x = 0.5 * kappa * t * t
+    tiny = x < 1e-100
+    safe = np.where(tiny, 1.0, x)
+    ratio = 0.25 * _SQRT_PI * special.gammainc(1.5, safe) / safe**1.5  # Gamma(3/2) = sqrt(pi) / 2
+    return t**3 * np.where(tiny, 1.0 / 3.0, ratio)
+
+
+@lru_cache(maxsize=256)
+def _scalar_curvature(tau: float, kappa: float) -> LogNormalizer:
+    return LogNormalizer(*(float(part) for part in _curvature(tau, kappa, _SCALAR)))
+
+
+def restricted_normalizer(tau: Any, kappa: Any, n: float, rank: float) -> LogNormalizer:
+    r"""Return n log c + (rank / 2) log q with its derivatives: the part of (QH-25) without data.
+
+    `rank` is that of the regressors in the restricted likelihood and zero in the ordinary one.
+    Parameters are not checked.
+    """
+    c = log_normalizer_derivatives(tau, kappa)
+    if not rank:
+        return LogNormalizer(*(n * part for part in c))
+    q = log_curvature(tau, kappa)
+    return LogNormalizer(*(n * a + 0.5 * rank * b for a, b in zip(c, q, strict=True)))
 
 
 def log_normalizer(tau: Any, kappa: Any) -> Any:

@@ -4,11 +4,12 @@ For fixed tau (QH-15)
 
 .. math::
 
-    \min_{b,\theta}\ \sum_i w_i\,\rho_\tau(u_i) - n\log\theta \;=\; \max_v\
-    n + n\log\frac{\sum_i w_i v_i y_i}{n} - \frac{\kappa}{2}\sum_i w_i v_i^2
+    \min_{b,\theta}\ \sum_i w_i\,\rho_\tau(u_i) - m\log\theta \;=\; \max_v\
+    m + m\log\frac{\sum_i w_i v_i y_i}{m} - \frac{\kappa}{2}\sum_i w_i v_i^2
     \quad\text{s.t.}\quad X'(w v) = 0,\ -\tau\le v\le 1-\tau ,
 
-and with sigma fixed the first two terms are :math:`\theta\sum w_i v_i y_i - n\log\theta`. At the
+with m = n for the likelihood and n - p for the restricted one; with sigma fixed the first two terms are
+:math:`\theta\sum w_i v_i y_i - m\log\theta`. At the
 optimum v = psi. Near it, psi moved onto the null space of X' along rows with slack and shrunk into
 the box is feasible, and its dual value is a bound no matter how it was found.
 """
@@ -91,7 +92,7 @@ class DualPoint:
     Attributes
     ----------
     value : float
-        The lower bound on min h(z) = sum w rho - n log theta.
+        The lower bound on min h(z) = sum w rho - m log theta.
     alignment : float
         sum w v y in the coordinates of the problem.
     square : float
@@ -115,19 +116,19 @@ class DualPoint:
 def dual_value(
     alignment: FloatArray | float,
     square: FloatArray | float,
-    n: float,
+    m: float,
     kappa: float,
     theta: float | None,
 ) -> Any:
     """Return the dual objective of (QH-15); minus infinity where the alignment is not positive."""
     if theta is None and isinstance(alignment, float) and alignment > 0.0:
-        return n + n * math.log(alignment / n) - 0.5 * kappa * square
+        return m + m * math.log(alignment / m) - 0.5 * kappa * square
     a = np.asarray(alignment, dtype=np.float64)
     if theta is not None:
-        return theta * a - n * np.log(theta) - 0.5 * kappa * np.asarray(square)
+        return theta * a - m * np.log(theta) - 0.5 * kappa * np.asarray(square)
     positive = a > 0.0
     value: FloatArray = np.where(
-        positive, n + n * np.log(np.where(positive, a, 1.0) / n) - 0.5 * kappa * square, -np.inf
+        positive, m + m * np.log(np.where(positive, a, 1.0) / m) - 0.5 * kappa * square, -np.inf
     )
     return value
 
@@ -149,7 +150,7 @@ def dual_from_gradient(problem: Problem, point: NewtonPoint) -> DualPoint:
     of which exceeds omega divided by the root of the least weight. If no row of the zone has less
     slack than that, the moved point is in the box, otherwise it is shrunk into it.
     """
-    n, kappa, tau, now = problem.n, problem.kappa, point.tau, point.objective
+    m, kappa, tau, now = problem.m, problem.kappa, point.tau, point.objective
     theta = float(point.z[-1])
     r = point.z.size - 1
     assert now.d2_z is not None
@@ -164,7 +165,7 @@ def dual_from_gradient(problem: Problem, point: NewtonPoint) -> DualPoint:
     for t in (-omega * math.sqrt(now.square), omega * math.sqrt(now.square)):
         alignment = (now.loss + 0.5 * kappa * now.square + kappa * t) / (shrink * theta)
         square = (now.square + 2.0 * t + omega2) / shrink**2
-        value = float(dual_value(alignment, square, n, kappa, problem.theta))
+        value = float(dual_value(alignment, square, m, kappa, problem.theta))
         ends.append((value, alignment, square))
     return DualPoint(*min(ends))
 
@@ -176,7 +177,7 @@ def dual_from_newton(
 
     The correction lives on the rows in the zone: their Gram matrix is the Hessian's own.
     """
-    n, kappa, tau, now = problem.n, problem.kappa, point.tau, point.objective
+    m, kappa, tau, now = problem.m, problem.kappa, point.tau, point.objective
     r = point.z.size - 1
     assert now.d2_z is not None
     try:
@@ -209,7 +210,7 @@ def dual_from_newton(
         return None
     alignment /= overshoot * theta
     square /= overshoot**2
-    value = float(dual_value(alignment, square, n, kappa, problem.theta))
+    value = float(dual_value(alignment, square, m, kappa, problem.theta))
     kept = None
     if keep:
         free = np.concatenate(inside)
@@ -223,7 +224,7 @@ def dual_from_rows(
     v: FloatArray,
     tau: float | FloatArray,
     kappa: float,
-    n: float,
+    m: float,
     *,
     theta: float | None,
     weights: FloatArray | None = None,
@@ -234,12 +235,14 @@ def dual_from_rows(
 
     Parameters
     ----------
-    design : ndarray, shape (m, k)
+    design : ndarray, shape (rows, k)
         W of the rows whose dual variable is free to move.
-    v : ndarray, shape (m,)
+    v : ndarray, shape (rows,)
         Nearly feasible dual variables of these rows.
-    tau : float or ndarray, shape (m,)
+    tau : float or ndarray
         Asymmetry, the same for all rows or one for each.
+    m : float
+        Weight of log theta.
     linear : ndarray, shape (k,), or None
         sum w v W over the decided rows, whose v sits on a bound.
     square_decided : float
@@ -262,7 +265,7 @@ def dual_from_rows(
     weighted = _weighted(v, weights)
     alignment = float(weighted @ design[:, -1]) + ell[-1] / overshoot
     square = float(weighted @ v) + square_decided / overshoot**2
-    value = float(dual_value(alignment, square, n, kappa, theta))
+    value = float(dual_value(alignment, square, m, kappa, theta))
     return DualPoint(value, alignment, square, v, overshoot)
 
 

@@ -124,7 +124,7 @@ def _proved(
     problem: Problem, undecided: Undecided, z: FloatArray, v: FloatArray, tau: float, steps: int
 ) -> TauFit:
     """Return the fit at z with the bound that v gives."""
-    n, kappa, w = problem.n, problem.kappa, undecided.weights
+    m, kappa, w = problem.m, problem.kappa, undecided.weights
     u = undecided.design @ z
     loss = _sum(quantile_huber_loss(u, tau, kappa), w)
     loss += float(undecided.linear @ z) - 0.5 * kappa * undecided.square
@@ -135,14 +135,14 @@ def _proved(
         v,
         tau,
         kappa,
-        n,
+        m,
         theta=problem.theta,
         weights=w,
         linear=undecided.linear,
         square_decided=undecided.square,
     )
     in_zone = int(np.count_nonzero(np.abs(beyond) <= 1e-11))
-    value = loss - n * float(np.log(z[-1]))
+    value = loss - m * float(np.log(z[-1]))
     return TauFit(tau, z, value, excess, dual, in_zone, 0, steps)
 
 
@@ -177,7 +177,7 @@ def _fit_undecided(
         undecided.design,
         tau,
         width,
-        n=problem.n,
+        m=problem.m,
         start=start,
         free_theta=problem.theta is None and width > 0.0,
         weights=undecided.weights,
@@ -216,7 +216,7 @@ def _with_mean_loss(
     total = loss + float(undecided.linear @ z)
     if not total > 1e-14 * loss:  # rows taken for decided are on the other side
         return None
-    return np.asarray(z * (problem.n / total))
+    return np.asarray(z * (problem.m / total))
 
 
 def _narrowing_fit(problem: Problem, tau: float, start: FloatArray) -> tuple[FloatArray, int]:

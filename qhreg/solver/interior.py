@@ -5,7 +5,7 @@ With the residual split as ``u = kappa v + t - s`` (t, s >= 0) the fixed-tau pro
 .. math::
 
     \min_{z,v,s,t}\ \sum_i w_i\Big(\tfrac{\kappa}{2}v_i^2 + (1-\tau)t_i + \tau s_i\Big)
-      + \ell'z - n\log\theta, \qquad W z = \kappa v + t - s,
+      + \ell'z - m\log\theta, \qquad W z = \kappa v + t - s,
 
 whose multiplier is v itself, ``-tau <= v <= 1 - tau``. Optimality asks for ``s (v + tau) = 0`` and
 ``t (1 - tau - v) = 0``; the method follows both products to zero together (Mehrotra's predictor and
@@ -257,7 +257,7 @@ def interior_point(
     tau: float | FloatArray,
     kappa: float,
     *,
-    n: float,
+    m: float,
     start: FloatArray,
     free_theta: bool = True,
     weights: FloatArray | None = None,
@@ -269,29 +269,30 @@ def interior_point(
 
     Parameters
     ----------
-    design : ndarray, shape (m, k)
+    design : ndarray, shape (rows, k)
         W = [X, y] in well-conditioned coordinates, the rows still undecided.
-    tau : float or ndarray, shape (m,)
+    tau : float or ndarray, shape (rows,)
         0 < tau < 1, the same for all rows or one for each.
     kappa : float
         kappa >= 0.
-    n : float
-        Sum of the weights of all rows, decided ones included.
+    m : float
+        Weight of log theta: the sum of the weights of all rows, decided ones included, less the rank in
+        the restricted likelihood.
     start : ndarray, shape (k,)
         Starting point (-b, theta), theta > 0; theta stays there unless `free_theta`.
-    weights : ndarray, shape (m,), or None
+    weights : ndarray, shape (rows,), or None
         Positive case weights.
     linear : ndarray, shape (k,), or None
         Gradient of the rows whose side is known.
     tol : float
         Relative complementarity at which to stop.
     """
-    m, k = design.shape
+    n_rows, k = design.shape
     z, w = start.copy(), weights
     theta_moves = free_theta and k == 1  # without coefficients there is nothing to settle first
     ell = np.zeros(k) if linear is None else linear
-    weight = float(m if w is None else w.sum())
-    work = np.empty((12, m))
+    weight = float(n_rows if w is None else w.sum())
+    work = np.empty((12, n_rows))
     rows = _Vectors(*work)
     np.matmul(design, z, out=rows.u)
     if k == 1 and not free_theta:
@@ -304,7 +305,7 @@ def interior_point(
         stationarity = rows.weigh(w, v) @ design + ell
         if free_theta and not theta_moves and best <= SETTLED:
             best, least, stalled = np.inf, np.full(3, np.inf), 0
-            stretch = n / max(float(stationarity @ z), 1e-3 * n)  # theta for these v
+            stretch = m / max(float(stationarity @ z), 1e-3 * m)  # theta for these v
             z *= stretch
             rows.u *= stretch
             theta_moves = abs(np.log(stretch)) < NEAR_SCALE
@@ -316,11 +317,11 @@ def interior_point(
             product *= stretch
         active = slice(0, k if theta_moves else k - 1)
         if theta_moves:
-            stationarity[-1] -= n / z[-1]
+            stationarity[-1] -= m / z[-1]
         parts = np.array(
             [
-                product / n,
-                float(np.abs(stationarity[active]).max(initial=0.0)) / n,
+                product / m,
+                float(np.abs(stationarity[active]).max(initial=0.0)) / m,
                 rows.feasibility(v, kappa) / (1.0 + size),
             ]
         )
@@ -337,7 +338,7 @@ def interior_point(
         rows.set_inverse(kappa)
         matrix = weighted_gram(design, rows.weigh(w, rows.inverse), work[DIRECTION])
         if theta_moves:
-            matrix[-1, -1] += n / z[-1] ** 2
+            matrix[-1, -1] += m / z[-1] ** 2
         factor = _cholesky_solver(matrix[active, active])
         rows.solve(design, w, factor, stationarity)
         step, remainder = rows.predict(w)

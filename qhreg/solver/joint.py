@@ -166,6 +166,8 @@ def solve(
     search: bool | None = None,
     names: Sequence[str] | None = None,
     memory: Memory | None = None,
+    reml: bool = False,
+    rank: float | None = None,
 ) -> Solution:
     """Return the maximum-likelihood fit of (beta, sigma, tau) with its duality gap.
 
@@ -223,7 +225,7 @@ def solve(
     >>> fit.beta
     array([2.])
     """
-    task = task_of(kappa, tau, sigma, tau_bounds)
+    task = replace(task_of(kappa, tau, sigma, tau_bounds), reml=reml, rank=rank)
     if method not in ("newton", "lbfgs"):
         raise DomainError(f"method must be 'newton' or 'lbfgs', got {method!r}")
     rows = rows_of(exog, endog, weights, offset)
@@ -232,6 +234,7 @@ def solve(
         # tolerances are for rows that weigh one or more: weights that sum to one are another unit
         unit = min(1.0, rows.weight_sum / rows.n_rows)
         rows = replace(rows, weights=rows.weights / unit) if unit < 1.0 else rows
+        task = replace(task, unit=unit)
     found = solve_rows(
         rows, task, method=method, start=start, search=search, names=names, memory=memory
     )
@@ -477,4 +480,4 @@ def _beyond(tau: float) -> str:
 
 def value_shift(setup: Setup) -> float:
     """Return what to add to values of the problem to have them in the units of the data."""
-    return setup.problem.n * math.log(setup.scale / setup.basis.matrix[-1, -1])
+    return setup.problem.m * math.log(setup.scale / setup.basis.matrix[-1, -1])

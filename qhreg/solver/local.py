@@ -13,7 +13,6 @@ import numpy as np
 
 from qhreg._typing import FloatArray
 from qhreg.engine.rows import weighted_columns
-from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.solver.convex import GAP_TOLERANCE, TINY_KAPPA, TauFit, fit_at, proved_newton
 from qhreg.solver.dual import DualVector
 from qhreg.solver.newton import newton
@@ -83,12 +82,12 @@ class LocalFit:
 
 def profile_slope(fit: TauFit, problem: Problem) -> float:
     """Return the derivative of the profile at the fit, per unit of weight."""
-    return float(log_normalizer_derivatives(fit.tau, problem.kappa).d_tau) - fit.excess / problem.n
+    return (problem.normalizer(fit.tau).d_tau - fit.excess) / problem.n
 
 
 def profile_value(fit: TauFit, problem: Problem) -> float:
     """Return the profile phi = n log c + h at the fit."""
-    return fit.value + problem.n * float(log_normalizer_derivatives(fit.tau, problem.kappa).value)
+    return fit.value + problem.normalizer(fit.tau).value
 
 
 def stationary_in_tau(fit: TauFit, problem: Problem, task: Task) -> bool:
@@ -127,7 +126,7 @@ def _descend_profile(problem: Problem, start: TauFit, task: Task) -> TauFit:
     rows of the zone are nearly known, and Newton's method is given a chance to go the rest of the way.
     """
     bounds = task.tau_bounds
-    curvature = max(0.5 * log_normalizer_derivatives(start.tau, problem.kappa).d2_tau, 1e-8)
+    curvature = max(0.5 * problem.normalizer(start.tau).d2_tau / problem.n, 1e-8)
     here, slope = start, profile_slope(start, problem)
     best = here
     step = min(abs(slope) / curvature, 0.1) or 1e-6
@@ -309,11 +308,9 @@ def bound_profile(
         return kept(better.tau, better.z)
 
     return branch_and_bound(
+        problem,
         kept,
         kept(fit.tau, fit.z),
-        n=problem.n,
-        kappa=problem.kappa,
-        theta=problem.theta,
         weights=weights,
         tau_bounds=task.tau_bounds,
         tol=tol,

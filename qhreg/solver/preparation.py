@@ -124,6 +124,13 @@ def _easy_width(kappa: float, rows: int, k: int) -> float:
     return max(kappa, min(1.0, 100.0 * k / rows))
 
 
+def _rank(task: Task, basis: Basis) -> float:
+    """Return p of the restricted likelihood, zero for the ordinary one."""
+    if not task.reml or task.sigma is not None:
+        return 0.0
+    return (basis.columns.size if task.rank is None else task.rank) / task.unit
+
+
 def _triangular_basis(rows: GivenRows) -> Basis:
     """Return the basis of all rows from a triangular factor accumulated over blocks."""
     factor = np.empty((0, rows.n_columns + 1))
@@ -223,8 +230,9 @@ def _set_up_large(rows: GivenRows, task: Task, scale: float) -> Setup:
     awkward = basis.weakest <= CHOLESKY_SAFE or not _has_residual(basis, sample.endog, CLOSE)
     mapped = rows.transformed(basis.matrix) if awkward else rows
     theta = None if task.sigma is None else 1.0 / (task.sigma * basis.matrix[-1, -1])
-    problem = Problem(mapped, n, task.kappa, None if awkward else basis.matrix, theta)
-    start, kurtosis = _fitted_sample(sample, basis.matrix, theta, task)
+    rank = _rank(task, basis)
+    problem = Problem(mapped, n, task.kappa, None if awkward else basis.matrix, theta, rank)
+    start, kurtosis = _fitted_sample(sample, basis.matrix, theta, task, rank)
     if isinstance(mapped, ArrayRows) and rows.n_rows >= MANY_CHUNKS * CHUNK_ROWS:
         start = _refined_on_chunks(problem, mapped, start, task)
     basis = replace(basis, design=basis.design[:0].copy())  # the sample is not needed any more
@@ -232,7 +240,7 @@ def _set_up_large(rows: GivenRows, task: Task, scale: float) -> Setup:
 
 
 def _fitted_sample(
-    sample: Taken, matrix: FloatArray, theta: float | None, task: Task
+    sample: Taken, matrix: FloatArray, theta: float | None, task: Task, rank: float
 ) -> tuple[tuple[FloatArray, float], float]:
     """Return the fit of a sample, at a width that is easy for it, and the kurtosis of its residuals.
 
@@ -241,7 +249,9 @@ def _fitted_sample(
     design = sample.exog @ matrix[:-1]
     design[:, -1] += sample.endog * matrix[-1, -1]
     width = _easy_width(task.kappa, *design.shape)
-    small = Problem(ArrayRows(design, None, sample.weights), sample.weight_sum, width, None, theta)
+    small = Problem(
+        ArrayRows(design, None, sample.weights), sample.weight_sum, width, None, theta, rank
+    )
     moments = moments_of(design)
     first = starting_point(moments, width, theta, task.tau)
     point = newton(small, *first, tau_bounds=task.free_bounds, tol=3e-3)
@@ -313,11 +323,12 @@ def _set_up_whole(rows: ArrayRows, task: Task, scale: float) -> Setup | None:
     theta = None if task.sigma is None else 1.0 / (task.sigma * basis.matrix[-1, -1])
     if theta is not None and not 1e-6 < theta < 1e6:
         return None
-    problem = Problem(rows, rows.weight_sum, task.kappa, basis.matrix, theta)
+    rank = _rank(task, basis)
+    problem = Problem(rows, rows.weight_sum, task.kappa, basis.matrix, theta, rank)
     if sample is None:
         start = starting_point(moments, task.kappa, theta, task.tau)
     else:
-        start = _fitted_sample(sample, basis.matrix, theta, task)[0]
+        start = _fitted_sample(sample, basis.matrix, theta, task, rank)[0]
     narrow = sample is not None or n > MANY_ROWS
     return Setup(basis, problem, task, scale, rows.weights, start, moments.kurtosis, narrow)
 
@@ -345,7 +356,7 @@ def _in_memory(basis: Basis, data: Taken, task: Task, scale: float) -> Setup:
     """Return the problem of rows copied into the basis."""
     theta = None if task.sigma is None else 1.0 / (task.sigma * basis.matrix[-1, -1])
     rows = ArrayRows(basis.design, None, data.weights)
-    problem = Problem(rows, data.weight_sum, task.kappa, None, theta)
+    problem = Problem(rows, data.weight_sum, task.kappa, None, theta, _rank(task, basis))
     moments = moments_of(basis.design)
     first = starting_point(moments, task.kappa, theta, task.tau)
     return Setup(basis, problem, task, scale, data.weights, first, moments.kurtosis, False)

@@ -11,6 +11,7 @@ from qhreg._typing import FloatArray
 from qhreg.engine.likelihood import Objective, objective, reduce_rows
 from qhreg.engine.rows import Block, RowBlocks, residuals
 from qhreg.engine.zone import Zone
+from qhreg.family.normalizer import LogNormalizer, restricted_normalizer
 
 __all__ = ["Problem", "Task"]
 
@@ -31,12 +32,22 @@ class Task:
         Fixed values; None where the parameter is estimated.
     tau_bounds : (float, float)
         Range of an estimated tau.
+    reml : bool
+        Whether to maximise the restricted likelihood; sigma is then estimated.
+    rank : float or None
+        The rank p in the restricted likelihood: None for that of the regressors, that of a larger
+        model where this one is compared with it (Welham & Thompson 1997).
+    unit : float
+        What the case weights have been divided by.
     """
 
     kappa: float
     tau: float | None
     sigma: float | None
     tau_bounds: tuple[float, float]
+    reml: bool = False
+    rank: float | None = None
+    unit: float = 1.0
 
     @property
     def free_bounds(self) -> tuple[float, float] | None:
@@ -60,6 +71,8 @@ class Problem:
         Coordinates: the unknowns of `rows` are ``matrix @ z``; None when they are z itself.
     theta : float or None
         Fixed value of the last coordinate of z; None when sigma is estimated.
+    rank : float
+        p of the restricted likelihood (QH-25), zero for the ordinary one.
     """
 
     rows: RowBlocks
@@ -67,6 +80,16 @@ class Problem:
     kappa: float
     matrix: FloatArray | None = None
     theta: float | None = None
+    rank: float = 0.0
+
+    @property
+    def m(self) -> float:
+        """Weight of log theta: n, or n - p in the restricted likelihood."""
+        return self.n - self.rank
+
+    def normalizer(self, tau: float) -> LogNormalizer:
+        """Return the part of the objective without data, with its derivatives in tau."""
+        return restricted_normalizer(tau, self.kappa, self.n, self.rank)
 
     def to_rows(self, z: FloatArray) -> FloatArray:
         """Return z in the coordinates of the rows."""
@@ -125,6 +148,6 @@ class Problem:
             self.rows, self.to_rows(z), tau, self.kappa, hessian=hessian, since=since, slack=slack
         )
         if self.matrix is None:
-            return objective(totals, z, tau, self.kappa, self.n)
+            return objective(totals, z, tau, self.kappa, self.n, rank=self.rank)
         with np.errstate(invalid="ignore"):  # what is not finite shows in the value
-            return objective(totals, z, tau, self.kappa, self.n, self.matrix)
+            return objective(totals, z, tau, self.kappa, self.n, self.matrix, rank=self.rank)

@@ -1,6 +1,8 @@
 r"""Branch and bound over tau: a rigorous lower bound on the likelihood's global optimum.
 
-The profile ``phi(tau) = n log c(tau) + h(tau)`` adds a convex and a concave function. Let v_a and v_b
+The profile ``phi(tau) = n log c(tau) + h(tau)`` adds a convex and a concave function; that of the
+restricted likelihood (QH-25) is ``(n - p/2) log c + {h + (p/2) log N}``, N = q c (QH-24), and log N is
+concave too. Let v_a and v_b
 be feasible for the dual (QH-15) at a and b. The box [-tau, 1 - tau] moves linearly with tau, so for
 tau = (1 - s) a + s b the mixture (1 - s) v_a + s v_b is feasible at tau, and (QH-16)
 
@@ -25,8 +27,9 @@ from typing import NamedTuple
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.family.normalizer import log_normalizer_derivatives
+from qhreg.family.normalizer import log_curvature, log_normalizer_derivatives
 from qhreg.solver.dual import DualVector, dual_value
+from qhreg.solver.problem import Problem
 from qhreg.solver.taufit import TauFit
 
 __all__ = ["GlobalBound", "Seed", "TauNode", "branch_and_bound"]
@@ -92,8 +95,7 @@ class GlobalBound:
     holds: bool
 
 
-@dataclass(frozen=True)
-class _Dual:
+class TauDual(NamedTuple):
     """One end of an interval: a feasible dual point at tau, its variables where they are kept."""
 
     tau: float
@@ -102,7 +104,7 @@ class _Dual:
     v: DualVector | None = None
 
 
-def _cross(left: _Dual, right: _Dual, weights: FloatArray | None) -> float:
+def _cross(left: TauDual, right: TauDual, weights: FloatArray | None) -> float:
     """Return sum w v_a v_b, or the most that it can be where the variables are not kept."""
     if left.v is None or right.v is None:
         return math.sqrt(left.square * right.square)
@@ -117,17 +119,24 @@ class Seed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Profile:
+class Profile:
     """What the lower bound of an interval needs besides its two ends."""
 
-    n: float
-    kappa: float
-    theta: float | None
+    problem: Problem
     bounds: tuple[float, float]
 
     def normaliser(self, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
-        c = log_normalizer_derivatives(tau, self.kappa)
-        return self.n * c.value, self.n * c.d_tau
+        """Return the convex part (n - p/2) log c and its slope."""
+        c = log_normalizer_derivatives(tau, self.problem.kappa)
+        weight = self.problem.n - 0.5 * self.problem.rank
+        return weight * c.value, weight * c.d_tau
+
+    def window(self, tau: FloatArray) -> FloatArray:
+        """Return (p/2) log N, concave in tau."""
+        if not self.problem.rank:
+            return np.zeros_like(tau)
+        q, c = (f(tau, self.problem.kappa) for f in (log_curvature, log_normalizer_derivatives))
+        return np.asarray(0.5 * self.problem.rank * (q.value + c.value))
 
     def useful(self, seeds: Sequence[Seed], upper: float) -> list[Seed]:
         """Return those that prove their tau to be clearly worse than the best one known."""
@@ -136,18 +145,24 @@ class _Profile:
         alignment = np.array([known[t].alignment for t in tau])
         if not tau.size:
             return []
-        bound = self.normaliser(tau)[0] + dual_value(alignment, 0.0, self.n, self.kappa, self.theta)
+        bound = self.normaliser(tau)[0] + self.window(tau) + self.value(alignment, 0.0)
         return [known[t] for t in tau[bound > upper + CLEARLY]]
 
-    def dual(self, left: _Dual, right: _Dual, cross: float, tau: FloatArray) -> FloatArray:
+    def dual(self, left: TauDual, right: TauDual, cross: float, tau: FloatArray) -> FloatArray:
+        """Return a lower bound of the concave part, h + (p/2) log N, between two nodes."""
         s = (tau - left.tau) / (right.tau - left.tau)
         alignment = (1 - s) * left.alignment + s * right.alignment
         square = (1 - s) ** 2 * left.square + 2 * s * (1 - s) * cross + s**2 * right.square
-        return np.asarray(dual_value(alignment, square, self.n, self.kappa, self.theta))
+        return self.value(alignment, square) + self.window(tau)
+
+    def value(self, alignment: FloatArray, square: FloatArray | float) -> FloatArray:
+        """Return the dual objective."""
+        p = self.problem
+        return np.asarray(dual_value(alignment, square, p.m, p.kappa, p.theta))
 
 
 def interval_bound(
-    profile: _Profile, left: _Dual, right: _Dual, cross: float, target: float
+    profile: Profile, left: TauDual, right: TauDual, cross: float, target: float
 ) -> tuple[float, float]:
     """Return a lower bound of the profile on an interval and where the bounding curve is lowest.
 
@@ -184,12 +199,10 @@ def interval_bound(
 
 
 def branch_and_bound(
+    problem: Problem,
     fit_at: Callable[[float, FloatArray, float], TauFit],
     start: TauFit,
     *,
-    n: float,
-    kappa: float,
-    theta: float | None,
     weights: FloatArray | None,
     tau_bounds: tuple[float, float],
     tol: float = 1e-6,
@@ -201,13 +214,15 @@ def branch_and_bound(
 
     Parameters
     ----------
+    problem : Problem
+        The data and what is fixed.
     fit_at : callable
         ``fit_at(tau, start, accuracy)`` makes the convex fit to the given gap per unit of weight, or the
         least that can be had, and keeps its dual variables; at kappa = 0 they are not needed.
     start : TauFit
         The candidate optimum, its dual variables kept too.
-    n, kappa, theta, weights : float, float, float or None, ndarray or None
-        Of the problem.
+    weights : ndarray or None
+        Case weights.
     tau_bounds : (float, float)
         The range of tau.
     tol : float
@@ -224,17 +239,17 @@ def branch_and_bound(
     Every interval has to be closed sooner or later. Those far from the best tau come first: then the
     dual variables of few nodes wait for a neighbour.
     """
-    profile = _Profile(n, kappa, theta, tau_bounds)
+    profile = Profile(problem, tau_bounds)
     fits: list[TauFit] = []
-    duals = [_Dual(0.0, 0.0, 0.0), _Dual(1.0, 0.0, 0.0)]
+    duals = [TauDual(0.0, 0.0, 0.0), TauDual(1.0, 0.0, 0.0)]
     crosses = [0.0]
     lowest: list[tuple[float, float] | None] = [None]
     n_fits = 0
 
     def phi(fit: TauFit) -> float:
-        return fit.value + n * float(log_normalizer_derivatives(fit.tau, kappa).value)
+        return fit.value + problem.normalizer(fit.tau).value
 
-    def place(middle: _Dual) -> bool:
+    def place(middle: TauDual) -> bool:
         """Add an end of two intervals, unless there is one at its tau."""
         position = int(np.searchsorted([d.tau for d in duals], middle.tau))
         left, right = duals[position - 1], duals[position]
@@ -248,13 +263,13 @@ def branch_and_bound(
     def insert(fit: TauFit) -> TauFit:
         """Add a node and return its fit without the dual variables, which only the node keeps."""
         dual, light = fit.dual, replace(fit, dual=replace(fit.dual, kept=None))
-        if place(_Dual(fit.tau, dual.alignment, dual.square, dual.kept)):
+        if place(TauDual(fit.tau, dual.alignment, dual.square, dual.kept)):
             fits.insert(int(np.searchsorted([f.tau for f in fits], fit.tau)), light)
         return light
 
     best = insert(start)
     for seed in profile.useful(seeds, phi(best)):
-        place(_Dual(seed.tau, seed.alignment, 0.0))
+        place(TauDual(seed.tau, seed.alignment, 0.0))
     known_for = np.inf
     while True:
         upper = phi(best)
@@ -269,7 +284,7 @@ def branch_and_bound(
             break
         for i in range(1, len(values)):
             if min(values[i - 1 : i + 1]) >= target:  # it only falls: no node comes beside this one
-                duals[i] = replace(duals[i], v=None)
+                duals[i] = duals[i]._replace(v=None)
         far = max(open_ones, key=lambda i: max(abs(duals[j].tau - best.tau) for j in (i, i + 1)))
         left, right = duals[far], duals[far + 1]
         tau = _inside(lowest[far][1], left.tau, right.tau, tau_bounds)  # type: ignore[index]

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 from qhreg._typing import FloatArray
-from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.solver.dual import DualPoint, dual_from_gradient, dual_from_newton
 from qhreg.solver.newton import NewtonPoint
 from qhreg.solver.problem import Problem
@@ -38,7 +37,7 @@ class TauFit:
     z : ndarray, shape (k,)
         (-b, theta) in the coordinates of the problem.
     value : float
-        h = sum w rho - n log theta at z.
+        h = sum w rho - m log theta at z, m = n or n - p.
     excess : float
         sum w e at z: minus the derivative of h in tau.
     dual : DualPoint
@@ -78,8 +77,8 @@ def proved_newton(problem: Problem, point: NewtonPoint, *, keep: bool = False) -
     if not point.error < NEARLY_STATIONARY:
         return None
     n, now = problem.n, point.objective
-    c = log_normalizer_derivatives(point.tau, problem.kappa)
-    value = now.value - n * c.value
+    c = problem.normalizer(point.tau)
+    value = now.value - c.value
     passes = point.passes
     dual: DualPoint | None = None
     if not keep:
@@ -89,7 +88,7 @@ def proved_newton(problem: Problem, point: NewtonPoint, *, keep: bool = False) -
         passes += 1
     if dual is None:
         return None
-    excess = n * c.d_tau - now.d_tau
+    excess = c.d_tau - now.d_tau
     return TauFit(
         point.tau, point.z, value, excess, dual, now.rows_in_zone, passes, point.iterations
     )

@@ -73,14 +73,14 @@ def tied_fit(
 
 def _at_vertex(problem: Problem, narrow: Problem, fit: TauFit) -> TauFit:
     """Return the fit at kappa = 0 that belongs to one of a narrow zone."""
-    n, tau, theta = problem.n, fit.tau, problem.theta
+    m, tau, theta = problem.m, fit.tau, problem.theta
     z = _interpolating(narrow, tau, fit.z)
     loss, excess, on_plane = _totals(problem, tau, z)
     if theta is None:  # at kappa = 0 the scale is the mean loss
-        stretch = n / max(loss, 1e-300)
+        stretch = m / max(loss, 1e-300)
         z, loss, excess = z * stretch, loss * stretch, excess * stretch
-    bound = float(dual_value(fit.dual.alignment, fit.dual.square, n, 0.0, theta))
-    value = loss - n * float(np.log(z[-1]))
+    bound = float(dual_value(fit.dual.alignment, fit.dual.square, m, 0.0, theta))
+    value = loss - m * float(np.log(z[-1]))
     dual = replace(fit.dual, value=bound)
     return TauFit(tau, z, value, excess, dual, on_plane, fit.passes + SWEEPS + 1, fit.iterations)
 
