@@ -65,7 +65,7 @@ def compare_models(
     *,
     endog: Any = None,
     exog: Any = None,
-    kappa: float = 1.0,
+    kappa: float = 4.0,
     **options: Any,
 ) -> ModelComparison:
     r"""Return the log-likelihood, AIC and BIC of six models of the same data.

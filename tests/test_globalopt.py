@@ -173,7 +173,7 @@ def test_without_dual_variables_the_bound_is_still_one_and_at_kappa_zero_the_sam
     a, b = (fit_at(problem, tau, setup.start[0], keep=True) for tau in (0.25, 0.4))
     ends = [TauDual(f.tau, f.dual.alignment, f.dual.square, f.dual.kept) for f in (a, b)]
     cross = _cross(*ends, None)
-    most = _cross(*(replace(end, v=None) for end in ends), None)
+    most = _cross(*(end._replace(v=None) for end in ends), None)
     v_a, v_b = (np.concatenate(list(f.dual.kept.pieces())) for f in (a, b))
     assert cross == pytest.approx(float(v_a @ v_b), rel=1e-14)
     assert cross <= most

@@ -27,7 +27,7 @@ from qhreg.family.distribution import quantile_huber
 from qhreg.family.loss import quantile_huber_loss
 from qhreg.family.normalizer import log_normalizer
 from qhreg.profile import profile_likelihood
-from qhreg.profile.data import profile_data
+from qhreg.specification.model_data import model_data
 from qhreg.profile.surface import profile_surface
 from qhreg.solver import solve
 
@@ -50,7 +50,7 @@ def profile():
     X, y = regression(600, 2, 0)
     fit = solve(X, y)
     certificate = certify_global(X, y, fit)
-    return profile_likelihood(profile_data(X, y), fit, "tau", se=0.02, certificate=certificate)
+    return profile_likelihood(model_data(X, y), fit, "tau", se=0.02, certificate=certificate)
 
 
 def line(ax, i):
@@ -116,7 +116,7 @@ def test_the_hatched_region_ends_at_the_certified_bound(profile):
 def test_an_open_interval_is_labelled_as_such():
     X = np.ones((300, 1))
     y = quantile_huber.ppf((np.arange(300) + 0.5) / 300, 0.4, 0.3)
-    made = profile_likelihood(profile_data(X, y), solve(X, y), "kappa", grid=[0.5, 3.0])
+    made = profile_likelihood(model_data(X, y), solve(X, y), "kappa", grid=[0.5, 3.0])
     ax = made.plot()
     assert "95 % interval (open below)" in labels(ax)
     assert "fixed at 1" in labels(ax)
@@ -124,7 +124,7 @@ def test_an_open_interval_is_labelled_as_such():
 
 def test_the_surface_plot_draws_its_contours():
     X, y = regression(600, 2, 0)
-    surface = profile_surface(profile_data(X, y), solve(X, y), ("tau", "sigma"), points=7)
+    surface = profile_surface(model_data(X, y), solve(X, y), ("tau", "sigma"), points=7)
     ax = surface.plot()
     figure = surface.figure()
     # the drawn surface passes through the fits
@@ -217,7 +217,7 @@ def test_the_quantile_plot_pairs_sorted_residuals_with_fitted_quantiles(residual
 def test_the_envelope_holds_the_share_of_the_simulated_fits():
     X, y = regression(200, 2, 0)
     fit = solve(X, y)
-    simulated = simulated_residuals(profile_data(X, y), fit, 40).standardised
+    simulated = simulated_residuals(model_data(X, y), fit, 40).standardised
     u = (y - X @ fit.beta) / fit.sigma
     figure = diagnostics.qq_figure(u, fit.tau, fit.kappa, simulated=simulated, level=0.9)
     inside = (simulated >= figure.lower) & (simulated <= figure.upper)
@@ -551,7 +551,7 @@ def test_counts_that_are_not_whole_have_no_envelope():
 def test_the_simulated_limits_of_the_worm_are_quantiles_of_refitted_samples():
     X, y = regression(150, 2, 0)
     fit = solve(X, y)
-    simulated = simulated_residuals(profile_data(X, y), fit, 60)
+    simulated = simulated_residuals(model_data(X, y), fit, 60)
     u = (y - X @ fit.beta) / fit.sigma
     figure = diagnostics.worm_figure(u, fit.tau, fit.kappa, simulated=simulated.scores)
     low, high = np.quantile(simulated.scores, [0.025, 0.975], axis=0)

@@ -17,7 +17,7 @@ from qhreg.exceptions import BoundaryWarning, ConvergenceWarning, DataError, Dom
 from qhreg.family.distribution import quantile_huber
 from qhreg.inference.hypothesis_tests import lr_cut
 from qhreg.profile import profile_intervals, profile_likelihood
-from qhreg.profile.data import profile_data
+from qhreg.specification.model_data import model_data
 from qhreg.profile.fits import curve_of
 from qhreg.profile.maxima import local_maxima
 from qhreg.profile.roots import Node, find_root, inverse_interpolate
@@ -29,7 +29,7 @@ from qhreg.solver.kappafit import solve_kappa
 
 def sample(n=600, p=3, seed=0):
     X, y = regression(n, p, seed)
-    return X, y, solve(X, y), profile_data(X, y)
+    return X, y, solve(X, y), model_data(X, y)
 
 
 def two_peaks(n=60, left=0.35):
@@ -157,7 +157,7 @@ def test_points_crowded_around_a_root_leave_the_curve_smooth():
 def test_limits_are_the_roots_that_brute_force_finds_on_refits(param, kappa):
     X, y = regression(520, 2, 5)
     fit = solve(X, y, kappa=kappa)
-    data = profile_data(X, y, kappa=kappa)
+    data = model_data(X, y, kappa=kappa)
     made = profile_likelihood(data, fit, param, grid=[], cut="chi2").interval
     assert not made.lower_open
     assert not made.upper_open
@@ -194,7 +194,7 @@ def test_limits_hold_against_searched_fits_of_small_hard_samples(seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BoundaryWarning)
         fit = solve(X, y, **options)
-    data = profile_data(X, y, **options)
+    data = model_data(X, y, **options)
     params = ["tau", 0] if options["sigma"] is not None else ["tau", "sigma", 0]
     for param in params:
         made = profile_likelihood(data, fit, param, grid=[]).interval
@@ -209,7 +209,7 @@ def test_a_fixed_sigma_stays_fixed_to_the_last_digit_along_tau(seed):
     """A predicted start whose sigma is off by rounding cannot be proved."""
     X, y, options = small_sample(seed)
     assert options["sigma"] == 1.0
-    profile = profile_likelihood(profile_data(X, y, **options), solve(X, y, **options), "tau")
+    profile = profile_likelihood(model_data(X, y, **options), solve(X, y, **options), "tau")
     assert max(point.gap for point in profile.points) <= 1e-9 * len(y)
     np.testing.assert_allclose([point.sigma for point in profile.points], 1.0, rtol=1e-13)
 
@@ -218,7 +218,7 @@ def test_in_small_samples_the_profile_of_sigma_needs_the_search_over_tau():
     """A sample in which following one basin of tau gives another interval."""
     X, y, options = small_sample(34)
     fit = solve(X, y, **options)
-    data = profile_data(X, y, **options)
+    data = model_data(X, y, **options)
     searched = profile_likelihood(data, fit, "sigma", grid=[]).interval
     followed = profile_likelihood(data, fit, "sigma", grid=[], search=False).interval
     assert searched.lower < 0.95 * followed.lower
@@ -230,7 +230,7 @@ def test_at_a_large_kappa_the_profile_of_a_coefficient_is_the_normal_one():
     X = np.column_stack([np.ones(n), rng.normal(size=(n, p - 1))])
     y = X @ [1.0, 2.0, -1.0] + rng.normal(size=n)
     fit = solve(X, y, kappa=1e6, tau=0.5)
-    data = profile_data(X, y, kappa=1e6, tau=0.5)
+    data = model_data(X, y, kappa=1e6, tau=0.5)
     profile = profile_likelihood(data, fit, 1, cut="chi2")
     residual = y - X @ np.linalg.lstsq(X, y, rcond=None)[0]
     variance = residual @ residual / (n - p) * np.linalg.inv(X.T @ X)[1, 1]
@@ -287,8 +287,8 @@ def test_weights_are_repeated_rows_and_the_offset_is_taken_off():
     offset = rng.normal(size=y.size)
     rows = np.repeat(np.arange(y.size), weights)
     options = {"weights": weights.astype(float), "offset": offset}
-    weighted = profile_data(X, y, **options)
-    repeated = profile_data(X[rows], (y - offset)[rows])
+    weighted = model_data(X, y, **options)
+    repeated = model_data(X[rows], (y - offset)[rows])
     for param in ("tau", "sigma", 1):
         one = profile_likelihood(weighted, solve(X, y, **options), param, grid=[], cut="chi2")
         two_fit = solve(X[rows], (y - offset)[rows])
@@ -298,7 +298,7 @@ def test_weights_are_repeated_rows_and_the_offset_is_taken_off():
 
 def test_intervals_follow_the_units_of_the_response():
     X, y, fit, data = sample()
-    scaled = profile_data(X, 1e6 * y)
+    scaled = model_data(X, 1e6 * y)
     big = solve(X, 1e6 * y)
     for param, unit in (("tau", 1.0), ("sigma", 1e6), (1, 1e6)):
         one = profile_likelihood(data, fit, param, grid=[]).conf_int()
@@ -322,7 +322,7 @@ def test_a_standard_error_changes_the_way_and_not_the_limits():
 def test_an_interval_of_kappa_that_reaches_zero_is_said_to_be_open_below():
     y = quantile_huber.ppf((np.arange(300) + 0.5) / 300, 0.4, 0.3)
     X = np.ones((300, 1))
-    data = profile_data(X, y)
+    data = model_data(X, y)
     made = profile_likelihood(data, solve(X, y), "kappa", grid=[]).interval
     assert made.lower_open
     assert made.lower == 0.0
@@ -335,7 +335,7 @@ def test_an_interval_of_kappa_on_normal_data_is_open_above():
     X = np.ones((300, 1))
     with pytest.warns(BoundaryWarning, match="infinity"):
         fit = solve_kappa(X, y).solution
-    made = profile_likelihood(profile_data(X, y, kappa=None), fit, "kappa", grid=[]).interval
+    made = profile_likelihood(model_data(X, y, kappa=None), fit, "kappa", grid=[]).interval
     assert made.upper_open
     assert made.upper == math.inf
     assert not made.lower_open
@@ -349,7 +349,7 @@ def test_a_tau_on_its_bound_has_a_one_sided_interval():
     y = rng.exponential(size=200)
     with pytest.warns(BoundaryWarning):
         fit = solve(X, y, kappa=0.1)
-    made = profile_likelihood(profile_data(X, y, kappa=0.1), fit, "tau", grid=[]).interval
+    made = profile_likelihood(model_data(X, y, kappa=0.1), fit, "tau", grid=[]).interval
     assert made.upper_open
     assert made.upper == 0.999
     assert 0.9 < made.lower < 0.999
@@ -376,7 +376,7 @@ def test_a_closed_interval_prints_its_limits():
 def test_another_maximum_that_is_not_rejected_is_told():
     X, y = two_peaks()
     fit = solve(X, y, kappa=0.3)
-    made = profile_likelihood(profile_data(X, y, kappa=0.3), fit, "tau").interval
+    made = profile_likelihood(model_data(X, y, kappa=0.3), fit, "tau").interval
     assert made.elsewhere == pytest.approx(0.2, abs=0.1)
     assert not made.lower <= made.elsewhere <= made.upper
     assert "another maximum" in str(made)
@@ -387,7 +387,7 @@ def test_another_maximum_that_is_not_rejected_is_told():
 def test_local_maxima_are_those_of_a_fine_grid():
     X, y = two_peaks()
     fit = solve(X, y, kappa=0.3)
-    maxima = local_maxima(profile_data(X, y, kappa=0.3), fit)
+    maxima = local_maxima(model_data(X, y, kappa=0.3), fit)
     taus = np.linspace(0.002, 0.998, 499)
     llf = np.array([held(X, y, "tau", float(tau), kappa=0.3) for tau in taus])
     inner = np.flatnonzero((llf[1:-1] > llf[:-2]) & (llf[1:-1] > llf[2:])) + 1
@@ -411,7 +411,7 @@ def test_a_maximum_inside_the_bounds_is_shown_beside_the_one_on_a_bound():
     y = X @ [1.0, 2.0] + quantile_huber.rvs(0.25, 1.0, size=50, random_state=rng)
     with pytest.warns(BoundaryWarning):
         fit = solve(X, y)
-    maxima = local_maxima(profile_data(X, y), fit)
+    maxima = local_maxima(model_data(X, y), fit)
     assert maxima.points[0].tau == 0.001
     assert maxima.at_bound(maxima.points[0])
     assert "highest, on the bound" in str(maxima)
@@ -432,7 +432,7 @@ def noisy_line(seed, n, tau, kappa=1.0):
 
 def test_maxima_on_both_bounds_are_shown_beside_the_fit():
     X, y = noisy_line(3, 50, 0.25)
-    maxima = local_maxima(profile_data(X, y), solve(X, y))
+    maxima = local_maxima(model_data(X, y), solve(X, y))
     assert [point.tau for point in maxima.points[1:]] == [0.001, 0.999]
     assert maxima.to_frame().at_bound.tolist() == [False, True, True]
     assert maxima.interior is maxima.points[0]
@@ -444,7 +444,7 @@ def test_maxima_on_both_bounds_are_shown_beside_the_fit():
 def test_ripples_of_the_quantile_loss_are_no_maxima_of_their_own(seed):
     """At kappa = 0 the profile ripples from row to row."""
     X, y = noisy_line(seed, 40, 0.4)
-    maxima = local_maxima(profile_data(X, y, kappa=0.0), solve(X, y, kappa=0.0))
+    maxima = local_maxima(model_data(X, y, kappa=0.0), solve(X, y, kappa=0.0))
     assert len(maxima.points) == 2
     one, two = sorted(point.tau for point in maxima.points)
     between = [held(X, y, "tau", float(t), kappa=0.0) for t in np.linspace(one, two, 25)]
@@ -454,12 +454,12 @@ def test_ripples_of_the_quantile_loss_are_no_maxima_of_their_own(seed):
 def test_with_tau_fixed_there_are_no_maxima_to_compare():
     X, y, _, _ = sample()
     with pytest.raises(DomainError, match=r"tau is fixed at 0\.4"):
-        local_maxima(profile_data(X, y, tau=0.4), solve(X, y, tau=0.4))
+        local_maxima(model_data(X, y, tau=0.4), solve(X, y, tau=0.4))
 
 
 def test_the_whole_range_is_shown_where_another_maximum_is_not_rejected():
     X, y = two_peaks()
-    profile = profile_likelihood(profile_data(X, y, kappa=0.3), solve(X, y, kappa=0.3), "tau")
+    profile = profile_likelihood(model_data(X, y, kappa=0.3), solve(X, y, kappa=0.3), "tau")
     figure = profile.figure()
     assert figure.x[-1] - figure.x[0] > 0.99
     ((tau, lr),) = figure.maxima
@@ -476,7 +476,7 @@ def test_the_whole_range_is_shown_where_another_maximum_is_not_rejected():
 def test_a_profile_above_its_fit_warns_that_the_fit_is_local():
     X, y = two_peaks()
     local = solve(X, y, kappa=0.3, start=solve(X, y, kappa=0.3, tau=0.1), search=False)
-    data = profile_data(X, y, kappa=0.3)
+    data = model_data(X, y, kappa=0.3)
     with pytest.warns(ConvergenceWarning, match="local maximum only"):
         profile_likelihood(data, local, "tau", grid=[0.84])
 
@@ -487,13 +487,13 @@ def test_a_profile_above_its_fit_warns_that_the_fit_is_local():
 def test_a_fixed_parameter_is_freed_for_its_own_profile():
     X, y = known_law()
     fit = solve(X, y, kappa=1.0)
-    profile = profile_likelihood(profile_data(X, y), fit, "kappa", grid=[])
+    profile = profile_likelihood(model_data(X, y), fit, "kappa", grid=[])
     free = solve_kappa(X, y)
     assert profile.fixed == 1.0
     assert profile.estimate == pytest.approx(free.kappa, rel=1e-3)
     assert profile.loglike == pytest.approx(free.loglike, abs=1e-7)
     tau_fixed = solve(X, y, tau=0.5)
-    profile = profile_likelihood(profile_data(X, y, tau=0.5), tau_fixed, "tau", grid=[])
+    profile = profile_likelihood(model_data(X, y, tau=0.5), tau_fixed, "tau", grid=[])
     assert profile.fixed == 0.5
     assert profile.estimate == pytest.approx(fit.tau, abs=1e-7)
 
@@ -501,7 +501,7 @@ def test_a_fixed_parameter_is_freed_for_its_own_profile():
 def test_the_limits_of_kappa_are_those_of_brute_force():
     X, y = known_law(3000)
     fit = solve_kappa(X, y).solution
-    profile = profile_likelihood(profile_data(X, y, kappa=None), fit, "kappa", grid=[])
+    profile = profile_likelihood(model_data(X, y, kappa=None), fit, "kappa", grid=[])
     made = profile.interval
     assert not made.lower_open
     assert not made.upper_open
@@ -514,14 +514,14 @@ def test_the_limits_of_kappa_are_those_of_brute_force():
 def test_where_kappa_is_estimated_it_follows_along_the_profile_of_tau():
     X, y = known_law()
     fit = solve_kappa(X, y).solution
-    data = profile_data(X, y, kappa=None)
+    data = model_data(X, y, kappa=None)
     profile = profile_likelihood(data, fit, "tau", grid=[0.32, 0.38], progress=False)
     for point in profile.points:
         if point.value in (0.32, 0.38):
             best = solve_kappa(X, y, tau=point.value)
             assert point.loglike == pytest.approx(best.loglike, abs=1e-6)
             assert point.kappa != pytest.approx(fit.kappa, rel=1e-3)
-    narrow = profile_likelihood(profile_data(X, y, kappa=fit.kappa), fit, "tau", grid=[])
+    narrow = profile_likelihood(model_data(X, y, kappa=fit.kappa), fit, "tau", grid=[])
     assert profile.conf_int()[0] <= narrow.conf_int()[0] + 1e-3
     assert profile.conf_int()[1] >= narrow.conf_int()[1] - 1e-3
 
@@ -533,7 +533,7 @@ def test_the_followed_width_is_the_best_one_at_the_limits(param):
     X = np.column_stack([np.ones(800), np.random.default_rng(0).permutation(noise)])
     y = X.sum(axis=1) + noise
     fit = solve_kappa(X, y)
-    data = profile_data(X, y, kappa=None)
+    data = model_data(X, y, kappa=None)
     made = profile_likelihood(data, fit.solution, param, grid=[], progress=False).interval
     for limit in (made.lower, made.upper):
         if isinstance(param, str):
@@ -550,7 +550,7 @@ def test_small_samples_look_at_all_widths_along_the_profile():
     y = X @ rng.normal(size=2) + 2 * quantile_huber.rvs(0.3, 1.0, size=235, random_state=rng)
     with pytest.warns(BoundaryWarning, match="kappa ended at 0"):
         fit = solve_kappa(X, y)
-    data = profile_data(X, y, kappa=None)
+    data = model_data(X, y, kappa=None)
     made = profile_likelihood(data, fit.solution, 1, grid=[], progress=False).interval
     best = solve_kappa(X[:, :1], y, offset=made.upper * X[:, 1])
     assert best.kappa > 0.1
@@ -563,7 +563,7 @@ def test_where_the_normal_law_is_not_rejected_sigma_is_open_below():
     with pytest.warns(BoundaryWarning, match="infinity"):
         fit = solve_kappa(X, y).solution
     profile = profile_likelihood(
-        profile_data(X, y, kappa=None), fit, "sigma", grid=[], progress=False
+        model_data(X, y, kappa=None), fit, "sigma", grid=[], progress=False
     )
     assert profile.interval.lower_open
     assert profile.interval.lower == 0.0
@@ -624,7 +624,7 @@ def test_sampling_weights_leave_no_profile_and_the_error_says_what_to_use():
 def test_the_profile_of_kappa_ends_where_the_normal_law_does_not_change():
     """Farther out the law that is normal on one side would need a tau beyond its bounds."""
     X, y = noisy_line(1, 150, 0.3)
-    data, fit = profile_data(X, y), solve(X, y)
+    data, fit = model_data(X, y), solve(X, y)
     profile = profile_likelihood(data, fit, "kappa", grid=[], alpha=0.01)
     made, top = profile.interval, profile.loglike
     assert made.upper_open
@@ -698,7 +698,7 @@ def test_the_certificate_of_a_constrained_fit_is_about_the_constrained_problem()
 
 def test_names_of_columns_are_parameters_and_unknown_ones_are_not():
     X, y, fit, _ = sample()
-    data = profile_data(X, y, names=["one", "age", "size"])
+    data = model_data(X, y, names=["one", "age", "size"])
     profile = profile_likelihood(data, fit, "age", grid=[])
     assert profile.param == "age"
     assert profile.estimate == fit.beta[1]
@@ -713,7 +713,7 @@ def test_a_coefficient_that_is_not_identified_has_no_profile_and_others_do():
     X, y, fit, data = sample()
     doubled = np.column_stack([X, 2.0 * X[:, 1]])
     both = solve(doubled, y)
-    wide = profile_data(doubled, y)
+    wide = model_data(doubled, y)
     with pytest.raises(DataError, match="not identified"):
         profile_likelihood(wide, both, 3)
     one = profile_likelihood(wide, both, 2, grid=[]).conf_int()
@@ -742,7 +742,7 @@ def test_no_fit_is_above_the_certified_bound(sigma, weighted):
     fit = solve(X, y, **options)
     certificate = certify_global(X, y, fit, sigma=sigma, weights=weights)
     assert certificate.holds
-    data = profile_data(X, y, **options)
+    data = model_data(X, y, **options)
     profile = profile_likelihood(data, fit, "tau", certificate=certificate)
     taus = np.linspace(0.002, 0.998, 160)
     values = np.array([solve(X, y, tau=float(tau), **options).loglike for tau in taus])
@@ -759,7 +759,7 @@ def test_the_figure_joins_the_nodes_of_the_certificate_where_the_whole_range_is_
     X, y = two_peaks()
     fit = solve(X, y, kappa=0.3)
     certificate = certify_global(X, y, fit)
-    data = profile_data(X, y, kappa=0.3)
+    data = model_data(X, y, kappa=0.3)
     profile = profile_likelihood(data, fit, "tau", certificate=certificate)
     near, whole = profile.figure(whole=False), profile.figure(whole=True)
     assert near.x[0] == pytest.approx(profile.values[0])
@@ -919,7 +919,7 @@ def test_short_work_shows_no_bar(monkeypatch):
     profile_likelihood(data, fit, "tau", grid=[])
     assert asked == [False]
     free = solve_kappa(*known_law()).solution
-    profile_likelihood(profile_data(*known_law(), kappa=None), free, "tau", grid=[0.36])
+    profile_likelihood(model_data(*known_law(), kappa=None), free, "tau", grid=[0.36])
     assert asked == [False, True]
 
 

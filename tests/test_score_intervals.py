@@ -16,7 +16,7 @@ from qhreg.exceptions import BoundaryWarning, CurvatureWarning, DataError, Domai
 from qhreg.family.distribution import quantile_huber
 from qhreg.inference.robust_score import ScoreVariance, robust_score_root
 from qhreg.inference.score_tests import score_test
-from qhreg.profile.data import profile_data
+from qhreg.specification.model_data import model_data
 from qhreg.profile.fits import curve_of
 from qhreg.profile.score_intervals import _limit, _Scale, score_intervals
 from qhreg.solver import solve
@@ -119,7 +119,7 @@ def test_a_known_parameter_before_the_tested_one_moves_no_other(data):
 @pytest.mark.parametrize("param", [0, 1, "sigma", "tau"])
 def test_at_the_limits_the_test_is_at_its_level(data, param):
     exog, endog, fit = data
-    problem = profile_data(exog, endog)
+    problem = model_data(exog, endog)
     low, high = score_intervals(problem, fit, alpha=0.1, cov_type="HC0", params=[param])[0]
     j = param if isinstance(param, int) else 2 + ("sigma", "tau").index(param)
     for value, sign in ((low, 1.0), (high, -1.0)):
@@ -137,7 +137,7 @@ def test_at_the_limits_the_test_is_at_its_level(data, param):
 def test_limits_approach_those_of_the_sandwich():
     exog, endog = draw(20_000, seed=1)
     fit = solve(exog, endog, kappa=1.0, search=False)
-    made = score_intervals(profile_data(exog, endog), fit, search=False)
+    made = score_intervals(model_data(exog, endog), fit, search=False)
     se = np.sqrt(covariance("HC1", exog, endog, fit).cov.diagonal())
     params = np.array([*fit.beta, fit.sigma, fit.tau])
     distance = (made - params[:, None]) / se[:, None]
@@ -224,7 +224,7 @@ def test_score_intervals_hold_their_level_with_gamma_noise():
         exog = np.column_stack([np.ones(500), rng.standard_normal(500)])
         endog = rng.gamma(2.0, size=500)
         fit = solve(exog, endog, kappa=1.0, search=False)
-        limits = score_intervals(profile_data(exog, endog), fit, search=False)
+        limits = score_intervals(model_data(exog, endog), fit, search=False)
         held.append((limits[:, 0] <= truth) & (truth <= limits[:, 1]))
     assert np.all(np.abs(np.mean(held, axis=0) - 0.95) < 0.05)
 
@@ -236,7 +236,7 @@ def test_score_intervals_hold_their_level_with_gamma_noise():
 def test_bad_options_are_named(data, options, message):
     exog, endog, fit = data
     with pytest.raises(DomainError, match=message):
-        score_intervals(profile_data(exog, endog), fit, **options)
+        score_intervals(model_data(exog, endog), fit, **options)
 
 
 def test_as_many_parameters_as_rows_have_no_score_interval():
@@ -254,7 +254,7 @@ def test_an_interval_leaves_a_fit_on_the_bound_of_tau():
     with pytest.warns(BoundaryWarning):
         fit = solve(exog, endog, kappa=1.0)
     assert fit.tau_at_bound
-    low, high = score_intervals(profile_data(exog, endog), fit, params=[0])[0]
+    low, high = score_intervals(model_data(exog, endog), fit, params=[0])[0]
     assert high - fit.beta[0] > 20.0 * fit.sigma
     assert low < fit.beta[0]
 

@@ -57,7 +57,7 @@ def fit(
     exog: Any,
     endog: Any,
     *,
-    kappa: float = 1.0,
+    kappa: float = 4.0,
     tau: float | None = None,
     sigma: float | None = None,
     tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,

@@ -12,10 +12,10 @@ from qhreg._typing import FloatArray
 from qhreg.diagnostics.residuals import normal_scores
 from qhreg.exceptions import DataError, QhregError
 from qhreg.family.distribution import quantile_huber
-from qhreg.profile.data import ProfileData
 from qhreg.profile.refits import refit
 from qhreg.profile.trace import with_progress
 from qhreg.solver import Solution
+from qhreg.specification.model_data import ModelData
 from qhreg.specification.observations import Observations
 
 __all__ = [
@@ -49,12 +49,12 @@ def whole_counts(freq_weights: FloatArray | None) -> bool:
     return freq_weights is None or bool((freq_weights == np.floor(freq_weights)).all())
 
 
-def expanded(data: ProfileData) -> ProfileData:
+def expanded(data: ModelData) -> ModelData:
     """Return the model with rows repeated as often as they were observed.
 
     Parameters
     ----------
-    data : ProfileData
+    data : ModelData
         With whole frequency weights or none. Sampling weights describe no law of the responses that
         could be simulated.
     """
@@ -72,7 +72,7 @@ def expanded(data: ProfileData) -> ProfileData:
 
 
 def simulate_fits(
-    data: ProfileData,
+    data: ModelData,
     solution: Solution,
     n_samples: int,
     *,
@@ -83,7 +83,7 @@ def simulate_fits(
 
     Parameters
     ----------
-    data : ProfileData
+    data : ModelData
         The model.
     solution : Solution
         Its fit: the law to draw from, and where each refit starts.
@@ -134,7 +134,7 @@ class SimulatedResiduals:
 
 
 def simulated_residuals(
-    data: ProfileData,
+    data: ModelData,
     solution: Solution,
     n_samples: int = 99,
     *,

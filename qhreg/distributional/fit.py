@@ -181,6 +181,7 @@ def _common_fit(data: Regression, tau_bounds: tuple[float, float], search: bool 
             weights=data.weights,
             offset=data.offset,
             search=search,
+            reml=False,
         )
 
 

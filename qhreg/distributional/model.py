@@ -129,7 +129,7 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
         *,
         exog_scale: Any = None,
         exog_tau: Any = None,
-        kappa: float = 1.0,
+        kappa: float = 4.0,
         tau: float | None = None,
         sigma: float | None = None,
         tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,

@@ -12,7 +12,6 @@ from qhreg.covariance.joint import JOINT_TYPES
 from qhreg.exceptions import DataError, DomainError
 from qhreg.process import fit_taus, tau_levels
 from qhreg.process.results import ProcessResults
-from qhreg.profile.data import ProfileData
 from qhreg.regularized import largest_alpha, regularized_path
 from qhreg.regularized.cross_validation import CrossValidation, cross_validate
 from qhreg.regularized.results import RegularizationPath, RegularizedResults
@@ -24,6 +23,7 @@ from qhreg.results import (
 )
 from qhreg.specification.constraints import linear_constraint
 from qhreg.specification.formulas import linear_constraints
+from qhreg.specification.model_data import ModelData, solution_and_width
 from qhreg.specification.parameters import ParameterSpace
 
 __all__ = ["OtherFits"]
@@ -41,7 +41,6 @@ class OtherFits:
     tau_bounds: tuple[float, float]
     k_exog: int
     _name_parameters: Any
-    _solve: Any
 
     def fit_constrained(
         self,
@@ -53,8 +52,9 @@ class OtherFits:
         use_t: bool | None = None,
         *,
         search: bool | None = None,
+        reml: bool = True,
     ) -> QuantileHuberResultsWrapper:
-        """Return the maximum-likelihood fit under linear constraints.
+        """Return the fit under linear constraints, by restricted or maximum likelihood.
 
         Parameters
         ----------
@@ -63,7 +63,7 @@ class OtherFits:
             and kappa.
         start_params : array_like, optional
             Accepted since statsmodels passes it; not used.
-        method, cov_type, cov_kwds, use_t, search
+        method, cov_type, cov_kwds, use_t, search, reml
             As in `fit`: the default covariance is "HC1" where a constraint fixes tau, too.
 
         Returns
@@ -74,9 +74,12 @@ class OtherFits:
         names = [str(name) for name in self.data.param_names]
         constraint = linear_constraint(*linear_constraints(constraints, names), self.space)
         choice = covariance_request(self, cov_type, cov_kwds, constraint)
-        found, details = self._solve(
-            method, None, search, constraint.reduce(self.observations), constraint.fixed
+        space = replace(self.space, k=constraint.transform.shape[1])
+        names = tuple(f"x{j}" for j in range(space.k))
+        data = ModelData(
+            constraint.reduce(self.observations), space, self.tau_bounds, names, reml=reml
         )
+        found, width = solution_and_width(data, constraint.fixed, method=method, search=search)
         solution = replace(found, beta=constraint.expand(found.beta), dependent=())
         settings = {"optimizer": method, "constraints": constraints, "search": search}
         results = QuantileHuberResults(
@@ -85,7 +88,7 @@ class OtherFits:
             choice,
             use_t=use_t,
             settings=settings,
-            details=details,
+            width=width,
             constraint=constraint,
         )
         return QuantileHuberResultsWrapper(results)
@@ -98,6 +101,7 @@ class OtherFits:
         cov_type: str | None = None,
         cov_kwds: dict[str, Any] | None = None,
         use_t: bool | None = None,
+        reml: bool = True,
         progress: bool = False,
     ) -> ProcessResults:
         """Return the fits at many values of tau, each started from its neighbours.
@@ -116,6 +120,8 @@ class OtherFits:
             Options of the covariance, as in `fit`.
         use_t : bool, optional
             Whether intervals use the t distribution.
+        reml : bool
+            As in `fit`: at a given tau only sigma changes, which is divided by n - p.
         progress : bool
             Whether to show a progress bar, where tqdm is installed.
 
@@ -149,7 +155,7 @@ class OtherFits:
                 f"cov_type={choice.cov_type!r} cannot hold at several values of tau: use one of "
                 f"{', '.join(JOINT_TYPES)}"
             )
-        data = ProfileData(self.observations, self.space, self.tau_bounds, names)
+        data = ModelData(self.observations, self.space, self.tau_bounds, names, reml=reml)
         solutions = fit_taus(data, levels, progress=progress)
         fits = [
             QuantileHuberResults(model, solution, choice, use_t=use_t)

@@ -23,8 +23,7 @@ from qhreg.results import (
     QuantileHuberResultsWrapper,
     covariance_request,
 )
-from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
-from qhreg.solver.kappafit import solve_kappa
+from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution
 from qhreg.specification.alignment import RowSource, numeric_vector
 from qhreg.specification.formula_text import check_formula, unknown_names_told
 from qhreg.specification.formulas import (
@@ -58,6 +57,7 @@ from qhreg.specification.keywords import (
     reject_unknown,
     warn_of_maxiter,
 )
+from qhreg.specification.model_data import ModelData, solution_and_width
 from qhreg.specification.observations import Observations, find_constant
 from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
 
@@ -141,7 +141,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         endog: Any,
         exog: Any,
         *,
-        kappa: float | None = 1.0,
+        kappa: float | None = 4.0,
         tau: float | None = None,
         sigma: float | None = None,
         tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
@@ -346,6 +346,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         cov_kwds: dict[str, Any] | None = None,
         use_t: bool | None = None,
         *,
+        reml: bool = True,
         search: bool | None = None,
         maxiter: int | None = None,
         full_output: bool = True,
@@ -356,7 +357,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         skip_hessian: bool = False,
         **unknown: Any,
     ) -> QuantileHuberResultsWrapper:
-        """Return the maximum-likelihood fit.
+        """Return the fit by restricted or maximum likelihood.
 
         Parameters
         ----------
@@ -376,6 +377,9 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         use_t : bool, optional
             Whether tests and intervals use the t distribution with `df_resid` degrees of freedom, or the
             normal one. By default the normal one, and with HC0 and HC1 that of the sandwich.
+        reml : bool
+            Whether to maximise the restricted likelihood (QH-25), as MixedLM does, or the ordinary one.
+            With sigma fixed it is the ordinary one.
         search : bool, optional
             Whether to search the whole range of tau for the global maximum; by default up to 500
             rows, up to 5000 with few rows in the zone, and up to 20,000 where tau ends within 0.05 of 0
@@ -404,11 +408,16 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         with nullcontext() if warn_convergence else warnings.catch_warnings():
             if not warn_convergence:
                 warnings.simplefilter("ignore", ConvergenceWarning)
-            solution, details = self._solve(method, start, search, self.observations, {})
+            names = tuple(str(name) for name in self.data.xnames[: self.k_exog])
+            data = ModelData(self.observations, self.space, self.tau_bounds, names, reml=reml)
+            solution, width = solution_and_width(
+                data, method=method, start=start, search=search, names=names
+            )
         settings = {
             "optimizer": method,
             "start_params": start_params,
             "search": search,
+            "reml": reml,
             "maxiter": maxiter,
             "full_output": full_output,
             "disp": disp,
@@ -417,39 +426,11 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
             "skip_hessian": skip_hessian,
         }
         results = QuantileHuberResults(
-            self, solution, request, use_t=use_t, settings=settings, details=details
+            self, solution, request, use_t=use_t, settings=settings, width=width
         )
         if request.cov_type == "bootstrap":
             results.cov_params()
         return QuantileHuberResultsWrapper(results)
-
-    def _solve(
-        self,
-        method: str,
-        start: Solution | None,
-        search: bool | None,
-        obs: Observations,
-        fixed: dict[str, float],
-    ) -> tuple[Solution, dict[str, Any]]:
-        """Return the solution, and what else there is to say when kappa was estimated."""
-        options: dict[str, Any] = {
-            "tau": fixed.get("tau", self.tau),
-            "sigma": fixed.get("sigma", self.sigma),
-            "tau_bounds": self.tau_bounds,
-            "weights": obs.case_weights,
-            "offset": obs.offset,
-            "method": method,
-            "search": search,
-            "names": [str(name) for name in self.data.xnames[: self.k_exog]],
-        }
-        if obs.exog.shape[1] != self.k_exog:
-            options["names"] = None
-        kappa = fixed.get("kappa", self.kappa)
-        if kappa is not None:
-            found = solve(obs.exog, obs.endog, kappa=kappa, start=start, **options)
-            return found, {}
-        profiled = solve_kappa(obs.exog, obs.endog, start=start, **options)
-        return profiled.solution, {"kappa_solution": profiled}
 
     def _start(self, start_params: Any) -> Solution:
         """Return a starting point in the form the solver takes."""

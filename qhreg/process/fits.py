@@ -19,11 +19,11 @@ from qhreg._typing import BoolArray, FloatArray
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.domain import check_kappa, check_tau
 from qhreg.inference.hypothesis_tests import HypothesisTest
-from qhreg.profile.data import ProfileData
 from qhreg.profile.fits import TauCurve, curve_of
 from qhreg.profile.trace import with_progress
 from qhreg.solver import Solution, report, solve
 from qhreg.solver.local import LocalFit
+from qhreg.specification.model_data import ModelData
 
 __all__ = ["Crossings", "equality_test", "find_crossings", "fit_taus", "tau_levels"]
 
@@ -74,13 +74,13 @@ def tau_levels(taus: Any = None, *, quantiles: Any = None, kappa: float = 0.0) -
 
 
 def fit_taus(
-    data: ProfileData, taus: Sequence[float], *, progress: bool = False
+    data: ModelData, taus: Sequence[float], *, progress: bool = False
 ) -> tuple[Solution, ...]:
     """Return the fit at each value of tau, with the width that the model fixes.
 
     Parameters
     ----------
-    data : ProfileData
+    data : ModelData
         The model; its own tau is not used.
     taus : sequence of float
         Increasing values in (0, 1).
@@ -96,8 +96,8 @@ def fit_taus(
     --------
     >>> import numpy as np
     >>> from qhreg.process.fits import fit_taus
-    >>> from qhreg.profile.data import profile_data
-    >>> data = profile_data(np.ones((5, 1)), [0.0, 1.0, 2.0, 3.0, 10.0], kappa=0.0)
+    >>> from qhreg.specification.model_data import model_data
+    >>> data = model_data(np.ones((5, 1)), [0.0, 1.0, 2.0, 3.0, 10.0], kappa=0.0)
     >>> [float(fit.beta[0].round(6)) for fit in fit_taus(data, [0.1, 0.5, 0.9])]
     [10.0, 2.0, 0.0]
     """
@@ -117,6 +117,8 @@ def fit_taus(
         weights=obs.case_weights,
         offset=obs.offset,
         names=data.names,
+        reml=data.reml,
+        rank=data.rank,
     )
     curve = curve_of(data, first, "tau")
     assert isinstance(curve, TauCurve)

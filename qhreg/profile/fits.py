@@ -17,18 +17,18 @@ from scipy import linalg
 from qhreg._typing import FloatArray
 from qhreg.engine.zone import Zone
 from qhreg.exceptions import DataError, DomainError
-from qhreg.profile.data import ProfileData
 from qhreg.profile.refits import best_fit
-from qhreg.solver import Solution, start_of, task_of, value_shift
+from qhreg.solver import Solution, attained, start_of, task_of
 from qhreg.solver.convex import TINY_KAPPA, TauFit, fit_at, proved_newton
 from qhreg.solver.inputs import rows_of
 from qhreg.solver.kappafit import gaussian_loglike
 from qhreg.solver.kappalocal import kappa_slope
-from qhreg.solver.local import Memory, profile_slope, profile_value
+from qhreg.solver.local import Memory, profile_slope
 from qhreg.solver.newton import newton
 from qhreg.solver.preparation import Setup, set_up
 from qhreg.solver.threads import one_blas_thread
 from qhreg.specification.constraints import Constraint
+from qhreg.specification.model_data import ModelData
 
 __all__ = ["Curve", "ProfilePoint", "TauCurve", "curve_of"]
 
@@ -106,7 +106,7 @@ class TauCurve:
         sigma = self.setup.scale / float(raw[-1])
         return ProfilePoint(
             value,
-            -profile_value(fit, problem) - value_shift(self.setup),
+            attained(fit, self.setup),
             -n * profile_slope(fit, problem),
             fit.gap,
             -raw[:-1] * sigma,
@@ -154,7 +154,7 @@ class TauCurve:
 class _RefitCurve:
     """A profile whose points are fits of all other parameters, started from their neighbours."""
 
-    data: ProfileData
+    data: ModelData
     param: str
     lower: float
     upper: float
@@ -171,7 +171,14 @@ class _RefitCurve:
         elif self.param == "kappa":
             slope = kappa_slope(best)
         return ProfilePoint(
-            value, best.loglike, slope, best.gap, best.beta, best.sigma, best.tau, best.kappa
+            value,
+            best.loglike_restricted,
+            slope,
+            best.gap,
+            best.beta,
+            best.sigma,
+            best.tau,
+            best.kappa,
         )
 
 
@@ -184,7 +191,7 @@ class _CoefficientCurve:
     to its row of T.
     """
 
-    rest: ProfileData
+    rest: ModelData
     column: int
     moved: FloatArray
     lower: float
@@ -206,7 +213,14 @@ class _CoefficientCurve:
         self.known[value] = best
         beta = self._restored(best.beta, value)
         return ProfilePoint(
-            value, best.loglike, math.nan, best.gap, beta, best.sigma, best.tau, best.kappa
+            value,
+            best.loglike_restricted,
+            math.nan,
+            best.gap,
+            beta,
+            best.sigma,
+            best.tau,
+            best.kappa,
         )
 
     def _restored(self, rest: FloatArray, value: float) -> FloatArray:
@@ -217,17 +231,17 @@ class _CoefficientCurve:
         return whole
 
 
-def _tau_curve(data: ProfileData, solution: Solution, kappa: float) -> TauCurve:
+def _tau_curve(data: ModelData, solution: Solution, kappa: float) -> TauCurve:
     """Return the profile over tau at a given width."""
     obs = data.observations
-    task = task_of(kappa, None, data.space.sigma, data.tau_bounds)
+    task = task_of(kappa, None, data.space.sigma, data.tau_bounds, reml=data.reml, rank=data.rank)
     setup = set_up(rows_of(obs.exog, obs.endog, obs.case_weights, obs.offset), task)
     z, _ = start_of(setup.basis, solution, setup.scale, setup.task)
     return TauCurve(setup, z, obs.exog.size, *data.tau_bounds)
 
 
 def _coefficient_curve(
-    data: ProfileData, solution: Solution, column: int, search: bool | None
+    data: ModelData, solution: Solution, column: int, search: bool | None
 ) -> _CoefficientCurve:
     """Return the profile over a coefficient."""
     if data.constraint is not None:
@@ -246,15 +260,21 @@ def _coefficient_curve(
     return _CoefficientCurve(rest, column, moved, -math.inf, math.inf, search, {value: start})
 
 
-def _with_columns(data: ProfileData, exog: FloatArray) -> ProfileData:
+def _with_columns(data: ModelData, exog: FloatArray) -> ModelData:
     """Return the model with other columns."""
     names = tuple(f"x{j}" for j in range(exog.shape[1]))
     space = replace(data.space, k=exog.shape[1])
-    return ProfileData(replace(data.observations, exog=exog), space, data.tau_bounds, names)
+    return replace(
+        data,
+        observations=replace(data.observations, exog=exog),
+        space=space,
+        names=names,
+        constraint=None,
+    )
 
 
 def _constrained_curve(
-    data: ProfileData,
+    data: ModelData,
     constraint: Constraint,
     solution: Solution,
     column: int,
@@ -282,7 +302,7 @@ def _constrained_curve(
     )
 
 
-def _least_sigma(data: ProfileData, estimate: float) -> float:
+def _least_sigma(data: ModelData, estimate: float) -> float:
     """Return where a profile over sigma ends, below its estimate.
 
     With an estimated width the normal law, and the law that is normal on one side, are reached at any
@@ -298,13 +318,13 @@ def _least_sigma(data: ProfileData, estimate: float) -> float:
 
 
 def curve_of(
-    data: ProfileData, solution: Solution, param: str | int, *, search: bool | None = None
+    data: ModelData, solution: Solution, param: str | int, *, search: bool | None = None
 ) -> Curve:
     """Return the profile of a parameter as a function.
 
     Parameters
     ----------
-    data : ProfileData
+    data : ModelData
         The model, in which the parameter is estimated.
     solution : Solution
         Its fit.

@@ -24,7 +24,6 @@ from qhreg.certificate.global_optimum import GlobalCertificate
 from qhreg.exceptions import ConvergenceWarning, DomainError, warn_caller
 from qhreg.inference.hypothesis_tests import lr_inflation
 from qhreg.profile.band import CertifiedBound, certified_bound
-from qhreg.profile.data import ProfileData
 from qhreg.profile.fits import Curve, ProfilePoint, TauCurve, curve_of
 from qhreg.profile.maxima import LocalMaxima, local_maxima
 from qhreg.profile.refits import refit
@@ -39,6 +38,7 @@ from qhreg.profile.trace import (
 )
 from qhreg.solver import Solution
 from qhreg.solver.threads import one_blas_thread
+from qhreg.specification.model_data import ModelData
 
 __all__ = ["ProfileLikelihood", "profile_intervals", "profile_likelihood"]
 
@@ -51,8 +51,8 @@ BETTER = 1e-5
 
 
 def _optimum(
-    data: ProfileData, solution: Solution, param: str | int
-) -> tuple[ProfileData, Solution, float | None]:
+    data: ModelData, solution: Solution, param: str | int
+) -> tuple[ModelData, Solution, float | None]:
     """Return the model with the parameter estimated, its fit, and the value it was fixed at."""
     if data.column(param) is not None:
         return data, solution, None
@@ -63,7 +63,7 @@ def _optimum(
     return free, refit(free, {}, solution, search=None), float(fixed)
 
 
-def _starting_step(data: ProfileData, param: str, estimate: float, se: float) -> float:
+def _starting_step(data: ModelData, param: str, estimate: float, se: float) -> float:
     """Return a first step on the scale of the profile: a standard error where there is one."""
     n = max(data.observations.nobs, 2.0)
     if param in ("tau", "sigma", "kappa"):
@@ -77,7 +77,7 @@ def _starting_step(data: ProfileData, param: str, estimate: float, se: float) ->
 
 
 def profile_likelihood(
-    data: ProfileData,
+    data: ModelData,
     solution: Solution,
     param: str | int = "tau",
     *,
@@ -93,7 +93,7 @@ def profile_likelihood(
 
     Parameters
     ----------
-    data : ProfileData
+    data : ModelData
         The model.
     solution : Solution
         Its fit.
@@ -139,11 +139,11 @@ def profile_likelihood(
     --------
     >>> import numpy as np
     >>> from qhreg.profile.likelihood import profile_likelihood
-    >>> from qhreg.profile.data import profile_data
+    >>> from qhreg.specification.model_data import model_data
     >>> from qhreg.solver import solve
     >>> rng = np.random.default_rng(0)
     >>> X, y = np.ones((200, 1)), rng.laplace(size=200)
-    >>> profile = profile_likelihood(profile_data(X, y), solve(X, y), "tau", cut="chi2")
+    >>> profile = profile_likelihood(model_data(X, y), solve(X, y), "tau", cut="chi2")
     >>> print(profile.interval)
     95 % profile interval for tau: 0.447737 to 0.589762
     """
@@ -152,7 +152,7 @@ def profile_likelihood(
 
 
 def _profile(
-    data: ProfileData,
+    data: ModelData,
     solution: Solution,
     param: str | int,
     grid: Any,
@@ -174,7 +174,9 @@ def _profile(
     critical = likelihood_ratio_cut(alpha, cut, inflation=inflation)
     long_work = data.space.kappa is None and name != "kappa" if progress is None else progress
     with counted(long_work, f"profile of {name}") as tick:
-        tracer = Tracer(name, curve, estimate, solution.loglike, [_point(solution, estimate)], tick)
+        tracer = Tracer(
+            name, curve, estimate, solution.loglike_restricted, [_point(solution, estimate)], tick
+        )
         made = tracer.interval(alpha, critical, _starting_step(data, name, estimate, se))
         if grid is None:
             widest = likelihood_ratio_cut(min(alpha, 0.01), cut, inflation=inflation)
@@ -192,12 +194,12 @@ def _profile(
     maxima = None
     if isinstance(curve, TauCurve) and data.observations.endog.size <= FEW_POINTS:
         maxima = local_maxima(data, solution, curve=curve)
-        made = replace(made, elsewhere=_elsewhere(maxima, made, solution.loglike))
-    _warn_of_better(name, estimate, solution.loglike, points)
+        made = replace(made, elsewhere=_elsewhere(maxima, made, solution.loglike_restricted))
+    _warn_of_better(name, estimate, solution.loglike_restricted, points)
     return ProfileLikelihood(
         name,
         estimate,
-        solution.loglike,
+        solution.loglike_restricted,
         made,
         points,
         data.names,
@@ -243,7 +245,7 @@ def _certified(
     return certified_bound(curve.setup, curve.start, nodes)
 
 
-def _inflation(data: ProfileData, solution: Solution) -> float:
+def _inflation(data: ModelData, solution: Solution) -> float:
     """Return the factor of the corrected cut for this fit; the largest one where kappa is estimated."""
     space = data.space
     return lr_inflation(
@@ -266,7 +268,7 @@ def _point(solution: Solution, value: float) -> ProfilePoint:
     """Return the fit itself as a point of the profile."""
     return ProfilePoint(
         value,
-        solution.loglike,
+        solution.loglike_restricted,
         0.0,
         solution.gap,
         solution.beta,
@@ -277,7 +279,7 @@ def _point(solution: Solution, value: float) -> ProfilePoint:
 
 
 def profile_intervals(
-    data: ProfileData,
+    data: ModelData,
     solution: Solution,
     *,
     alpha: float = 0.05,

@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 
 from qhreg.exceptions import DomainError
-from qhreg.profile.data import ProfileData
 from qhreg.profile.fits import ProfilePoint, TauCurve, curve_of
 from qhreg.solver import Solution
 from qhreg.solver.local import local_fit
 from qhreg.solver.threads import one_blas_thread
+from qhreg.specification.model_data import ModelData
 
 __all__ = ["LocalMaxima", "local_maxima", "scan_tau"]
 
@@ -114,13 +114,13 @@ def _from_middle(tau: float) -> float:
 
 
 def local_maxima(
-    data: ProfileData, solution: Solution, *, curve: TauCurve | None = None
+    data: ModelData, solution: Solution, *, curve: TauCurve | None = None
 ) -> LocalMaxima:
     """Return the local maxima of the likelihood over (beta, sigma, tau) at the fitted width.
 
     Parameters
     ----------
-    data : ProfileData
+    data : ModelData
         The model, with tau estimated and kappa given.
     solution : Solution
         Its fit, which is one of the maxima.
@@ -135,13 +135,13 @@ def local_maxima(
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.profile.data import profile_data
+    >>> from qhreg.specification.model_data import model_data
     >>> from qhreg.profile.maxima import local_maxima
     >>> from qhreg.solver import solve
     >>> tails = -np.log1p(-(np.arange(30) + 0.5) / 30)
     >>> y = np.concatenate([-1.0 - 0.35 * tails, 1.0 + 0.4 * tails])  # two peaks
     >>> X = np.ones((60, 1))
-    >>> local_maxima(profile_data(X, y, kappa=0.3), solve(X, y, kappa=0.3))
+    >>> local_maxima(model_data(X, y, kappa=0.3), solve(X, y, kappa=0.3))
     2 local maxima of the likelihood over tau in [0.001, 0.999]
       tau 0.8400, log-likelihood -104.4091 (highest)
       tau 0.1781, log-likelihood -106.2031 (1.794 below)

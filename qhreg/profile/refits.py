@@ -9,11 +9,10 @@ import warnings
 from typing import Any
 
 from qhreg.exceptions import BoundaryWarning, RankWarning
-from qhreg.profile.data import ProfileData
-from qhreg.solver import Solution, solve
-from qhreg.solver.kappafit import solve_kappa
+from qhreg.solver import Solution
 from qhreg.solver.kappalocal import climb, log_width
 from qhreg.solver.local import Memory
+from qhreg.specification.model_data import ModelData, fit_model
 
 __all__ = ["best_fit", "refit"]
 
@@ -40,7 +39,7 @@ WIDE = 16.0
 
 
 def refit(
-    data: ProfileData,
+    data: ModelData,
     held: dict[str, float],
     start: Solution | None,
     *,
@@ -51,7 +50,7 @@ def refit(
 
     Parameters
     ----------
-    data : ProfileData
+    data : ModelData
         The model; what it fixes stays fixed.
     held : dict
         Values of sigma, tau or kappa.
@@ -62,28 +61,18 @@ def refit(
     memory : Memory or None
         What earlier searches proved, where kappa is known.
     """
-    obs, space = data.observations, data.space
-    kappa = held.get("kappa", space.kappa)
-    options: dict[str, Any] = {
-        "tau": held.get("tau", space.tau),
-        "sigma": held.get("sigma", space.sigma),
-        "tau_bounds": data.tau_bounds,
-        "weights": obs.case_weights,
-        "offset": obs.offset,
-        "start": start,
-        "search": search,
-    }
+    options: dict[str, Any] = {"start": start, "search": search}
+    if held.get("kappa", data.space.kappa) is not None:
+        options["memory"] = memory
     with warnings.catch_warnings():
         # a tau on its bound or dependent columns were told with the fit itself
         warnings.simplefilter("ignore", BoundaryWarning)
         warnings.simplefilter("ignore", RankWarning)
-        if kappa is None:
-            return solve_kappa(obs.exog, obs.endog, **options).solution
-        return solve(obs.exog, obs.endog, kappa=kappa, memory=memory, **options)
+        return fit_model(data, held, **options)
 
 
 def best_fit(
-    data: ProfileData,
+    data: ModelData,
     held: dict[str, float],
     value: float,
     known: dict[float, Solution],
@@ -95,7 +84,7 @@ def best_fit(
 
     Parameters
     ----------
-    data : ProfileData
+    data : ModelData
         The model.
     held : dict
         Values of sigma, tau or kappa.
@@ -125,7 +114,7 @@ def best_fit(
 
 
 def _best(fits: list[Solution]) -> Solution:
-    return max(fits, key=lambda fit: fit.loglike)
+    return max(fits, key=lambda fit: fit.loglike_restricted)
 
 
 def _far(known: dict[float, Solution], value: float) -> bool:
@@ -137,7 +126,7 @@ def _far(known: dict[float, Solution], value: float) -> bool:
 
 
 def follow(
-    data: ProfileData, held: dict[str, float], start: Solution, *, search: bool | None
+    data: ModelData, held: dict[str, float], start: Solution, *, search: bool | None
 ) -> Solution:
     """Return the fit whose width is the local maximum next to that of another fit.
 
@@ -157,7 +146,7 @@ def follow(
     if search is False or held.get("tau", data.space.tau) is not None:
         return best
     searched = at(best.kappa, best, search)
-    if searched.loglike <= best.loglike + SAME_LOGLIKE:
+    if searched.loglike_restricted <= best.loglike_restricted + SAME_LOGLIKE:
         return best
     return climb(at, searched, curvature=curvature, widest=WIDEST)[0]
 
@@ -173,7 +162,7 @@ def distinct(known: dict[float, Solution], value: float) -> list[Solution]:
     return near
 
 
-def n_starts(data: ProfileData, search: bool | None) -> int:
+def n_starts(data: ModelData, search: bool | None) -> int:
     """Return from how many neighbours to start: two where there may be several basins, unsearched."""
     return 2 if search is False and data.observations.endog.size <= SEVERAL_BASINS else 1
 

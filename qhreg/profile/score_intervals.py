@@ -25,10 +25,10 @@ from qhreg.covariance.scores import Fitted, Point
 from qhreg.exceptions import CurvatureWarning, DataError, DomainError, warn_caller
 from qhreg.family.domain import check_alpha
 from qhreg.inference.robust_score import ScoreVariance, robust_score_root
-from qhreg.profile.data import ProfileData
 from qhreg.profile.fits import Curve, ProfilePoint, curve_of
 from qhreg.solver import Solution
 from qhreg.solver.threads import one_blas_thread
+from qhreg.specification.model_data import ModelData
 
 __all__ = ["SANDWICHES", "robust_score_root", "score_intervals"]
 
@@ -47,7 +47,7 @@ LARGEST_LOG = 700.0
 """Logarithm beyond which sigma is no floating point number: the interval is open there."""
 
 
-def _known(data: ProfileData, found: ProfilePoint, param: str | int) -> tuple[str, ...]:
+def _known(data: ModelData, found: ProfilePoint, param: str | int) -> tuple[str, ...]:
     """Return the parameters that ended on a bound: their scores are not zero."""
     low, high = data.tau_bounds
     names = []
@@ -126,7 +126,7 @@ def _limit(
 
 
 def score_intervals(
-    data: ProfileData,
+    data: ModelData,
     solution: Solution,
     *,
     alpha: float = 0.05,
@@ -139,7 +139,7 @@ def score_intervals(
 
     Parameters
     ----------
-    data : ProfileData
+    data : ModelData
         The model.
     solution : Solution
         Its fit.
@@ -168,12 +168,12 @@ def score_intervals(
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.profile.data import profile_data
+    >>> from qhreg.specification.model_data import model_data
     >>> from qhreg.profile.score_intervals import score_intervals
     >>> from qhreg.solver import solve
     >>> rng = np.random.default_rng(0)
     >>> X, y = np.ones((200, 1)), rng.standard_t(3, size=200)
-    >>> print(score_intervals(profile_data(X, y), solve(X, y), params=["tau"]).round(2))
+    >>> print(score_intervals(model_data(X, y), solve(X, y), params=["tau"]).round(2))
     [[0.48 0.66]]
     """
     if cov_type not in SANDWICHES:
@@ -201,7 +201,7 @@ def _value(fit: Fitted, name: str | int) -> float:
     return float(fit.beta[name] if isinstance(name, int) else getattr(fit, name))
 
 
-def _steps(data: ProfileData, solution: Solution, names: list[str | int]) -> list[float]:
+def _steps(data: ModelData, solution: Solution, names: list[str | int]) -> list[float]:
     """Return standard errors, each on its scale, from the expected information: rough, never wild.
 
     With tau on a bound those at tau = 1/2: sigma is nearly zero on the bound, and steps in proportion
@@ -237,7 +237,7 @@ def _steps(data: ProfileData, solution: Solution, names: list[str | int]) -> lis
 
 
 def _interval(
-    data: ProfileData,
+    data: ModelData,
     solution: Solution,
     curve: Curve,
     name: str | int,

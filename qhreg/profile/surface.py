@@ -16,17 +16,16 @@ from scipy import interpolate
 from qhreg._typing import FloatArray
 from qhreg.exceptions import ConvergenceWarning, DomainError, warn_caller
 from qhreg.figures import SurfaceFigure
-from qhreg.profile.data import ProfileData
 from qhreg.profile.likelihood import profile_likelihood
 from qhreg.profile.refits import refit
 from qhreg.profile.trace import likelihood_ratio_cut, with_progress
-from qhreg.solver import Solution, start_of, task_of, value_shift
+from qhreg.solver import Solution, attained, start_of, task_of
 from qhreg.solver.convex import fit_at
 from qhreg.solver.inputs import rows_of
-from qhreg.solver.local import profile_value
 from qhreg.solver.preparation import Setup, set_up
 from qhreg.solver.problem import Problem
 from qhreg.solver.threads import one_blas_thread
+from qhreg.specification.model_data import ModelData
 
 __all__ = ["ProfileSurface", "profile_surface"]
 
@@ -137,7 +136,7 @@ def _refined(grid: FloatArray) -> FloatArray:
 
 
 def _default_grid(
-    data: ProfileData, solution: Solution, param: str, points: int
+    data: ModelData, solution: Solution, param: str, points: int
 ) -> tuple[FloatArray, float]:
     """Return values that reach beyond the 99 % region, and the estimate."""
     # one parameter's interval at this level is the shadow of the two-dimensional 99 % region
@@ -180,7 +179,7 @@ def _line(
                     f"the fit at tau = {taus[i]:.4g} is proved to {fit.gap:.2g} only",
                     ConvergenceWarning,
                 )
-            values[i] = -profile_value(fit, problem) - value_shift(setup)
+            values[i] = attained(fit, replace(setup, problem=problem))
             z = fit.z
             if i == middle:
                 centre = fit.z
@@ -188,7 +187,7 @@ def _line(
 
 
 def _surface(
-    data: ProfileData,
+    data: ModelData,
     best: Solution,
     other: str,
     first: FloatArray,
@@ -197,7 +196,9 @@ def _surface(
 ) -> FloatArray:
     """Return the log-likelihoods on a grid, from its middle outwards."""
     obs = data.observations
-    task = task_of(best.kappa, None, data.space.sigma, data.tau_bounds)
+    task = task_of(
+        best.kappa, None, data.space.sigma, data.tau_bounds, reml=best.p > 0.0, rank=best.p or None
+    )
     setup = set_up(rows_of(obs.exog, obs.endog, obs.case_weights, obs.offset), task)
     z, _ = start_of(setup.basis, best, setup.scale, setup.task)
     loglikes = np.empty((second.size, first.size))
@@ -212,7 +213,7 @@ def _surface(
 
 
 def profile_surface(
-    data: ProfileData,
+    data: ModelData,
     solution: Solution,
     params: tuple[str, str] = ("tau", "kappa"),
     *,
@@ -224,7 +225,7 @@ def profile_surface(
 
     Parameters
     ----------
-    data : ProfileData
+    data : ModelData
         The model.
     solution : Solution
         Its fit.
@@ -240,11 +241,11 @@ def profile_surface(
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.profile.data import profile_data
+    >>> from qhreg.specification.model_data import model_data
     >>> from qhreg.profile.surface import profile_surface
     >>> from qhreg.solver import solve
     >>> y = np.random.default_rng(0).laplace(size=200)
-    >>> data = profile_data(np.ones((200, 1)), y)
+    >>> data = model_data(np.ones((200, 1)), y)
     >>> made = profile_surface(data, solve(np.ones((200, 1)), y), ("tau", "sigma"), points=5)
     >>> made.loglikes.shape
     (5, 5)
@@ -267,7 +268,7 @@ def profile_surface(
         first, second = (np.sort(np.ravel(np.asarray(g, dtype=np.float64))) for g in grids)
     with one_blas_thread(data.observations.exog.size):
         loglikes = _surface(free, best, other, first, second, progress)
-    highest = max(best.loglike, float(loglikes.max()))
+    highest = max(best.loglike_restricted, float(loglikes.max()))
     estimate = (best.tau, float(getattr(best, other)))
     return ProfileSurface(
         (params[0], other),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import replace
 from functools import cached_property, wraps
 from typing import Any
@@ -19,7 +20,6 @@ from qhreg.family.normalizer import location_level
 from qhreg.fitstatistics import share_below
 from qhreg.inference.bootstrap import BootstrapResult
 from qhreg.notoffered import NotOffered, without
-from qhreg.profile.data import ProfileData
 from qhreg.results.comparison import ComparisonResults
 from qhreg.results.covariance import CovarianceResults
 from qhreg.results.plots import PlotResults
@@ -29,7 +29,9 @@ from qhreg.results.tables import TableResults
 from qhreg.results.uncertainty import labelled_covariance, labelled_limits
 from qhreg.results.wald import WaldResults
 from qhreg.solver import Solution
+from qhreg.solver.kappafit import KappaSolution
 from qhreg.specification.constraints import Constraint
+from qhreg.specification.model_data import ModelData
 from qhreg.specification.observations import find_constant
 from qhreg.specification.parameters import Parameters, ParameterSpace
 
@@ -96,7 +98,7 @@ class QuantileHuberResults(
         *,
         use_t: bool | None = None,
         settings: dict[str, Any] | None = None,
-        details: dict[str, Any] | None = None,
+        width: KappaSolution | None = None,
         constraint: Constraint | None = None,
     ) -> None:
         self.model = model
@@ -110,7 +112,7 @@ class QuantileHuberResults(
         self.n_rows = len(model.endog)
         self.rows_counted = model.observations.rows_counted
         self.k_constant = _k_constant(model, constraint)
-        self.details = details or {}
+        self.width = width
         self.constraint = constraint
         self.rank = solution.rank
         self.df_model = float(solution.rank - self.k_constant)
@@ -148,10 +150,23 @@ class QuantileHuberResults(
         constrained = self.constraint is not None and "tau" in self.constraint.fixed
         return self.space.tau is None and not constrained
 
-    @property
+    @cached_property
     def llf(self) -> float:
-        """Log-likelihood."""
-        return self.solution.loglike
+        """Ordinary log-likelihood at the estimates, whichever likelihood they maximise."""
+        return float(self.model.loglike(self.params))
+
+    @property
+    def reml(self) -> bool:
+        """Whether the restricted likelihood was maximised."""
+        return self.solution.p > 0.0
+
+    @property
+    def llf_restricted(self) -> float:
+        r"""Restricted log-likelihood (QH-25) with its constant (p / 2) log(2 pi); NaN after ML.
+
+        Not comparable between models with different regressors.
+        """
+        return self.solution.loglike_restricted if self.reml else math.nan
 
     @property
     def converged(self) -> bool:
@@ -181,8 +196,7 @@ class QuantileHuberResults(
         well.
 
         """
-        profiled = self.details.get("kappa_solution")
-        return None if profiled is None else profiled.limit
+        return None if self.width is None else self.width.limit
 
     @cached_property
     def share_below(self) -> float:
@@ -260,7 +274,7 @@ class QuantileHuberResults(
         return QuantileHuberResultsWrapper(made)
 
     @property
-    def _profile_data(self) -> ProfileData:
+    def _profile_data(self) -> ModelData:
         instead = 't_test or wald_test, whose covariance is robust, or conf_int(method="score")'
         self._require_likelihood("a profile or a simulation", instead)
         return super()._profile_data

@@ -29,8 +29,8 @@ from qhreg.diagnostics.simulation import (
 )
 from qhreg.exceptions import DomainError
 from qhreg.figures import QQFigure, WormFigure
-from qhreg.profile.data import ProfileData
 from qhreg.results.profile import ProfileResults
+from qhreg.specification.model_data import ModelData
 
 __all__ = ["PlotResults"]
 
@@ -280,7 +280,7 @@ class PlotResults(ProfileResults):
 
     def _column(self, param: str | int, names: tuple[str, ...]) -> int:
         """Return the column of a regressor, or raise a DomainError that names those there are."""
-        data = ProfileData(self.model.observations, self.space, self.model.tau_bounds, names)
+        data = ModelData(self.model.observations, self.space, self.model.tau_bounds, names)
         column = data.column(param)
         if column is None:
             raise DomainError(f"{param!r} is no regressor: choose one of {', '.join(names)}")

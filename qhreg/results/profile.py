@@ -13,12 +13,12 @@ from qhreg.certificate.global_optimum import GlobalCertificate
 from qhreg.diagnostics.goodness import GoodnessOfFit, goodness_of_fit
 from qhreg.exceptions import DomainError
 from qhreg.profile import profile_intervals, profile_likelihood
-from qhreg.profile.data import ProfileData
 from qhreg.profile.maxima import LocalMaxima, local_maxima
 from qhreg.profile.result import ProfileLikelihood
 from qhreg.profile.surface import ProfileSurface, profile_surface
 from qhreg.results.uncertainty import warn_of_density
 from qhreg.solver import Solution
+from qhreg.specification.model_data import ModelData
 
 __all__ = ["ProfileResults"]
 
@@ -39,16 +39,23 @@ class ProfileResults:
     _rough_errors: Any
 
     @property
-    def _fit_data(self) -> ProfileData:
+    def _fit_data(self) -> ModelData:
         """The regression that was fitted: under constraints, that of the reduced coefficients."""
         model, space = self.model, self.space
         names = tuple(str(name) for name in model.exog_names[: space.k])
+        p = self.solution.p
+        likelihood = {"reml": p > 0.0, "rank": p or None}
         if self.constraint is None:
-            return ProfileData(model.observations, space, model.tau_bounds, names)
+            return ModelData(model.observations, space, model.tau_bounds, names, **likelihood)
         fixed = {**self.constraint.fixed, "k": self.constraint.transform.shape[1]}
         reduced = self.constraint.reduce(model.observations)
-        return ProfileData(
-            reduced, replace(space, **fixed), model.tau_bounds, names, self.constraint
+        return ModelData(
+            reduced,
+            replace(space, **fixed),
+            model.tau_bounds,
+            names,
+            self.constraint,
+            **likelihood,
         )
 
     @property
@@ -61,7 +68,7 @@ class ProfileResults:
         return replace(solution, beta=gamma)
 
     @property
-    def _profile_data(self) -> ProfileData:
+    def _profile_data(self) -> ModelData:
         return self._fit_data
 
     def _standard_error(self, param: str | int) -> float:

@@ -26,8 +26,9 @@ from qhreg.exceptions import (
     warn_caller,
 )
 from qhreg.family.domain import check_kappa, check_sigma, check_tau
+from qhreg.family.normalizer import log_curvature
 from qhreg.solver.basis import Basis, minimum_norm
-from qhreg.solver.convex import TINY_KAPPA
+from qhreg.solver.convex import TINY_KAPPA, TauFit
 from qhreg.solver.doubt import (
     WIDE,
     has_likely_tails,
@@ -59,6 +60,7 @@ from qhreg.solver.threads import one_blas_thread
 __all__ = [
     "DEFAULT_TAU_BOUNDS",
     "Solution",
+    "attained",
     "in_coordinates",
     "solve",
     "solve_rows",
@@ -93,7 +95,8 @@ class Solution:
     sigma, tau, kappa : float
         Scale, asymmetry and width.
     value : float
-        Negative log-likelihood.
+        What was minimised: minus the restricted log-likelihood (QH-25) without its constant, or minus
+        the ordinary one.
     gap : float
         Duality gap of the convex fit at `tau`: how far `value` can be above its minimum over
         (beta, sigma), in units of the log-likelihood.
@@ -123,6 +126,8 @@ class Solution:
         Whether another optimum is likely and the search, if there was one, could not exclude it.
     square : float
         sum w v^2 of the dual point at the fit; half of it is minus the derivative of the loss in kappa.
+    p : float
+        p of the restricted likelihood that was maximised, zero for the ordinary one.
     """
 
     beta: FloatArray
@@ -144,18 +149,27 @@ class Solution:
     searched: bool
     square: float = math.nan
     doubtful: bool = False
+    p: float = 0.0
+
+    @property
+    def loglike_restricted(self) -> float:
+        """The log-likelihood that was maximised: the restricted one, the ordinary one where p = 0."""
+        return 0.5 * self.p * math.log(2.0 * math.pi) - self.value
 
     @property
     def loglike(self) -> float:
-        """The log-likelihood."""
-        return -self.value
+        """The ordinary log-likelihood."""
+        if not self.p:
+            return -self.value
+        log_q = float(log_curvature(self.tau, self.kappa).value)
+        return self.p * (0.5 * log_q - math.log(self.sigma)) - self.value
 
 
 def solve(
     exog: Any,
     endog: Any,
     *,
-    kappa: float = 1.0,
+    kappa: float = 4.0,
     tau: float | None = None,
     sigma: float | None = None,
     tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
@@ -166,10 +180,10 @@ def solve(
     search: bool | None = None,
     names: Sequence[str] | None = None,
     memory: Memory | None = None,
-    reml: bool = False,
+    reml: bool = True,
     rank: float | None = None,
 ) -> Solution:
-    """Return the maximum-likelihood fit of (beta, sigma, tau) with its duality gap.
+    """Return the fit of (beta, sigma, tau) by restricted or maximum likelihood, with its duality gap.
 
     Parameters
     ----------
@@ -201,6 +215,12 @@ def solve(
         Names of the columns for messages.
     memory : Memory or None
         What earlier searches with the same columns and weights proved, whatever the response or offset.
+    reml : bool
+        Whether to maximise the restricted likelihood (QH-25) rather than the ordinary one. With sigma
+        fixed it is the ordinary one, unless `rank` is given.
+    rank : float or None
+        p of the restricted likelihood: the rank of the regressors by default, that of a larger model
+        where the two are compared.
 
     Returns
     -------
@@ -225,7 +245,7 @@ def solve(
     >>> fit.beta
     array([2.])
     """
-    task = replace(task_of(kappa, tau, sigma, tau_bounds), reml=reml, rank=rank)
+    task = task_of(kappa, tau, sigma, tau_bounds, reml=reml, rank=rank)
     if method not in ("newton", "lbfgs"):
         raise DomainError(f"method must be 'newton' or 'lbfgs', got {method!r}")
     rows = rows_of(exog, endog, weights, offset)
@@ -249,6 +269,7 @@ def _in_units(solution: Solution, unit: float) -> Solution:
         gap=solution.gap * unit,
         n=solution.n * unit,
         square=solution.square * unit,
+        p=solution.p * unit,
     )
 
 
@@ -277,7 +298,13 @@ def solve_rows(
 
 
 def task_of(
-    kappa: float, tau: float | None, sigma: float | None, tau_bounds: tuple[float, float]
+    kappa: float,
+    tau: float | None,
+    sigma: float | None,
+    tau_bounds: tuple[float, float],
+    *,
+    reml: bool = True,
+    rank: float | None = None,
 ) -> Task:
     """Return what to fit, its parameters checked."""
     lo, hi = float(tau_bounds[0]), float(tau_bounds[1])
@@ -293,6 +320,8 @@ def task_of(
         None if tau is None else check_tau(float(tau)),
         None if sigma is None else check_sigma(float(sigma)),
         (lo, hi),
+        reml,
+        rank,
     )
 
 
@@ -470,12 +499,19 @@ def report(setup: Setup, local: LocalFit, *, searched: bool, doubtful: bool = Fa
         searched,
         fit.dual.square,
         doubtful,
+        problem.rank,
     )
 
 
 def _beyond(tau: float) -> str:
     """Return what it means that tau ended on a bound near 0 or 1; nothing elsewhere."""
     return "the noise lies on one side, and " if is_near_an_end(tau) else ""
+
+
+def attained(fit: TauFit, setup: Setup) -> float:
+    """Return the (restricted) log-likelihood of a fit in the units of the data."""
+    value = profile_value(fit, setup.problem) + value_shift(setup)
+    return 0.5 * setup.problem.rank * math.log(2.0 * math.pi) - value
 
 
 def value_shift(setup: Setup) -> float:

@@ -111,7 +111,7 @@ class _Profile:
         if kappa not in self.fits:
             for start in self._starts(kappa):
                 self.add(self._fit(kappa=kappa, start=start, search=False))
-        return self.fits[kappa].loglike
+        return self.fits[kappa].loglike_restricted
 
     def follow(self, kappa: float, start: Solution, search: bool | None = False) -> Solution:
         """Return the fit at a width in the basin of another fit, or in the best one."""
@@ -121,7 +121,7 @@ class _Profile:
         """Keep a fit where it is the best so far at its width."""
         self.n_fits += 1
         known = self.fits.get(fit.kappa)
-        if known is None or fit.loglike > known.loglike:
+        if known is None or fit.loglike_restricted > known.loglike_restricted:
             self.fits[fit.kappa] = fit
 
     def _starts(self, kappa: float) -> list[Solution | None]:
@@ -138,16 +138,27 @@ class _Profile:
     @property
     def best(self) -> Solution:
         """The fit with the highest likelihood."""
-        return max(self.fits.values(), key=lambda fit: fit.loglike)
+        return max(self.fits.values(), key=lambda fit: fit.loglike_restricted)
 
     def sorted(self) -> tuple[FloatArray, FloatArray]:
         """Return the widths in increasing order and their log-likelihoods."""
         kappas = sorted(self.fits)
-        return np.array(kappas), np.array([self.fits[kappa].loglike for kappa in kappas])
+        return np.array(kappas), np.array([self.fits[kappa].loglike_restricted for kappa in kappas])
 
 
-def gaussian_loglike(exog: Any, endog: Any, *, weights: Any = None, offset: Any = None) -> float:
-    """Return the maximum of the normal log-likelihood: the limit of the profile for kappa to infinity.
+def gaussian_loglike(
+    exog: Any,
+    endog: Any,
+    *,
+    weights: Any = None,
+    offset: Any = None,
+    reml: bool = False,
+    rank: float | None = None,
+) -> float:
+    r"""Return the maximum of the normal log-likelihood: the limit of the profile for kappa to infinity.
+
+    With `reml` it is the restricted one (Harville 1974), with p = `rank` or that of the regressors:
+    :math:`-\frac m2 (1 + \log(2\pi\,\mathrm{RSS}/m))`, m = n - p.
 
     Infinity where the regressors fit the response exactly.
 
@@ -177,11 +188,13 @@ def gaussian_loglike(exog: Any, endog: Any, *, weights: Any = None, offset: Any 
         x, y = x * root[:, None], y * root
     unit = float(np.abs(y).max(initial=0.0)) or 1.0
     y = y / unit
-    residual = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
+    beta, _, columns, _ = np.linalg.lstsq(x, y, rcond=None)
+    residual = y - x @ beta
     square = float(residual @ residual)
     if square == 0.0:
         return math.inf
-    return -0.5 * n * (1.0 + math.log(2.0 * math.pi * square / n) + 2.0 * math.log(unit))
+    m = n - ((columns if rank is None else rank) if reml else 0.0)
+    return float(-0.5 * m * (1.0 + math.log(2.0 * math.pi * square / m) + 2.0 * math.log(unit)))
 
 
 def _scan(profile: _Profile, search: bool | None) -> None:
@@ -193,11 +206,11 @@ def _scan(profile: _Profile, search: bool | None) -> None:
         for kappa in SEARCHED:
             _search(profile, kappa, search)
     if (
-        profile(GRID[1]) >= profile.best.loglike - PEAK_MARGIN
+        profile(GRID[1]) >= profile.best.loglike_restricted - PEAK_MARGIN
     ):  # an exact fit costs more than Newton's
         profile(0.0)
     kappa = GRID[-1]
-    while profile(kappa) >= profile.best.loglike and kappa < LARGEST:
+    while profile(kappa) >= profile.best.loglike_restricted and kappa < LARGEST:
         if profile.fits[kappa].rows_in_zone >= profile.fits[kappa].n:
             return
         kappa *= GROWTH
@@ -209,7 +222,7 @@ def _search(profile: _Profile, kappa: float, search: bool | None) -> None:
     known = profile.fits[kappa]
     found = profile.follow(kappa, known, search=search)
     profile.add(found)
-    if found.loglike <= known.loglike + TOLERANCE:
+    if found.loglike_restricted <= known.loglike_restricted + TOLERANCE:
         return
     widths = sorted(profile.fits)
     place = widths.index(kappa)
@@ -246,7 +259,9 @@ def _refine(profile: _Profile, low: float, high: float) -> None:
     for below, above in turns:
         close_in(refit, below, above)
     if not turns:
-        peak = max((profile.fits[kappa] for kappa in inside), key=lambda fit: fit.loglike)
+        peak = max(
+            (profile.fits[kappa] for kappa in inside), key=lambda fit: fit.loglike_restricted
+        )
         climb(refit, peak, widest=max(high, low))
 
 
@@ -274,12 +289,14 @@ def solve_kappa(
     start: Solution | None = None,
     search: bool | None = None,
     names: Sequence[str] | None = None,
+    reml: bool = True,
+    rank: float | None = None,
 ) -> KappaSolution:
-    """Return the maximum-likelihood fit of (beta, sigma, tau, kappa).
+    """Return the fit of (beta, sigma, tau, kappa) by restricted or maximum likelihood.
 
     Parameters
     ----------
-    exog, endog, tau, sigma, tau_bounds, weights, offset, method, start, names
+    exog, endog, tau, sigma, tau_bounds, weights, offset, method, start, names, reml, rank
         As in :func:`qhreg.solver.solve`.
     search : bool or None
         Whether fits at two widths of the grid, and the last one, search the whole range of tau; None
@@ -305,14 +322,23 @@ def solve_kappa(
     >>> bool(abs(fit.kappa - 2.0) < 0.2), fit.limit
     (True, None)
     """
-    shared = {"tau_bounds": tau_bounds, "weights": weights, "offset": offset, "method": method}
+    shared = {
+        "tau_bounds": tau_bounds,
+        "weights": weights,
+        "offset": offset,
+        "method": method,
+        "reml": reml,
+        "rank": rank,
+    }
 
     def fit(**options: Any) -> Solution:
         return solve(exog, endog, **{"tau": tau, "sigma": sigma, **shared, **options})
 
     gaussian = -math.inf
     if sigma is None:
-        gaussian = gaussian_loglike(exog, endog, weights=weights, offset=offset)
+        gaussian = gaussian_loglike(
+            exog, endog, weights=weights, offset=offset, reml=reml, rank=rank
+        )
     # Fits on the way may touch the bounds of tau; only the last one is the user's concern.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -323,7 +349,7 @@ def solve_kappa(
         if tau is None:
             _climb(profile, fit, search)
         best = profile.best
-    if gaussian >= best.loglike - TOLERANCE:
+    if gaussian >= best.loglike_restricted - TOLERANCE:
         return _gaussian_end(profile, fit, best, gaussian, tau)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -332,7 +358,7 @@ def solve_kappa(
         if limit == "one-sided" and search is not False:
             # the width at which all tau were searched may lie far up the ridge
             profile.add(fit(kappa=best.kappa, start=best, search=search))
-            if profile.best.loglike > best.loglike + TOLERANCE:
+            if profile.best.loglike_restricted > best.loglike_restricted + TOLERANCE:
                 _climb(profile, fit, search)
                 limit, best = _end(profile, fit, ridged)
     if limit == "laplace":
@@ -348,7 +374,13 @@ def solve_kappa(
     profile.add(final)
     best = profile.fits[best.kappa]
     return KappaSolution(
-        best.kappa, best, limit, best.loglike, gaussian, *profile.sorted(), profile.n_fits
+        best.kappa,
+        best,
+        limit,
+        best.loglike_restricted,
+        gaussian,
+        *profile.sorted(),
+        profile.n_fits,
     )
 
 
@@ -357,7 +389,7 @@ def _end(
 ) -> tuple[str | None, Solution]:
     """Return the limiting law that fits best, if any, and the best fit; `ridged` if ridges may be."""
     best = profile.best
-    if best.kappa < 1e-6 and profile(0.0) >= best.loglike - TOLERANCE:
+    if best.kappa < 1e-6 and profile(0.0) >= best.loglike_restricted - TOLERANCE:
         return "laplace", profile.fits[0.0]
     ridge = _ridge(profile, fit, best) if ridged else None
     return (None, best) if ridge is None else ("one-sided", ridge)
@@ -385,7 +417,7 @@ def _climb(profile: _Profile, fit: Callable[..., Solution], search: bool | None)
         profile.n_fits += own.n_fits - len(own.fits)
         for each in own.fits.values():
             profile.add(each)
-        if profile.best.loglike <= before.loglike + TOLERANCE:
+        if profile.best.loglike_restricted <= before.loglike_restricted + TOLERANCE:
             return
 
 
@@ -407,8 +439,8 @@ def _ridge(profile: _Profile, fit: Callable[..., Solution], best: Solution) -> S
     for ratio in (4.0, 1.4, 0.7):
         other = _along_ridge(fit, best, ratio * best.kappa)
         profile.add(other)
-        top = max(best.loglike, other.loglike)
-        if other.loglike >= top - TOLERANCE:
+        top = max(best.loglike_restricted, other.loglike_restricted)
+        if other.loglike_restricted >= top - TOLERANCE:
             break
     else:
         return None
@@ -417,7 +449,7 @@ def _ridge(profile: _Profile, fit: Callable[..., Solution], best: Solution) -> S
         middle = 0.25 * high if low == 0.0 else math.sqrt(low * high)
         trial = _along_ridge(fit, found, middle)
         profile.add(trial)
-        if trial.loglike >= top - TOLERANCE:
+        if trial.loglike_restricted >= top - TOLERANCE:
             high, found = middle, trial
         else:
             low = middle
@@ -437,9 +469,9 @@ def _gaussian_end(
     level = 0.5 if tau is None else tau
     width = _wide_enough(best, best.n, level)
     wide = fit(kappa=width, tau=level)
-    if not abs(wide.loglike - gaussian) < 1e-6 * max(1.0, abs(gaussian)):
+    if not abs(wide.loglike_restricted - gaussian) < 1e-6 * max(1.0, abs(gaussian)):
         raise DataError(
-            f"the normal limit was not reached: log-likelihood {wide.loglike!r} at kappa "
+            f"the normal limit was not reached: log-likelihood {wide.loglike_restricted!r} at kappa "
             f"{width:g} instead of {gaussian!r}"
         )
     _warn(

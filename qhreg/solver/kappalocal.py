@@ -6,10 +6,11 @@ The loss is a maximum of functions linear in kappa, :math:`u\psi-\kappa\psi^2/2`
 .. math::
 
     \frac{d\ell}{d\kappa} = \frac12\sum_i w_i v_i^2 - n\,\frac{d\log c}{d\kappa}
+    - \frac p2\,\frac{d\log q}{d\kappa}
 
-with v the dual point of the fit (QH-15). The slope comes with the fit and costs nothing. A maximum is
-a root of it, closed in on from both sides in :math:`x=\log(\kappa+0.01)`, which is even in the
-relative change of large widths and reaches zero.
+(p = 0 in the ordinary likelihood) with v the dual point of the fit (QH-15). The slope comes with the
+fit and costs nothing. A maximum is a root of it, closed in on from both sides in
+:math:`x=\log(\kappa+0.01)`, which is even in the relative change of large widths and reaches zero.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from qhreg.family.normalizer import log_normalizer_derivatives
+from qhreg.family.normalizer import restricted_normalizer
 from qhreg.solver.joint import Solution
 
 __all__ = ["SHIFT", "TOLERANCE", "climb", "close_in", "kappa_slope", "log_width", "width_of"]
@@ -64,11 +65,12 @@ def kappa_slope(fit: Solution) -> float:
     >>> from qhreg.solver.joint import solve
     >>> X, y = np.ones((200, 1)), np.random.default_rng(0).laplace(size=200)
     >>> low, middle, high = (solve(X, y, kappa=kappa) for kappa in (0.999, 1.0, 1.001))
-    >>> bool(abs(kappa_slope(middle) - (high.loglike - low.loglike) / 0.002) < 1e-5)
+    >>> rise = high.loglike_restricted - low.loglike_restricted
+    >>> bool(abs(kappa_slope(middle) - rise / 0.002) < 1e-5)
     True
     """
-    log_c = log_normalizer_derivatives(float(fit.tau), float(fit.kappa))
-    return 0.5 * fit.square - fit.n * float(log_c.d_kappa)
+    c = restricted_normalizer(float(fit.tau), float(fit.kappa), fit.n, fit.p)
+    return 0.5 * fit.square - float(c.d_kappa)
 
 
 class _Node(NamedTuple):
@@ -152,7 +154,7 @@ def close_in(
     best of the fits made is returned.
     """
     a, b = _node(below), _node(above)
-    best = max(below, above, key=lambda fit: fit.loglike)
+    best = max(below, above, key=lambda fit: fit.loglike_restricted)
     last = math.inf
     for attempt in range(MAX_FITS):
         if not a.slope > 0.0 > b.slope:
@@ -167,6 +169,6 @@ def close_in(
         if abs(near.slope) * abs(x - near.x) < TOLERANCE or not a.x < x < b.x:
             break
         middle = _node(refit(width_of(x), near.fit))
-        best = max(best, middle.fit, key=lambda fit: fit.loglike)
+        best = max(best, middle.fit, key=lambda fit: fit.loglike_restricted)
         a, b = (middle, b) if middle.slope > 0.0 else (a, middle)
     return best

@@ -77,7 +77,7 @@ NARROWER = 3.0
 NARROWING = 15
 """Passes over the data in the fit of one width on the way to a narrower one."""
 
-MEDIAN = Task(kappa=0.0, tau=0.5, sigma=None, tau_bounds=(0.25, 0.75))
+MEDIAN = Task(kappa=0.0, tau=0.5, sigma=None, tau_bounds=(0.25, 0.75), reml=False)
 """Median regression."""
 
 
@@ -126,7 +126,7 @@ def _easy_width(kappa: float, rows: int, k: int) -> float:
 
 def _rank(task: Task, basis: Basis) -> float:
     """Return p of the restricted likelihood, zero for the ordinary one."""
-    if not task.reml or task.sigma is not None:
+    if not task.reml or (task.rank is None and task.sigma is not None):
         return 0.0
     return (basis.columns.size if task.rank is None else task.rank) / task.unit
 

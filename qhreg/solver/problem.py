@@ -45,7 +45,7 @@ class Task:
     tau: float | None
     sigma: float | None
     tau_bounds: tuple[float, float]
-    reml: bool = False
+    reml: bool = True
     rank: float | None = None
     unit: float = 1.0
 

@@ -1,7 +1,8 @@
-"""A model as profiles see it: the data, what is fixed, and the names of the coefficients."""
+"""A linear model as numbers: the data, what is fixed, by which likelihood, and its fit."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,17 +10,18 @@ import numpy as np
 
 from qhreg._typing import FloatArray
 from qhreg.exceptions import DomainError
-from qhreg.solver import DEFAULT_TAU_BOUNDS
+from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
+from qhreg.solver.kappafit import KappaSolution, solve_kappa
 from qhreg.specification.constraints import Constraint
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
 
-__all__ = ["ProfileData", "profile_data"]
+__all__ = ["ModelData", "fit_model", "model_data", "solution_and_width"]
 
 
 @dataclass(frozen=True)
-class ProfileData:
-    """A model as the profile sees it: the data, what is fixed, and the names of the columns.
+class ModelData:
+    """A linear model as numbers: the data, what is fixed, and by which likelihood it is fitted.
 
     Attributes
     ----------
@@ -34,6 +36,11 @@ class ProfileData:
     constraint : Constraint or None
         Where the coefficients are ``transform @ gamma + shift``: `observations` and `space` are then
         those of the regression for gamma, and so are solutions.
+    reml : bool
+        Whether the restricted likelihood is maximised, where sigma is estimated.
+    rank : float or None
+        p of the restricted likelihood, where this model is compared with a larger one (Welham &
+        Thompson 1997); None for the rank of its regressors.
     """
 
     observations: Observations
@@ -41,6 +48,8 @@ class ProfileData:
     tau_bounds: tuple[float, float]
     names: tuple[str, ...]
     constraint: Constraint | None = None
+    reml: bool = True
+    rank: float | None = None
 
     def expand(self, beta: FloatArray) -> FloatArray:
         """Return the coefficients that belong to those of the regression."""
@@ -68,29 +77,30 @@ class ProfileData:
             return param in self.constraint.fixed
         return bool(np.abs(self.constraint.transform[column]).max(initial=0.0) < 1e-12)
 
-    def freed(self, param: str) -> ProfileData:
+    def freed(self, param: str) -> ModelData:
         """Return the model in which sigma, tau or kappa is estimated."""
         freed: dict[str, Any] = {param: None}
         return replace(self, space=replace(self.space, **freed))
 
 
-def profile_data(
+def model_data(
     exog: Any,
     endog: Any,
     *,
-    kappa: float | None = 1.0,
+    kappa: float | None = 4.0,
     tau: float | None = None,
     sigma: float | None = None,
     tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
     weights: Any = None,
     offset: Any = None,
     names: Any = None,
-) -> ProfileData:
-    """Return arrays in the form that profiles take.
+    reml: bool = True,
+) -> ModelData:
+    """Return arrays in the form that fits and profiles take.
 
     Parameters
     ----------
-    exog, endog, tau, sigma, tau_bounds, weights, offset
+    exog, endog, tau, sigma, tau_bounds, weights, offset, reml
         As in :func:`qhreg.solver.solve`.
     kappa : float or None
         Huber width; None estimates it.
@@ -103,4 +113,44 @@ def profile_data(
     k = x.shape[1]
     labels = tuple(map(str, names)) if names is not None else tuple(f"x{j}" for j in range(k))
     space = ParameterSpace(k, sigma, tau, kappa)
-    return ProfileData(Observations(x, y, o, None, w), space, tau_bounds, labels)
+    return ModelData(Observations(x, y, o, None, w), space, tau_bounds, labels, reml=reml)
+
+
+def fit_model(
+    data: ModelData,
+    held: Mapping[str, float] | None = None,
+    **options: Any,
+) -> Solution:
+    """Return the fit of a model, some of sigma, tau and kappa held at given values.
+
+    Parameters
+    ----------
+    data : ModelData
+        The model; what it fixes stays fixed.
+    held : mapping, optional
+        Values of sigma, tau or kappa. Where sigma is held the likelihood stays the restricted one if
+        `data.rank` is given.
+    **options
+        start, search, method and names of :func:`qhreg.solver.solve`.
+    """
+    return solution_and_width(data, held, **options)[0]
+
+
+def solution_and_width(
+    data: ModelData, held: Mapping[str, float] | None = None, **options: Any
+) -> tuple[Solution, KappaSolution | None]:
+    """Return the fit as `fit_model`, and that of the width where kappa is estimated."""
+    obs, space = data.observations, data.space
+    fixed = {"tau": space.tau, "sigma": space.sigma, "kappa": space.kappa, **(held or {})}
+    kappa = fixed.pop("kappa")
+    options |= fixed | {
+        "tau_bounds": data.tau_bounds,
+        "weights": obs.case_weights,
+        "offset": obs.offset,
+        "reml": data.reml,
+        "rank": data.rank,
+    }
+    if kappa is None:
+        width = solve_kappa(obs.exog, obs.endog, **options)
+        return width.solution, width
+    return solve(obs.exog, obs.endog, kappa=kappa, **options), None
