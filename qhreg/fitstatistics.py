@@ -12,7 +12,7 @@ from qhreg.engine.weighted_quantile import weighted_quantiles
 from qhreg.family.loss import quantile_huber_loss, zone_part
 from qhreg.family.normalizer import location_level, log_normalizer_derivatives
 from qhreg.solver import Solution, solve
-from qhreg.solver.kappafit import solve_kappa
+from qhreg.solver.over_kappa import solve_kappa
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import Parameters
 

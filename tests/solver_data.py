@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from qhreg.solver import solve
+
 FloatArray = npt.NDArray[np.float64]
+
+ml_solve = functools.partial(solve, reml=False, kappa=1.0)
+"""The fit by maximum likelihood, which independent solvers are compared with."""
 
 
 def regression(n: int, p: int, seed: int, *, tau: float = 0.3) -> tuple[FloatArray, FloatArray]:

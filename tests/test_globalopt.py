@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from reference_solvers import brute_joint
 from scipy import stats
+from solver_data import ml_solve as solve
 from solver_data import regression, small_sample
 
 from qhreg.certificate.global_optimum import certify_global
 from qhreg.exceptions import BoundaryWarning
-from qhreg.solver import DEFAULT_TAU_BOUNDS, solve, task_of
-from qhreg.solver.convex import fit_at
+from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
+from qhreg.solver.branch_and_bound import _cross
 from qhreg.solver.dual import dual_value
+from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.inputs import rows_of
-from qhreg.solver.preparation import set_up
-from qhreg.solver.taubound import Profile, TauDual, _cross
+from qhreg.solver.setup import set_up
+from qhreg.solver.tau_bound import Profile, TauDual
 
 
 def two_peaks() -> tuple[np.ndarray, np.ndarray]:
@@ -189,7 +190,7 @@ def test_the_bounds_do_not_depend_on_the_dual_variables_that_were_dropped(monkey
     X, y = regression(120, 3, seed=6)
     fit = solve(X, y, kappa=0.3)
     dropped = certify_global(X, y, fit, tol=1e-7)
-    monkeypatch.setattr("qhreg.solver.taubound.replace", lambda item, **_: item)
+    monkeypatch.setattr("qhreg.solver.tau_bound.replace", lambda item, **_: item)
     kept = certify_global(X, y, fit, tol=1e-7)
     assert dropped.holds
     assert dropped.n_fits == kept.n_fits

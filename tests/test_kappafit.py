@@ -6,12 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from solver_data import ml_solve as solve
 
 from qhreg.exceptions import BoundaryWarning
 from qhreg.family.distribution import quantile_huber
-from qhreg.solver import solve
-from qhreg.solver.kappafit import gaussian_loglike, solve_kappa
-from qhreg.solver.kappalocal import climb, kappa_slope
+from qhreg.solver.over_kappa import gaussian_loglike, kappa_slope, solve_kappa
 
 
 def spread(n, tau, kappa):

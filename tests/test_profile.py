@@ -17,14 +17,14 @@ from qhreg.exceptions import BoundaryWarning, ConvergenceWarning, DataError, Dom
 from qhreg.family.distribution import quantile_huber
 from qhreg.inference.hypothesis_tests import lr_cut
 from qhreg.profile import profile_intervals, profile_likelihood
-from qhreg.specification.model_data import model_data
 from qhreg.profile.fits import curve_of
 from qhreg.profile.maxima import local_maxima
 from qhreg.profile.roots import Node, find_root, inverse_interpolate
 from qhreg.profile.surface import profile_surface
 from qhreg.profile.trace import ProfileInterval, likelihood_ratio_cut, with_progress
 from qhreg.solver import solve
-from qhreg.solver.kappafit import solve_kappa
+from qhreg.solver.over_kappa import solve_kappa
+from qhreg.specification.model_data import model_data
 
 
 def sample(n=600, p=3, seed=0):

@@ -16,10 +16,10 @@ from qhreg.exceptions import BoundaryWarning, CurvatureWarning, DataError, Domai
 from qhreg.family.distribution import quantile_huber
 from qhreg.inference.robust_score import ScoreVariance, robust_score_root
 from qhreg.inference.score_tests import score_test
-from qhreg.specification.model_data import model_data
 from qhreg.profile.fits import curve_of
 from qhreg.profile.score_intervals import _limit, _Scale, score_intervals
 from qhreg.solver import solve
+from qhreg.specification.model_data import model_data
 from qhreg.specification.observations import Observations
 
 FREE = ("beta", "sigma", "tau")

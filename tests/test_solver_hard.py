@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from reference_solvers import highs_quantile
 from solver_data import categories, hard_case, regression
+from solver_data import ml_solve as solve
 
 from qhreg.exceptions import (
     BoundaryWarning,
@@ -18,7 +19,6 @@ from qhreg.exceptions import (
     QhregError,
     RankWarning,
 )
-from qhreg.solver import solve
 
 
 def quiet(X, y, *ignored, **options):

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from r_references import design, load
 from reference_solvers import brute_joint, conic_fit, enumerate_laplace, highs_quantile, log_c
+from solver_data import ml_solve as solve
 from solver_data import regression
-
-from qhreg.solver import solve
 
 
 @pytest.mark.parametrize("tau", [0.02, 0.3, 0.5, 0.9])

@@ -30,7 +30,7 @@ from qhreg.family.distribution import quantile_huber
 from qhreg.inference.bootstrap_result import BootstrapResult
 from qhreg.inference.multiplier import influence_skewness, multiplier_steps, take_steps
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
-from qhreg.solver.kappafit import solve_kappa
+from qhreg.solver.over_kappa import solve_kappa
 
 __all__ = ["KINDS", "BootstrapResult", "bootstrap"]
 

@@ -11,7 +11,7 @@ from qhreg._typing import BoolArray, FloatArray
 from qhreg.certificate import KAPPA_STAR, biconvexity_certificate
 from qhreg.family.loss import quantile_huber_loss, quantile_loss
 from qhreg.family.normalizer import log_normalizer
-from qhreg.solver.projection import best_tau
+from qhreg.solver.over_tau import best_tau
 
 __all__ = [
     "CurvatureCurve",

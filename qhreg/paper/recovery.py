@@ -14,7 +14,7 @@ from qhreg._typing import FloatArray
 from qhreg.paper.curves import NOISE_DEVIATION, one_sign_residuals
 from qhreg.paper.printed import POSITIVE
 from qhreg.solver import solve
-from qhreg.solver.kappafit import solve_kappa
+from qhreg.solver.over_kappa import solve_kappa
 
 __all__ = [
     "COEFFICIENTS",

@@ -22,7 +22,7 @@ from qhreg.inference.hypothesis_tests import HypothesisTest
 from qhreg.profile.fits import TauCurve, curve_of
 from qhreg.profile.trace import with_progress
 from qhreg.solver import Solution, report, solve
-from qhreg.solver.local import LocalFit
+from qhreg.solver.over_tau import LocalFit
 from qhreg.specification.model_data import ModelData
 
 __all__ = ["Crossings", "equality_test", "find_crossings", "fit_taus", "tau_levels"]

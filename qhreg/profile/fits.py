@@ -19,13 +19,13 @@ from qhreg.engine.zone import Zone
 from qhreg.exceptions import DataError, DomainError
 from qhreg.profile.refits import best_fit
 from qhreg.solver import Solution, attained, start_of, task_of
-from qhreg.solver.convex import TINY_KAPPA, TauFit, fit_at, proved_newton
+from qhreg.solver.fixed_tau import TINY_KAPPA, TauFit, fit_at, proved_newton
 from qhreg.solver.inputs import rows_of
-from qhreg.solver.kappafit import gaussian_loglike
+from qhreg.solver.over_kappa import gaussian_loglike
 from qhreg.solver.kappalocal import kappa_slope
-from qhreg.solver.local import Memory, profile_slope
+from qhreg.solver.over_tau import Memory, profile_slope
 from qhreg.solver.newton import newton
-from qhreg.solver.preparation import Setup, set_up
+from qhreg.solver.setup import Setup, set_up
 from qhreg.solver.threads import one_blas_thread
 from qhreg.specification.constraints import Constraint
 from qhreg.specification.model_data import ModelData

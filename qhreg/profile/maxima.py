@@ -15,7 +15,7 @@ import pandas as pd
 from qhreg.exceptions import DomainError
 from qhreg.profile.fits import ProfilePoint, TauCurve, curve_of
 from qhreg.solver import Solution
-from qhreg.solver.local import local_fit
+from qhreg.solver.over_tau import local_fit
 from qhreg.solver.threads import one_blas_thread
 from qhreg.specification.model_data import ModelData
 

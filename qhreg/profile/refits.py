@@ -11,7 +11,7 @@ from typing import Any
 from qhreg.exceptions import BoundaryWarning, RankWarning
 from qhreg.solver import Solution
 from qhreg.solver.kappalocal import climb, log_width
-from qhreg.solver.local import Memory
+from qhreg.solver.over_tau import Memory
 from qhreg.specification.model_data import ModelData, fit_model
 
 __all__ = ["best_fit", "refit"]

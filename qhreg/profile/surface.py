@@ -20,9 +20,9 @@ from qhreg.profile.likelihood import profile_likelihood
 from qhreg.profile.refits import refit
 from qhreg.profile.trace import likelihood_ratio_cut, with_progress
 from qhreg.solver import Solution, attained, start_of, task_of
-from qhreg.solver.convex import fit_at
+from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.inputs import rows_of
-from qhreg.solver.preparation import Setup, set_up
+from qhreg.solver.setup import Setup, set_up
 from qhreg.solver.problem import Problem
 from qhreg.solver.threads import one_blas_thread
 from qhreg.specification.model_data import ModelData

@@ -22,7 +22,7 @@ from qhreg.inference.score_tests import score_test
 from qhreg.inference.symmetry import SymmetryTest, robust_symmetry_score, symmetry_test
 from qhreg.results.uncertainty import warn_of_density
 from qhreg.solver import Solution
-from qhreg.solver.kappafit import solve_kappa
+from qhreg.solver.over_kappa import solve_kappa
 from qhreg.specification.constraints import Constraint
 from qhreg.specification.nesting import require_nested
 from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace

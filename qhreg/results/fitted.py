@@ -29,7 +29,7 @@ from qhreg.results.tables import TableResults
 from qhreg.results.uncertainty import labelled_covariance, labelled_limits
 from qhreg.results.wald import WaldResults
 from qhreg.solver import Solution
-from qhreg.solver.kappafit import KappaSolution
+from qhreg.solver.over_kappa import KappaSolution
 from qhreg.specification.constraints import Constraint
 from qhreg.specification.model_data import ModelData
 from qhreg.specification.observations import find_constant

@@ -11,7 +11,7 @@ import numpy as np
 from qhreg._typing import FloatArray
 from qhreg.exceptions import DomainError
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
-from qhreg.solver.kappafit import KappaSolution, solve_kappa
+from qhreg.solver.over_kappa import KappaSolution, solve_kappa
 from qhreg.specification.constraints import Constraint
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
