@@ -104,22 +104,25 @@ def _decide_rows(
     problem: Problem, tau: float, u: FloatArray, count: int, doubtful: BoolArray
 ) -> Undecided:
     """Return the `count` rows nearest to the line, the doubtful ones, and the totals of the others."""
-    k = problem.rows.n_unknowns
-    size = np.abs(u)
-    reach = np.inf if count >= u.size else float(np.partition(size, count)[count])
-    far = (size > max(reach, problem.kappa)) & ~doubtful
-    side = np.where(far, np.sign(u), 0.0).astype(np.int8)
-    slope = np.where(side > 0, 1.0 - tau, np.where(side < 0, -tau, 0.0))
-    linear, outside, start = np.zeros(k), np.zeros(k), 0
-    total = square = 0.0
+    reach = np.inf
+    if count < u.size:
+        size = np.abs(u)
+        size.partition(count)
+        reach = max(float(size[count]), problem.kappa)
+        del size
+    side = np.zeros(u.size, dtype=np.int8)
+    side[u > reach], side[u < -reach] = 1, -1
+    side[doubtful] = 0
+    linear, outside = np.zeros((2, problem.rows.n_unknowns))
+    start, total, square = 0, 0.0, 0.0
     for block in problem.rows.blocks():
-        rows = slice(start, start + block.exog.shape[0])
-        start = rows.stop
-        psi, decided = slope[rows], far[rows].astype(np.float64)
+        part = side[start : start + block.exog.shape[0]]
+        start += part.size
+        psi = np.where(part > 0, 1.0 - tau, np.where(part < 0, -tau, 0.0))
         total += _sum(psi, block.weights)
         square += _sum(psi * psi, block.weights)
-        for column, sums in ((psi, linear), (decided, outside)):
-            sums += weighted_columns(block, _times(column, block.weights))
+        linear += weighted_columns(block, _times(psi, block.weights))
+        outside += weighted_columns(block, _times(np.abs(part, dtype=np.float64), block.weights))
     if problem.matrix is not None:
         linear, outside = problem.matrix.T @ linear, problem.matrix.T @ outside
     return Undecided(*_gathered(problem, side), linear, outside, total, square, side)

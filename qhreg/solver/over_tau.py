@@ -270,11 +270,7 @@ def local_fit(problem: Problem, z: FloatArray, tau: float, task: Task) -> LocalF
     tau = min(max(tau, task.tau_bounds[0]), task.tau_bounds[1])
     fit, passes = _newton_fit(problem, z, tau, task)
     if fit is None:
-        exact = fit_at(problem, tau, z, warm=True)
-        fit, more = _newton_fit(problem, exact.z, tau, task)
-        passes += exact.passes + more
-    if fit is None:
-        exact = _descend(problem, exact, task)
+        exact = _descend(problem, z, tau, task)
         fit, more = _newton_fit(problem, exact.z, exact.tau, task)
         passes += exact.passes + more
         if fit is None or profile_value(fit, problem) > profile_value(exact, problem) + 1e-9:
@@ -296,36 +292,51 @@ def _newton_fit(
     return fit, fit.passes
 
 
-def _descend(problem: Problem, start: TauFit, task: Task) -> TauFit:
+def _descend(problem: Problem, z: FloatArray, tau: float, task: Task) -> TauFit:
     """Return a local minimum of the profile by exact convex fits along tau.
 
-    Steps downhill double on the logit scale until the slope changes its sign; Brent's method finds the
-    root. h is concave: its slope jumps down only, so that a sign change upwards is a root.
+    It starts at the optimum with a smoothed loss, whose curvature gives the first step; steps downhill
+    double until the slope changes its sign, and Brent's method finds the root. h is concave: its slope
+    jumps down only, so that a sign change upwards is a root.
     """
-    fits = {start.tau: start}
+    width = smoothing_width(problem.kappa, problem.rows.n_rows, z.size - 1)
+    smooth = newton(replace(problem, kappa=width), z, tau, tau_bounds=task.free_bounds, tol=1e-3)
+    if smooth.error <= SHORT_STEP:
+        z, tau = smooth.z, smooth.tau
+    lower, upper = task.tau_bounds
+    fits: dict[float, TauFit] = {}
 
     def slope(tau: float) -> float:
-        nearest = min(fits, key=lambda known: abs(known - tau))
+        """Return the slope of the profile, zero where it counts as stationary."""
+        start = fits[min(fits, key=lambda known: abs(known - tau))].z if fits else z
         if tau not in fits:
-            fits[tau] = fit_at(problem, tau, fits[nearest].z, warm=True)
-        return profile_slope(fits[tau], problem)
+            fits[tau] = fit_at(problem, tau, start, warm=True)
+        value = profile_slope(fits[tau], problem)
+        return 0.0 if stationary_in_tau(fits[tau], problem, task) else value
 
-    here, step = start.tau, 1e-3
-    first = slope(here)
-    if not stationary_in_tau(start, problem, task):
-        sign, x = -math.copysign(1.0, first), math.log(here / (1.0 - here))
-        while True:
-            x += sign * step
-            there = min(max(1.0 / (1.0 + math.exp(-x)), task.tau_bounds[0]), task.tau_bounds[1])
-            if slope(there) * first <= 0.0:
-                brentq(slope, *sorted((here, there)), xtol=1e-14, rtol=1e-14, maxiter=60)
-                break
-            if there in task.tau_bounds:
-                break
-            here, step = there, 2.0 * step
+    here, first = tau, slope(tau)
+    step = first / _profile_curvature(smooth, problem)
+    while first != 0.0:
+        there = min(max(here - step, lower), upper)
+        if slope(there) * first <= 0.0:
+            if slope(there) != 0.0:
+                brentq(slope, *sorted((here, there)), xtol=1e-15, rtol=1e-14, maxiter=60)
+            break
+        here, step = there, 2.0 * step
     settled = [fit for fit in fits.values() if stationary_in_tau(fit, problem, task)]
     best = min(settled or fits.values(), key=lambda fit: profile_value(fit, problem))
-    return replace(best, passes=sum(fit.passes for fit in fits.values()))
+    return replace(best, passes=smooth.passes + sum(fit.passes for fit in fits.values()))
+
+
+def _profile_curvature(point: NewtonPoint, problem: Problem) -> float:
+    """Return the second derivative of the profile per unit of weight, or of its convex part."""
+    now, k = point.objective, point.z.size - (problem.theta is not None)
+    assert now.d2_z is not None
+    assert now.d_z_tau is not None
+    coupling = solve_positive(now.d2_z[:k, :k], now.d_z_tau[:k])
+    taken = 0.0 if coupling is None else float(now.d_z_tau[:k] @ coupling)
+    curvature = (now.d2_tau - taken) / problem.n
+    return curvature if curvature > 0.0 else problem.normalizer(point.tau).d2_tau / problem.n
 
 
 def best_tau(

@@ -120,7 +120,9 @@ def _in_place(rows: GivenRows, task: Task, scale: float, size: int) -> Setup:
     basis = basis_of(data.exog, data.endog)
     if basis.dependent.size or not _has_residual(basis, data.endog):
         basis = _triangular_basis(rows)
-        _require_residual(rows, basis, task)
+        if not _leaves_residual(rows, basis):
+            _reject_perfect_fit(rows, basis, task)
+            basis = rescaled(basis, task.sigma or 1.0)
     else:
         basis = _well_centred(basis, data)
     awkward = basis.weakest <= CHOLESKY_SAFE or not _has_residual(basis, data.endog, CLOSE)
@@ -207,14 +209,14 @@ def _reject_perfect_fit(rows: GivenRows, basis: Basis, task: Task) -> None:
     )
 
 
-def _require_residual(rows: GivenRows, basis: Basis, task: Task) -> None:
-    """Reject a fit of all rows that leaves no more than rounding of the response."""
+def _leaves_residual(rows: GivenRows, basis: Basis) -> bool:
+    """Return whether a fit of all rows leaves more than rounding of the response."""
     for block in rows.blocks():
         assert block.endog is not None
         residual = block.endog + block.exog @ (basis.matrix[:-1, -1] / basis.matrix[-1, -1])
         if np.abs(residual).max() > 1e-12 * np.abs(block.endog).max():
-            return
-    _reject_perfect_fit(rows, basis, task)
+            return True
+    return False
 
 
 def _require_proportion(theta: float, residual: FloatArray, sigma: float) -> None:
