@@ -22,6 +22,8 @@ from qhreg.solver.inputs import rows_of
 from qhreg.solver.setup import set_up
 from qhreg.solver.tau_bound import Profile, TauDual
 
+UNDETERMINED = "ignore:the coefficient of 0 is not determined"
+
 
 def two_peaks() -> tuple[np.ndarray, np.ndarray]:
     """Return a constant and a response with two peaks and outward tails, nearly symmetric.
@@ -33,6 +35,7 @@ def two_peaks() -> tuple[np.ndarray, np.ndarray]:
     return np.ones((60, 1)), np.concatenate([-1 - 0.25 * below, 1 + 0.5 * above])
 
 
+@pytest.mark.filterwarnings(UNDETERMINED)  # no row lies between the peaks
 def test_the_two_peak_sample_has_two_local_maxima_and_the_certificate_finds_the_better():
     X, y = two_peaks()
     low = solve(X, y, kappa=0.3, start=solve(X, y, kappa=0.3, tau=0.1), search=False)
@@ -49,13 +52,13 @@ def test_the_two_peak_sample_has_two_local_maxima_and_the_certificate_finds_the_
     assert "NOT the global maximum" in str(missed)
 
 
+@pytest.mark.filterwarnings(UNDETERMINED)  # no row lies between the peaks
 def test_a_local_method_alone_misses_it_and_the_default_fit_does_not():
     X, y = two_peaks()
     wrong_side = solve(X, y, kappa=0.3, tau=0.1)
     assert solve(X, y, kappa=0.3, start=wrong_side, search=False).tau < 0.25
     for start in (None, wrong_side):
         default = solve(X, y, kappa=0.3, start=start)
-        assert default.searched
         assert default.tau > 0.75
     certificate = certify_global(X, y, default)
     assert certificate.holds
@@ -145,7 +148,9 @@ def test_large_data_are_certified_without_a_copy():
 
 def test_the_mixture_of_duals_bounds_to_third_order_and_the_chord_to_second():
     X, y = regression(20_000, 2, seed=1)
-    setup = set_up(rows_of(X, y, None, None), task_of(1.0, None, None, DEFAULT_TAU_BOUNDS))
+    setup = set_up(
+        rows_of(X, y, None, None), task_of(1.0, None, None, DEFAULT_TAU_BOUNDS, reml=False)
+    )
 
     def at(tau):
         return fit_at(setup.problem, tau, setup.start[0], keep=True)
@@ -184,17 +189,6 @@ def test_without_dual_variables_the_bound_is_still_one_and_at_kappa_zero_the_sam
     assert (without <= with_them + 1e-12).all()
     if kappa == 0.0:
         np.testing.assert_array_equal(without, with_them)
-
-
-def test_the_bounds_do_not_depend_on_the_dual_variables_that_were_dropped(monkeypatch):
-    X, y = regression(120, 3, seed=6)
-    fit = solve(X, y, kappa=0.3)
-    dropped = certify_global(X, y, fit, tol=1e-7)
-    monkeypatch.setattr("qhreg.solver.tau_bound.replace", lambda item, **_: item)
-    kept = certify_global(X, y, fit, tol=1e-7)
-    assert dropped.holds
-    assert dropped.n_fits == kept.n_fits
-    assert dropped.lower_bound == pytest.approx(kept.lower_bound, abs=1e-9)
 
 
 @pytest.mark.parametrize("kappa", [0.02, 1.0])
@@ -236,6 +230,6 @@ def test_a_search_does_not_stall_beside_a_rough_fit_that_was_improved():
     y = x + np.where(rng.random(n) < 0.5, -4, 4) + rng.normal(size=n) * rng.choice([0.1, 0.5, 1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BoundaryWarning)
-        fit = solve(X, y, kappa=0.0, weights=10.0 ** rng.uniform(-3.0, 3.0, n))
-    assert fit.searched
-    assert not fit.doubtful
+        weights = 10.0 ** rng.uniform(-3.0, 3.0, n)
+        fit = solve(X, y, kappa=0.0, weights=weights, search=True)
+    assert fit.certified

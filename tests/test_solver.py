@@ -15,7 +15,7 @@ from reference_solvers import log_c, loss
 from solver_data import ml_solve as solve
 from solver_data import regression
 
-import qhreg.solver.joint
+import qhreg.solver
 import qhreg.solver.setup
 from qhreg.engine.gram import weighted_gram
 from qhreg.engine.rows import ArrayRows
@@ -86,7 +86,12 @@ def test_no_nearby_point_is_better(tau, sigma, kappa):
 )
 def test_the_solver_takes_little_memory_beside_the_data(n, p, kappa):
     X, y = regression(n, p, seed=2)
-    assert peak_of_second_fit(X, y, kappa) <= 0.3 * X.nbytes
+    assert peak_of_second_fit(X, y, kappa) <= 0.3 * X.nbytes + samples(4, n, p)
+
+
+def samples(count, n, p):
+    """Return the bytes of some copies of the sample that carries the scan over tau."""
+    return count * 8 * min(n, qhreg.solver.setup.SAMPLE_ROWS) * (p + 1)
 
 
 def peak_of_second_fit(X, y, kappa):
@@ -100,18 +105,10 @@ def peak_of_second_fit(X, y, kappa):
 
 
 @pytest.mark.parametrize("kappa", [1.0, 0.05, 0.0])
-@pytest.mark.parametrize(
-    ("n", "p", "kilobytes"),
-    [(300, 5, 150), (1000, 5, 200), (3000, 2, 300), (3000, 5, 350), (3000, 20, 400)],
-)
-def test_small_data_take_little_memory_too(n, p, kilobytes, kappa):
+@pytest.mark.parametrize(("n", "p"), [(300, 5), (1000, 5), (3000, 2), (3000, 20), (2000, 30)])
+def test_small_data_take_little_memory_too(n, p, kappa):
     X, y = regression(n, p, seed=2)
-    assert peak_of_second_fit(X, y, kappa) <= 1000 * kilobytes
-
-
-def test_short_wide_data_are_not_copied():
-    X, y = regression(2000, 30, seed=2)
-    assert peak_of_second_fit(X, y, 1.0) <= 0.5 * X.nbytes
+    assert peak_of_second_fit(X, y, kappa) <= 0.3 * X.nbytes + samples(4, n, p) + 150_000
 
 
 @pytest.mark.parametrize("order", ["strided rows", "strided columns", "F"])
@@ -123,7 +120,7 @@ def test_no_layout_of_the_data_is_copied(order):
         X = np.repeat(X, 2, axis=1)[:, ::2]
     else:
         X = np.asfortranarray(X)
-    assert peak_of_second_fit(X, y, 1.0) <= 0.3 * X.nbytes
+    assert peak_of_second_fit(X, y, 1.0) <= 0.3 * X.nbytes + samples(4, 20_000, 10)
 
 
 @pytest.mark.parametrize(("m", "k"), [(0, 2), (5, 0), (100, 3), (3000, 21), (700, 80)])
@@ -138,7 +135,7 @@ def test_the_weighted_gram_matrix_is_that_of_the_weighted_rows(m, k, spare):
 def test_a_warm_start_at_the_solution_takes_next_to_no_passes():
     X, y = regression(5000, 4, seed=6)
     cold = solve(X, y)
-    warm = solve(X, y, start=cold)
+    warm = solve(X, y, start=cold, search=False)
     assert warm.passes <= 3
     assert warm.value == pytest.approx(cold.value, abs=1e-9)
     np.testing.assert_allclose(warm.beta, cold.beta, atol=1e-9)
@@ -261,6 +258,8 @@ def test_the_profile_without_the_normaliser_is_concave_in_tau(kappa, sigma):
 def test_the_dual_bound_is_below_the_value_everywhere(kappa, sigma):
     X, y = regression(90, 3, seed=10)
     setup = set_up(rows_of(X, y, None, None), task_of(kappa, None, sigma, DEFAULT_TAU_BOUNDS))
+    m = setup.problem.m
+    assert m == (87 if sigma is None else 90)
     rng = np.random.default_rng(0)
     for tau in [0.01, 0.3, 0.8]:
         best = fit_at(setup.problem, tau, setup.start[0])
@@ -272,7 +271,7 @@ def test_the_dual_bound_is_below_the_value_everywhere(kappa, sigma):
             if z[-1] <= 0:
                 continue
             u = setup.basis.design @ z
-            value = loss(u, tau, kappa).sum() - 90 * np.log(z[-1])
+            value = loss(u, tau, kappa).sum() - m * np.log(z[-1])
             assert value >= best.dual.value - 1e-9
 
 
@@ -280,7 +279,7 @@ def test_the_dual_bound_is_below_the_value_everywhere(kappa, sigma):
 @pytest.mark.parametrize(("n", "unit"), [(60, None), (5000, None), (60, 1e-6), (5000, 30.0)])
 def test_the_bound_from_the_gradient_is_below_the_minimum_and_close_to_it(n, unit, sigma):
     X, y = regression(n, 3, seed=n)
-    task = task_of(1.0, 0.3, sigma, DEFAULT_TAU_BOUNDS)
+    task = task_of(1.0, 0.3, sigma, DEFAULT_TAU_BOUNDS, reml=False)
     weights = None if unit is None else np.full(n, unit)
     setup = set_up(rows_of(X, y, weights, None), task)
     n = setup.problem.n
@@ -370,26 +369,11 @@ def test_the_default_fit_of_skewed_noise_is_the_global_one(n, noise):
         exog = np.column_stack([np.ones(n), rng.standard_normal((n, 4))])
         skewed = rng.gamma(2.0, size=n) if noise == "gamma" else rng.lognormal(size=n)
         endog = exog @ rng.standard_normal(5) + skewed
-        best = solve(exog, endog, kappa=0.05, search=True)
-        made = solve(exog, endog, kappa=0.05)
-        assert made.converged
-        assert made.loglike >= best.loglike - 1e-4
-        # a descent along tau may end in another basin, but does not jump over one
-        local = solve(exog, endog, kappa=0.05, search=False)
-        assert local.converged
-        assert local.loglike >= best.loglike - 3.0
-
-
-@pytest.mark.parametrize("every", [1, 3, 7, 40_000])
-def test_evenly_spaced_rows_are_spaced_across_blocks(every):
-    X, y = regression(30_011, 3, seed=2)
-    w = np.random.default_rng(0).uniform(1.0, 2.0, y.size)
-    problem = Problem(rows_of(X, y, w, None), float(w.sum()), 1.0)
-    assert len(list(problem.rows.blocks())) > 1
-    z = np.array([0.1, -0.2, 0.3, 0.8])
-    u = np.column_stack([X, y]) @ z
-    np.testing.assert_allclose(problem.residuals(z, every), u[::every], atol=1e-12)
-    np.testing.assert_array_equal(problem.weights(every), w[::every])
+        best = qhreg.solver.solve(exog, endog, search=True)
+        assert best.certified
+        fit = qhreg.solver.solve(exog, endog)
+        assert fit.converged
+        assert fit.loglike_restricted >= best.loglike_restricted - 1e-6 * n
 
 
 @pytest.mark.parametrize("kappa", [0.0, 0.05, 4.0])

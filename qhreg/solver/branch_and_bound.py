@@ -1,8 +1,8 @@
 """Branch and bound over tau: proof that no other tau has a higher likelihood.
 
-Convex fits at a few values of tau give an upper bound on the minimum of the profile, and their dual points
-a lower bound between them (:mod:`qhreg.solver.tau_bound`). Intervals that may hold something better get
-another fit until none is left.
+Convex fits at a few values of tau give an upper bound on the minimum of the profile, and their dual
+points a lower bound between them (:mod:`qhreg.solver.tau_bound`). Intervals that may hold something
+better get another fit until none is left.
 """
 
 from __future__ import annotations

@@ -35,6 +35,9 @@ GATHERED = 256
 ROUGH = 1e-6
 """Accuracy per unit of weight above which the interior-point method may stop early."""
 
+SAME_POINT = 1e-6
+"""Move from an interior point to a vertex, in mean residuals, that is the accuracy of the former."""
+
 EXACT = 1e-11
 """Accuracy of the interior-point method per unit of weight before a fit is moved to its vertex."""
 
@@ -230,6 +233,8 @@ def _fit_undecided(
     if width > 0.0 or not inner.converged or tol > EXACT:
         return inner_fit()
     vertex, v = vertex_of(undecided, inner.z, inner.v, tau)
+    if np.abs(undecided.design @ (vertex - inner.z)).max(initial=0.0) > SAME_POINT * inner.z[-1]:
+        return inner_fit()  # a face of optima: its corner is no better than its inside
     corner = _with_mean_loss(problem, undecided, vertex, tau)
     if corner is None:
         return inner_fit()

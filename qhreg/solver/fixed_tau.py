@@ -12,6 +12,12 @@ from qhreg.solver.problem import Problem
 
 __all__ = ["fit_at"]
 
+WIDER = 3.0
+"""How much wider the zone of a fit is that a fit without proof is started from."""
+
+WIDE_ENOUGH = 10.0
+"""Width from which no wider one is tried."""
+
 
 def fit_at(
     problem: Problem,
@@ -53,7 +59,14 @@ def fit_at(
         polished = _newton_fit(problem, tau, fit.z, keep, GAP_TOLERANCE, 8)
         if polished is not None and polished.gap <= fit.gap:
             fit = replace(polished, passes=fit.passes + polished.passes)
-    return attempt if attempt is not None and attempt.gap < fit.gap else fit
+    best = attempt if attempt is not None and attempt.gap < fit.gap else fit
+    if best.proved(n, accuracy) or not TINY_KAPPA < problem.kappa < WIDE_ENOUGH:
+        return best
+    wide = fit_at(replace(problem, kappa=WIDER * problem.kappa), tau, start)
+    again = _newton_fit(problem, tau, wide.z, keep, GAP_TOLERANCE, max_passes)
+    if again is None or not again.proved(n):
+        again = exact_fit(problem, tau, wide.z, warm=True, keep=keep)
+    return min(best, again, key=lambda fit: fit.gap)
 
 
 def _newton_fit(

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.engine.rows import residuals
+from qhreg.engine.rows import chosen_rows, gram, residuals
 from qhreg.solver.dual import TINY_KAPPA, TauFit
 from qhreg.solver.problem import Problem
 
@@ -21,6 +21,9 @@ __all__ = ["analytic_centre"]
 
 LEVEL = 1e-12
 """Curvature of a direction per unit of weight, in orthonormal coordinates, that is rounding."""
+
+INTERPOLATED = 1e-6
+"""Residual, in mean ones, below which a row at kappa = 0 counts as interpolated."""
 
 STEPS = 60
 """Newton steps towards the centre; each either halves the error or is quadratic."""
@@ -44,9 +47,10 @@ def analytic_centre(problem: Problem, fit: TauFit) -> tuple[TauFit, FloatArray]:
         Moves of the coefficients that change nothing; d = 0 where the fit is unique.
     """
     none = np.empty((fit.z.size - 1, 0))
-    if problem.kappa <= TINY_KAPPA or fit.rows_in_zone >= problem.rows.n_rows:
+    exact = problem.kappa <= TINY_KAPPA
+    if exact and fit.rows_in_zone >= fit.z.size - 1:
         return fit, none
-    free = _level_directions(problem, fit)
+    free = _uninterpolated(problem, fit) if exact else _level_directions(problem, fit)
     if free.shape[1] == 0:
         return fit, none
     moves, low, high = _room(problem, fit, free)
@@ -67,6 +71,18 @@ def _level_directions(problem: Problem, fit: TauFit) -> FloatArray:
         curvature = hessian[:-1, :-1]
     values, vectors = np.linalg.eigh(curvature)
     return np.asarray(vectors[:, values <= LEVEL * problem.n])
+
+
+def _uninterpolated(problem: Problem, fit: TauFit) -> FloatArray:
+    """Return an orthonormal basis of the directions along which no interpolated row moves."""
+    raw, size = problem.to_rows(fit.z), fit.z.size
+    total = np.zeros((size, size))
+    for block in problem.rows.blocks():
+        on_line = np.flatnonzero(np.abs(residuals(block, raw)) <= INTERPOLATED * fit.z[-1])
+        rows = gram(chosen_rows(block._replace(weights=None), on_line))
+        total += rows if problem.matrix is None else problem.matrix.T @ rows @ problem.matrix
+    values, vectors = np.linalg.eigh(total[:-1, :-1])
+    return np.asarray(vectors[:, values <= LEVEL])
 
 
 def _room(

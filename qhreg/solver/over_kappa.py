@@ -9,16 +9,16 @@ profile stays level while kappa grows and tau and sigma fall as :math:`1/\sqrt\k
 
 The profile can have several maxima, so that a coarse grid comes first, each of its fits by the rule of
 :mod:`qhreg.solver.joint`. The loss is a maximum of functions linear in kappa,
-:math:`u\psi-\kappa\psi^2/2` over :math:`-\tau\le\psi\le1-\tau`, so that at a fit, where everything else is
-stationary (QH-22),
+:math:`u\psi-\kappa\psi^2/2` over :math:`-\tau\le\psi\le1-\tau`, so that at a fit, where everything
+else is stationary (QH-22),
 
 .. math::
 
     \frac{d\ell}{d\kappa} = \frac12\sum_i w_i v_i^2 - n\,\frac{d\log c}{d\kappa}
     - \frac p2\,\frac{d\log q}{d\kappa}
 
-(p = 0 in the ordinary likelihood) with v the dual point of the fit (QH-15). The slope comes with the fit;
-a peak of the grid is refined by its root.
+(p = 0 in the ordinary likelihood) with v the dual point of the fit (QH-15). The slope comes with the
+fit; a peak of the grid is refined by its root.
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@ scale, gets a rough convex fit: the neighbour's moved along its tangent
 
     \frac{dz}{d\tau} = -H_{zz}^{-1} H_{z\tau},
 
-then a Newton step. Values and slopes of the profile at two neighbours tell whether a minimum lies between
-them, and by the cubic through both how deep it is. The deepest few are then followed to their bottom on
-all rows, with proof: by Newton's method on the projected likelihood, and where it has no rows in the zone
-to work with, by exact convex fits along tau, whose slope is known.
+then a Newton step. Values and slopes of the profile at two neighbours tell whether a minimum lies
+between them, and by the cubic through both how deep it is. The deepest few are then followed to their
+bottom on all rows, with proof: by Newton's method on the projected likelihood, and where it has no rows
+in the zone to work with, by exact convex fits along tau, whose slope is known.
 """
 
 from __future__ import annotations
