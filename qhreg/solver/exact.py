@@ -98,7 +98,7 @@ def exact_fit(
 
 def _smoothed(problem: Problem, tau: float, start: FloatArray) -> tuple[FloatArray, int]:
     """Return a fit with a smoothed loss, or the start where that fails, and the passes it took."""
-    width = smoothing_width(problem.kappa, problem.rows.n_rows, start.size - 1)
+    width = smoothing_width(problem.kappa, problem.n, start.size - 1)
     point = newton(replace(problem, kappa=width), start, tau, tau_bounds=None, tol=1e-3)
     return (point.z if point.error < 0.1 else start), point.passes
 

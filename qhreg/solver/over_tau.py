@@ -121,7 +121,7 @@ def scan_basins(problem: Problem, z: FloatArray, bounds: tuple[float, float]) ->
     bounds : (float, float)
         The range of tau.
     """
-    width = smoothing_width(problem.kappa, problem.rows.n_rows, z.size - 1)
+    width = smoothing_width(problem.kappa, problem.n, z.size - 1)
     smooth = replace(problem, kappa=width)
     logits = np.linspace(*(math.log(t / (1.0 - t)) for t in bounds), POINTS)
     taus = (1.0 / (1.0 + np.exp(-logits))).tolist()
@@ -295,26 +295,29 @@ def _newton_fit(
 def _descend(problem: Problem, z: FloatArray, tau: float, task: Task) -> TauFit:
     """Return a local minimum of the profile by exact convex fits along tau.
 
-    It starts at the optimum with a smoothed loss, whose curvature gives the first step; steps downhill
-    double until the slope changes its sign, and Brent's method finds the root. h is concave: its slope
-    jumps down only, so that a sign change upwards is a root.
+    It starts at the given tau or at the optimum with a smoothed loss, whichever is better, whose
+    curvature gives the first step. Steps downhill double until the slope changes its sign, and Brent's
+    method finds the root. h is concave: its slope jumps down only, so that a sign change upwards is a
+    root.
     """
-    width = smoothing_width(problem.kappa, problem.rows.n_rows, z.size - 1)
+    width = smoothing_width(problem.kappa, problem.n, z.size - 1)
     smooth = newton(replace(problem, kappa=width), z, tau, tau_bounds=task.free_bounds, tol=1e-3)
-    if smooth.error <= SHORT_STEP:
-        z, tau = smooth.z, smooth.tau
     lower, upper = task.tau_bounds
-    fits: dict[float, TauFit] = {}
+    starts = [fit_at(problem, tau, z, warm=True)]
+    if smooth.error <= SHORT_STEP:
+        starts.append(fit_at(problem, smooth.tau, smooth.z, warm=True))
+    start = min(starts, key=lambda fit: profile_value(fit, problem))
+    fits = {start.tau: start}
 
     def slope(tau: float) -> float:
         """Return the slope of the profile, zero where it counts as stationary."""
-        start = fits[min(fits, key=lambda known: abs(known - tau))].z if fits else z
         if tau not in fits:
-            fits[tau] = fit_at(problem, tau, start, warm=True)
+            near = fits[min(fits, key=lambda known: abs(known - tau))]
+            fits[tau] = fit_at(problem, tau, near.z, warm=True)
         value = profile_slope(fits[tau], problem)
         return 0.0 if stationary_in_tau(fits[tau], problem, task) else value
 
-    here, first = tau, slope(tau)
+    here, first = start.tau, slope(start.tau)
     step = first / _profile_curvature(smooth, problem)
     while first != 0.0:
         there = min(max(here - step, lower), upper)

@@ -16,12 +16,12 @@ from qhreg.family.normalizer import LogNormalizer, restricted_normalizer
 __all__ = ["Problem", "Task", "smoothing_width"]
 
 
-def smoothing_width(kappa: float, rows: int, columns: int) -> float:
+def smoothing_width(kappa: float, n: float, columns: int) -> float:
     """Return a width at which the zone has rows, also where kappa is small or zero.
 
     The bandwidth of smoothed quantile regression (He, Pan, Tan & Zhou 2023), added in quadrature.
     """
-    return math.hypot(kappa, max(((math.log(rows) + columns) / rows) ** 0.4, 0.05))
+    return math.hypot(kappa, max(((math.log(n) + columns) / n) ** 0.4, 0.05))
 
 
 @dataclass(frozen=True)
