@@ -13,7 +13,7 @@ from qhreg.covariance.curvature import row_weights
 from qhreg.covariance.joint import influence_of, joint_covariance
 from qhreg.covariance.leverage import STANDS_OUT, expected_curvature, row_scales, with_leverage
 from qhreg.covariance.lightside import light_rows
-from qhreg.covariance.sandwich import FEW_SINGLE, sandwich_of
+from qhreg.covariance.slices import FEW_SINGLE, sandwich_of
 from qhreg.solver import solve
 
 FREE = ("beta", "sigma")

@@ -20,8 +20,8 @@ from qhreg.covariance.curvature import RowWeights, is_near
 from qhreg.covariance.leverage import with_leverage
 from qhreg.covariance.orthonormal import Frame, jacobian_of
 from qhreg.covariance.rowterms import RowTerms, row_terms
-from qhreg.covariance.sandwich import FEW_PARAMETERS, Judged, Slices, sandwich_of
 from qhreg.covariance.scores import Fitted, Sample, evaluated_blocks
+from qhreg.covariance.slices import FEW_PARAMETERS, Judged, Slices, sandwich_of
 
 __all__ = [
     "Calibration",

@@ -18,8 +18,8 @@ from qhreg.covariance.calibration import Calibration, law_of_moments
 from qhreg.covariance.leverage import with_leverage
 from qhreg.covariance.orthonormal import jacobian_of
 from qhreg.covariance.rowterms import RowTerms, row_terms
-from qhreg.covariance.sandwich import Slices, sandwich_of
 from qhreg.covariance.scores import Fitted, Sample, evaluated_blocks
+from qhreg.covariance.slices import Slices, sandwich_of
 
 __all__ = ["ContrastMoments", "contrast_moments", "has_moments"]
 

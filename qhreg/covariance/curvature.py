@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg._typing import BoolArray, FloatArray
-from qhreg.covariance.bandwidth import chosen_width
 from qhreg.covariance.information import UnitInformation, check_free, score_scale, unit_information
+from qhreg.covariance.oldwidth import chosen_width
 from qhreg.covariance.scores import (
     Fitted,
     Point,

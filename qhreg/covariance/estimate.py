@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg._typing import FloatArray
-from qhreg.covariance.bandwidth import bread_width, chosen_width
 from qhreg.covariance.calibration import Calibration, calibration_of
 from qhreg.covariance.cautions import (
     warn_confined,
@@ -38,6 +37,7 @@ from qhreg.covariance.information import (
     expected_information,
 )
 from qhreg.covariance.leverage import with_leverage
+from qhreg.covariance.oldwidth import bread_width, chosen_width
 from qhreg.covariance.orthonormal import (
     Frame,
     frame_of,
@@ -45,7 +45,6 @@ from qhreg.covariance.orthonormal import (
     jacobian_of,
     to_parameters,
 )
-from qhreg.covariance.sandwich import Slices, sandwich_of, slices_of
 from qhreg.covariance.scores import (
     Fitted,
     Point,
@@ -53,6 +52,7 @@ from qhreg.covariance.scores import (
     checked_sample,
     score_obs,
 )
+from qhreg.covariance.slices import Slices, sandwich_of, slices_of
 from qhreg.exceptions import DataError, DomainError, FewRowsError
 
 __all__ = [

@@ -21,7 +21,6 @@ import numpy as np
 from statsmodels.stats import sandwich_covariance as sandwich
 
 from qhreg._typing import FloatArray, IntArray
-from qhreg.covariance.bandwidth import chosen_width
 from qhreg.covariance.cautions import warn_helped, warn_lost
 from qhreg.covariance.confined import shared_products, shifts, unseen_between
 from qhreg.covariance.curvature import RowWeights, row_weights
@@ -30,9 +29,10 @@ from qhreg.covariance.dependent import design_and_slopes
 from qhreg.covariance.estimate import require_more_rows
 from qhreg.covariance.information import check_free, design_moments
 from qhreg.covariance.leverage import Leveraged, with_leverage
+from qhreg.covariance.oldwidth import chosen_width
 from qhreg.covariance.orthonormal import Frame, coordinates_of, jacobian_of
-from qhreg.covariance.sandwich import Slices, slices_of
 from qhreg.covariance.scores import Fitted, Sample, checked_sample, evaluated_blocks, score_block
+from qhreg.covariance.slices import Slices, slices_of
 from qhreg.exceptions import DomainError
 
 __all__ = [

@@ -25,8 +25,8 @@ from qhreg.covariance.effective import HALF
 from qhreg.covariance.lightside import light_rows
 from qhreg.covariance.orthonormal import inverse_of
 from qhreg.covariance.rowterms import RowTerms, row_terms, summed_terms
-from qhreg.covariance.sandwich import FEW_ROWS, FEW_SINGLE, Slices
 from qhreg.covariance.scores import Point, RowBlock, Sample, slopes
+from qhreg.covariance.slices import FEW_ROWS, FEW_SINGLE, Slices
 from qhreg.engine.gram import plain_gram
 from qhreg.engine.weighted_quantile import weighted_quantiles
 
@@ -121,8 +121,8 @@ def with_leverage(
 
     Rows to which sampling weights give more than half of their own location are left to
     :mod:`qhreg.covariance.effective`, which warns of them. This takes the terms of each row:
-    all of more rows than :data:`qhreg.covariance.sandwich.FEW_ROWS`, or than fit into a design of
-    :data:`qhreg.covariance.sandwich.FEW_SINGLE` numbers, count as they are. So do those of
+    all of more rows than :data:`qhreg.covariance.slices.FEW_ROWS`, or than fit into a design of
+    :data:`qhreg.covariance.slices.FEW_SINGLE` numbers, count as they are. So do those of
     fits with fewer than 1.4 rows on the light side of the line for each coefficient: there all have
     leverage.
     """

@@ -2,7 +2,7 @@ r"""Covariance of the coefficients of location, scale and asymmetry.
 
 The nonrobust one is the inverse of the expected information (QH-53), the robust ones are sandwiches
 with the products of the scores (QH-51) as meat and the Hessian (QH-52) as bread, whose entry of the
-location with itself counts rows in a zone of the width that :mod:`qhreg.covariance.bandwidth` chooses,
+location with itself counts rows in a zone of the width that :mod:`qhreg.covariance.oldwidth` chooses,
 at the mean of the asymmetries.
 """
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from qhreg._typing import FloatArray
 from qhreg.covariance import NEEDS_CASES, CovarianceEstimate, check_width, require_more_rows, uneven
-from qhreg.covariance.bandwidth import chosen_width
+from qhreg.covariance.oldwidth import chosen_width
 from qhreg.covariance.bread import bread_inverse, lost_scores
 from qhreg.covariance.cautions import warn_confined, warn_helped, warn_lost, warn_negative
 from qhreg.covariance.choice import CovarianceChoice

@@ -18,7 +18,7 @@ from scipy import special
 
 from qhreg._typing import FloatArray
 from qhreg.covariance import require_more_rows
-from qhreg.covariance.bandwidth import chosen_width
+from qhreg.covariance.oldwidth import chosen_width
 from qhreg.covariance.calibration import hall
 from qhreg.covariance.curvature import RowWeights, row_sums, row_weights
 from qhreg.covariance.dependence import clustered, group_codes, lags, serial
