@@ -12,10 +12,9 @@ from qhreg._typing import FloatArray
 from qhreg.diagnostics.residuals import normal_scores
 from qhreg.exceptions import DataError, QhregError
 from qhreg.family.distribution import quantile_huber
-from qhreg.profile.curve import refit
 from qhreg.progress import with_progress
 from qhreg.solver import Solution
-from qhreg.specification.model_data import ModelData
+from qhreg.specification.model_data import ModelData, refit
 from qhreg.specification.observations import Observations
 
 __all__ = [

@@ -19,8 +19,8 @@ from qhreg.distributional.solution import DistributionalSolution
 from qhreg.exceptions import DataError, DomainError, FewRowsError
 from qhreg.family.domain import check_alpha
 from qhreg.inference.hypothesis_tests import HypothesisTest, density_note, lr_test
-from qhreg.profile.curve import refit
 from qhreg.results.uncertainty import UncertaintyResults, positions
+from qhreg.specification.model_data import refit
 
 __all__ = ["DistributionalInference"]
 

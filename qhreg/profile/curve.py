@@ -9,7 +9,6 @@ nearest point that is known. All points have the criterion of the fit, with its 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -17,7 +16,7 @@ import numpy as np
 from scipy import linalg
 
 from qhreg._typing import FloatArray
-from qhreg.exceptions import BoundaryWarning, DataError, DomainError, RankWarning
+from qhreg.exceptions import DataError, DomainError
 from qhreg.solver import Solution, attained, start_of, task_of
 from qhreg.solver.convex import TauFit, fit_at
 from qhreg.solver.inputs import rows_of
@@ -25,9 +24,9 @@ from qhreg.solver.kappafit import gaussian_loglike
 from qhreg.solver.local import profile_slope
 from qhreg.solver.preparation import Setup, set_up
 from qhreg.solver.threads import one_blas_thread
-from qhreg.specification.model_data import ModelData, fit_model
+from qhreg.specification.model_data import ModelData, refit
 
-__all__ = ["Curve", "ProfilePoint", "TauCurve", "curve_of", "point_of", "refit", "tau_curve"]
+__all__ = ["Curve", "ProfilePoint", "TauCurve", "curve_of", "point_of", "tau_curve"]
 
 
 KAPPA_END = 1e4
@@ -80,22 +79,6 @@ def point_of(solution: Solution, value: float, beta: FloatArray | None = None) -
         solution.tau,
         solution.kappa,
     )
-
-
-def refit(
-    data: ModelData,
-    held: Mapping[str, float] | None = None,
-    start: Solution | None = None,
-    search: bool | None = None,
-) -> Solution:
-    """Return the fit of :func:`qhreg.specification.model_data.fit_model`, silent about bounds and rank.
-
-    A tau on its bound and dependent columns were told with the fit itself.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BoundaryWarning)
-        warnings.simplefilter("ignore", RankWarning)
-        return fit_model(data, held, start=start, search=search)
 
 
 @dataclass

@@ -30,11 +30,11 @@ from qhreg.certificate.profile_bound import ProfileBound, profile_bound
 from qhreg.exceptions import ConvergenceWarning, DomainError, warn_caller
 from qhreg.figures import ProfileFigure
 from qhreg.inference.hypothesis_tests import lr_cut
-from qhreg.profile.curve import Curve, ProfilePoint, TauCurve, curve_of, point_of, refit
+from qhreg.profile.curve import Curve, ProfilePoint, TauCurve, curve_of, point_of
 from qhreg.profile.maxima import LocalMaxima, local_maxima, scan_tau
 from qhreg.progress import with_progress
 from qhreg.solver import Solution
-from qhreg.specification.model_data import ModelData
+from qhreg.specification.model_data import ModelData, refit
 
 __all__ = ["ProfileInterval", "ProfileLikelihood", "profile_intervals", "profile_likelihood"]
 

@@ -17,11 +17,11 @@ from qhreg._typing import FloatArray
 from qhreg.exceptions import DomainError
 from qhreg.figures import SurfaceFigure
 from qhreg.inference.hypothesis_tests import lr_cut
-from qhreg.profile.curve import refit, tau_curve
+from qhreg.profile.curve import tau_curve
 from qhreg.profile.likelihood import profile_intervals
 from qhreg.progress import with_progress
 from qhreg.solver import Solution
-from qhreg.specification.model_data import ModelData
+from qhreg.specification.model_data import ModelData, refit
 
 __all__ = ["ProfileSurface", "profile_surface"]
 
