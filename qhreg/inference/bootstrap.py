@@ -21,16 +21,18 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg._typing import FloatArray
-from qhreg.covariance.curvature import RowWeights
-from qhreg.covariance.dependence import group_codes
 from qhreg.covariance.information import check_free
-from qhreg.covariance.joint import Influence, influence_of
+from qhreg.covariance.parts import covariance_parts
+from qhreg.covariance.sandwich import group_codes
 from qhreg.exceptions import DataError, DomainError, QhregError
 from qhreg.family.distribution import quantile_huber
 from qhreg.inference.bootstrap_result import BootstrapResult
 from qhreg.inference.multiplier import influence_skewness, multiplier_steps, take_steps
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
 from qhreg.solver.kappafit import solve_kappa
+from qhreg.specification.model_data import ModelData
+from qhreg.specification.observations import Observations
+from qhreg.specification.parameters import ParameterSpace
 
 __all__ = ["KINDS", "BootstrapResult", "bootstrap"]
 
@@ -163,16 +165,25 @@ def _with_progress(outcomes: Iterable[Any], total: int, progress: bool) -> Itera
     return bar
 
 
-def _influence(task: _Task, free: tuple[str, ...]) -> Influence:
-    return influence_of(
-        task.exog,
-        task.endog,
-        task.fit,
-        free=free,
-        freq_weights=task.cases,
-        weights=task.weights,
-        offset=task.offset,
-    )
+def _influence(task: _Task, free: tuple[str, ...]) -> FloatArray:
+    """Return by how much each row moves the estimates, shape (n, q)."""
+    fixed = {
+        name: None if name in free else float(getattr(task.fit, name))
+        for name in ("sigma", "tau", "kappa")
+    }
+    space = ParameterSpace(task.exog.shape[1], **fixed)
+    obs = Observations(task.exog, task.endog, task.offset, task.cases, task.weights)
+    names = tuple(map(str, range(space.k)))
+    reml = {"reml": task.fit.p > 0.0, "rank": task.fit.p or None}
+    parts = covariance_parts(ModelData(obs, space, task.tau_bounds, names, **reml), task.fit)
+    return parts.influence @ parts.jacobian.T
+
+
+def _total(cases: FloatArray | None, weights: FloatArray | None) -> FloatArray | None:
+    """Return the product of both kinds of weights."""
+    if cases is None or weights is None:
+        return weights if cases is None else cases
+    return cases * weights
 
 
 def _acceleration(task: _Task) -> FloatArray:
@@ -219,7 +230,7 @@ def _task(kind: str, groups: Any, exog: Any, endog: Any, **parts: Any) -> _Task:
         parts[name] = _array(shown, parts[name], n)
     codes = None
     if groups is not None:
-        found = group_codes(groups, n, RowWeights(parts["cases"], parts["weights"], n).total)
+        found = group_codes(groups, n, _total(parts["cases"], parts["weights"]))
         if len(found) > 1:
             raise DataError("groups must be one column of labels for the cluster bootstrap")
         codes = found[0]

@@ -12,9 +12,7 @@ from scipy import stats
 from statsmodels.stats.outliers_influence import MLEInfluence
 
 from qhreg._typing import BoolArray, FloatArray
-from qhreg.covariance import Fitted, score_obs, smoothed_bread
-from qhreg.covariance.oldwidth import chosen_width
-from qhreg.covariance.scores import checked_sample
+from qhreg.covariance import Fitted, score_obs
 from qhreg.notoffered import NotOffered, without
 from qhreg.specification.observations import Observations
 

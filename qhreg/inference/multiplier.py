@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg._typing import FloatArray
-from qhreg.covariance.joint import Influence
+from qhreg.covariance.information import row_blocks
 
 __all__ = ["influence_skewness", "multiplier_steps", "take_steps"]
 
@@ -35,7 +35,7 @@ def _multipliers(rng: np.random.Generator, cases: FloatArray | None, n: int) -> 
 
 
 def multiplier_steps(
-    influence: Influence,
+    influence: FloatArray,
     seeds: list[np.random.SeedSequence],
     cases: FloatArray | None = None,
     codes: npt.NDArray[np.intp] | None = None,
@@ -44,7 +44,7 @@ def multiplier_steps(
 
     Parameters
     ----------
-    influence : Influence
+    influence : ndarray, shape (n, q)
         Of the rows on the parameters.
     seeds : list of SeedSequence
         One for each replicate.
@@ -57,8 +57,9 @@ def multiplier_steps(
     shared: list[FloatArray] = []
     if codes is not None:
         shared = [_multipliers(rng, None, int(codes.max()) + 1) for rng in generators]
-    steps = np.zeros((len(seeds), influence.matrix.shape[1]))
-    for rows, block in influence.blocks():
+    steps = np.zeros((len(seeds), influence.shape[1]))
+    for rows in row_blocks(*influence.shape):
+        block = influence[rows]
         part = None if cases is None else cases[rows]
         if codes is None:
             drawn = (_multipliers(rng, part, len(block)) for rng in generators)
@@ -97,7 +98,7 @@ def take_steps(estimate: FloatArray, steps: FloatArray, names: tuple[str, ...]) 
 
 
 def influence_skewness(
-    influence: Influence,
+    influence: FloatArray,
     cases: FloatArray | None = None,
     codes: npt.NDArray[np.intp] | None = None,
 ) -> FloatArray:
@@ -108,10 +109,11 @@ def influence_skewness(
     influence, cases, codes
         As in :func:`multiplier_steps`; a group counts with the sum of its rows.
     """
-    q = influence.matrix.shape[1]
+    q = influence.shape[1]
     squares, cubes = np.zeros(q), np.zeros(q)
     sums = None if codes is None else np.zeros((int(codes.max()) + 1, q))
-    for rows, block in influence.blocks():
+    for rows in row_blocks(*influence.shape):
+        block = influence[rows]
         part = np.ones(len(block)) if cases is None else cases[rows]
         if sums is not None and codes is not None:
             np.add.at(sums, codes[rows], block * part[:, None])

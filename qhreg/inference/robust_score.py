@@ -17,13 +17,8 @@ import numpy as np
 from scipy import special
 
 from qhreg._typing import FloatArray
-from qhreg.covariance import require_more_rows
-from qhreg.covariance.oldwidth import chosen_width
-from qhreg.covariance.calibration import hall
-from qhreg.covariance.curvature import RowWeights, row_sums, row_weights
-from qhreg.covariance.dependence import clustered, group_codes, lags, serial
 from qhreg.covariance.information import unit_information
-from qhreg.covariance.scores import Point, checked_sample, evaluated_blocks, score_block
+from qhreg.covariance.scores import Point
 from qhreg.specification.observations import Observations
 
 __all__ = ["ScoreVariance", "robust_score_root"]

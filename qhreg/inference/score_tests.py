@@ -9,9 +9,6 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.covariance.bread import without_flat
-from qhreg.covariance.curvature import RowWeights, row_weights, smoothed_bread
-from qhreg.covariance.dependence import clustered, group_codes, serial
 from qhreg.covariance.information import check_free, expected_information
 from qhreg.covariance.scores import Fitted, Point, score_obs
 from qhreg.exceptions import DataError

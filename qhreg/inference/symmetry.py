@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from qhreg.covariance import covariance
 from qhreg.covariance.scores import Fitted, Point, score_obs
 from qhreg.exceptions import DataError
 from qhreg.inference.hypothesis_tests import HypothesisTest, chi2_sf, lr_test

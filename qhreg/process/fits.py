@@ -247,8 +247,7 @@ def equality_test(
     With :math:`d` the m - 1 differences between neighbouring fits and :math:`V_d` their covariance
     the statistic is :math:`T = d'V_d^{-1}d`, chi-square with q = (m - 1) s degrees of freedom when
     :math:`V_d` is known. When it is estimated with :math:`\nu` degrees of freedom, T / q is compared
-    with the F distribution of q and :math:`\nu`; `inflation` is the factor by which that raises the
-    critical value at this p-value.
+    with the F distribution of q and :math:`\nu`.
     Directions in which the covariance is singular (linearly dependent columns) are left out and
     not counted.
 
@@ -280,7 +279,5 @@ def equality_test(
         raise DataError("the covariance of the differences is zero or not finite: nothing to test")
     if df_cov is None:
         return HypothesisTest(name, null, statistic, df, float(special.chdtrc(df, statistic)))
-    pvalue = float(special.fdtrc(df, max(df_cov, 1.0), statistic / df))
-    known = float(special.chdtri(df, pvalue)) if pvalue > 0.0 else statistic
-    inflation = statistic / known if known > 0.0 else 1.0
-    return HypothesisTest(name, null, statistic, df, pvalue, inflation)
+    pvalue = float(special.fdtrc(df, df_cov, statistic / df))
+    return HypothesisTest(name, null, statistic, df, pvalue)

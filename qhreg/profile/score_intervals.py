@@ -19,8 +19,6 @@ import numpy as np
 from scipy import optimize, special
 
 from qhreg._typing import FloatArray
-from qhreg.covariance import covariance
-from qhreg.covariance.curvature import row_weights
 from qhreg.covariance.scores import Fitted, Point
 from qhreg.exceptions import CurvatureWarning, DataError, DomainError, warn_caller
 from qhreg.family.domain import check_alpha

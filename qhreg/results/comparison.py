@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.covariance import information_ratio
-from qhreg.covariance.curvature import row_weights
-from qhreg.covariance.dependence import lags
+from qhreg.covariance.sandwich import lags
 from qhreg.exceptions import BoundaryWarning, DataError, DomainError
 from qhreg.fitstatistics import information_criterion, null_fit, null_loss, total_loss
 from qhreg.inference.hypothesis_tests import HypothesisTest, lr_test

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.covariance import CovarianceEstimate
-from qhreg.covariance.choice import CovarianceChoice
+from qhreg.covariance import CovarianceChoice, CovarianceEstimate
 from qhreg.exceptions import DensityWarning, DomainError, warn_caller
 
 __all__ = [
@@ -55,8 +54,8 @@ class UncertaintyResults:
 
     @property
     def df_resid_inference(self) -> float:
-        """Degrees of freedom of the t distribution, if that is used."""
-        df = self._covariance.df_inference
+        """Degrees of freedom of the t distribution: `df_resid`, clusters minus one with clusters."""
+        df = self._covariance.df
         return self.df_resid if df is None else float(df)
 
 
