@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -24,28 +24,121 @@ import numpy as np
 
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.covariance.bandwidth import bread_window
-from qhreg.covariance.information import (
-    design_moments,
-    normalizer_hessian,
-    row_blocks,
-    unit_information,
+from qhreg.covariance.information import design_moments, row_blocks
+from qhreg.covariance.scores import (
+    Fitted,
+    criterion_hessian,
+    extra_scores,
+    slopes,
+    standardized,
+    zone_blocks,
 )
-from qhreg.covariance.scores import interpolated_rows, slopes
 from qhreg.exceptions import ModelWarning, RankWarning
-from qhreg.family.loss import zone_part
 from qhreg.solver import Solution
 from qhreg.solver.basis import basis_of, minimum_norm
 from qhreg.specification.model_data import ModelData, fit_model
 from qhreg.specification.observations import Observations
+from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
 
-__all__ = ["BreadInverse", "Parts", "bread_inverse", "covariance_parts", "standardized"]
+__all__ = [
+    "Inverse",
+    "Parts",
+    "coordinates_of",
+    "covariance_parts",
+    "positive_inverse",
+    "to_parameters",
+    "wide_fit",
+    "working_slopes",
+]
 
 
 ROUNDING = 1e-12
-"""Share of the information of the rows below which a curvature is rounding error."""
+"""Curvature, as a share of that of a parameter on which every row tells as much as can be, below which
+there is none."""
 
 LOADING = 1e-8
 """Share of its standard error below which an estimate does not move along a direction."""
+
+
+class Inverse(NamedTuple):
+    """The inverse of a symmetric matrix along the directions in which it is positive.
+
+    Attributes
+    ----------
+    inverse : ndarray, shape (q, q)
+        Zero along the other directions.
+    flat : ndarray, shape (q, d)
+        The other directions.
+    """
+
+    inverse: FloatArray
+    flat: FloatArray
+
+    def moved(self, jacobian: FloatArray) -> BoolArray:
+        """Return which parameters, given their derivatives, move along the flat directions."""
+        length = np.sqrt(np.einsum("ij,jk,ik->i", jacobian, self.inverse, jacobian))
+        return np.asarray((np.abs(jacobian @ self.flat) > LOADING * length[:, None]).any(axis=1))
+
+
+def positive_inverse(matrix: FloatArray, weight: float) -> Inverse:
+    """Return the inverse of information about parameters on each of which rows may tell about one.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (q, q)
+        Symmetric.
+    weight : float
+        Sum of the weights of the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.covariance.parts import positive_inverse
+    >>> made = positive_inverse(np.diag([10.0, 0.0]), 10.0)
+    >>> made.inverse.tolist(), np.abs(made.flat).tolist()
+    ([[0.1, 0.0], [0.0, 0.0]], [[0.0], [1.0]])
+    """
+    roots, vectors = np.linalg.eigh(matrix)
+    kept = roots > ROUNDING * weight
+    half = vectors[:, kept] / np.sqrt(roots[kept])
+    return Inverse(half @ half.T, vectors[:, ~kept])
+
+
+def coordinates_of(factor: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return T with T'R'RT = 1, its columns as short as can be, and a basis of what R maps to zero.
+
+    Parameters
+    ----------
+    factor : ndarray, shape (k, k)
+        R, triangular.
+    """
+    k = factor.shape[0]
+    if not k:
+        return factor, factor
+    basis = basis_of(factor, np.zeros(k))
+    r = basis.columns.size
+    transform = basis.matrix[:k, :r] / math.sqrt(k)
+    null = np.zeros((k, k - r))
+    if r < k:
+        transform = np.column_stack([minimum_norm(basis, column) for column in transform.T])
+        null[basis.columns] = basis.combination
+        null[basis.dependent] = -np.eye(k - r)
+    return transform.reshape(k, r), null
+
+
+def working_slopes(fit: Fitted) -> dict[str, float]:
+    """Return the derivatives of sigma, tau and kappa in log sigma, logit tau and log kappa."""
+    return {"sigma": fit.sigma, "tau": fit.tau * (1.0 - fit.tau), "kappa": fit.kappa}
+
+
+def to_parameters(space: ParameterSpace, fit: Fitted, extras: Sequence[str]) -> FloatArray:
+    """Return the derivative of the parameters of a model in (beta, working extras), (size, q)."""
+    slope = working_slopes(fit)
+    jacobian = np.zeros((space.size, space.k + len(extras)))
+    jacobian[: space.k, : space.k] = np.eye(space.k)
+    for j, name in enumerate(extras, start=space.k):
+        jacobian[space.position(name), j] = slope[name]
+    return jacobian
 
 
 @dataclass(frozen=True)
@@ -73,7 +166,7 @@ class Parts:
     jacobian : ndarray, shape (size, q)
         Derivative of all parameters of the model in the working coordinates, zero rows where held.
     transform : ndarray, shape (k, r)
-        Coordinates T in which the rows of the bread have the Gram matrix T'X'CXT = 1.
+        Coordinates T in which the rows in the zone of the bread have the Gram matrix T'X'CXT = 1.
     """
 
     observations: Observations
@@ -113,17 +206,18 @@ class Parts:
 
         Sampling weights multiply them, frequency weights do not.
         """
-        obs, sigma = self.observations, self.fit.sigma
-        u = standardized(obs, self.fit)
-        psi = slopes(u, self.fit.tau, self.fit.kappa)
-        extra = extra_scores(u, psi, self.fit, self.extras)
-        n, k = obs.exog.shape
-        scores = np.empty((n, k + len(extra)))
-        factor = psi / sigma if obs.weights is None else psi * obs.weights / sigma
+        obs, fit = self.observations, self.fit
+        (n, k), weights, slope = obs.exog.shape, obs.weights, working_slopes(fit)
+        u = standardized(obs, fit)
+        psi = slopes(u, fit.tau, fit.kappa)
+        scores = np.empty((n, k + len(self.extras)))
+        factor = psi / fit.sigma if weights is None else psi * weights / fit.sigma
         for rows in row_blocks(n, k):
             np.multiply(obs.exog[rows], factor[rows, None], out=scores[rows, :k])
-        for j, column in enumerate(extra, start=k):
-            scores[:, j] = column if obs.weights is None else column * obs.weights
+        for j, column in enumerate(extra_scores(u, psi, fit, self.extras)):
+            name = self.extras[j]
+            size = 1.0 if name == "sigma" else slope[name]
+            np.multiply(column, size if weights is None else size * weights, out=scores[:, k + j])
         return scores
 
     @cached_property
@@ -134,10 +228,9 @@ class Parts:
         over the width, zero outside the zone.
         """
         obs, leverage = self.observations, np.zeros(self.observations.endog.size)
-        for rows, _, zone in wide_rows(obs, self.wide):
-            inside = np.flatnonzero(zone)
-            moved = obs.exog[rows][inside] @ self.transform
-            leverage[rows.start + inside] = np.einsum("ij,ij->i", moved, moved)
+        for rows, _, zone in zone_blocks(obs, self.wide):
+            moved = obs.exog[rows] @ self.transform
+            leverage[rows] = zone * np.einsum("ij,ij->i", moved, moved)
         return leverage if obs.weights is None else leverage * obs.weights
 
     @property
@@ -146,31 +239,26 @@ class Parts:
         return np.asarray(self.scores @ self.inverse)
 
 
-def standardized(observations: Observations, fit: Solution) -> FloatArray:
-    """Return the residuals in units of sigma; those that an exact fit interpolates are zero."""
-    u = observations.residuals(fit.beta)
-    u /= fit.sigma
-    if fit.kappa == 0.0:
-        data = observations.exog, observations.endog, fit.beta, observations.offset
-        u[interpolated_rows(u, fit.sigma, *data)] = 0.0
-    return u
+def wide_fit(data: ModelData, solution: Solution, held: Sequence[str] = ()) -> Solution:
+    """Return the fit at the width of the bread, started from that at the model's own.
 
-
-def extra_scores(
-    u: FloatArray, psi: FloatArray, fit: Solution, extras: Sequence[str]
-) -> list[FloatArray]:
-    """Return the scores of log sigma, logit tau and log kappa (QH-20)."""
-    unit = unit_information(fit.tau, fit.kappa)
-    columns: list[FloatArray] = []
-    for name in extras:
-        if name == "sigma":
-            columns.append(u * psi - 1.0)
-        elif name == "tau":
-            excess = u - zone_part(u, fit.tau, fit.kappa)
-            columns.append(fit.tau * (1.0 - fit.tau) * (excess - unit.log_c_tau))
-        else:
-            columns.append(fit.kappa * (0.5 * psi**2 - unit.log_c_kappa))
-    return columns
+    Parameters
+    ----------
+    data : ModelData
+        The model.
+    solution : Solution
+        Its fit.
+    held : sequence of str
+        Which of the estimated sigma, tau and kappa stay at the fit.
+    """
+    obs = data.observations
+    window = bread_window(standardized(obs, solution), solution.tau, obs.nobs, obs.case_weights)
+    fixed = {name: float(getattr(solution, name)) for name in held}
+    fixed["kappa"] = math.hypot(solution.kappa, window)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ModelWarning)
+        warnings.simplefilter("ignore", RankWarning)
+        return fit_model(data, fixed, start=solution, search=False)
 
 
 def covariance_parts(data: ModelData, solution: Solution, held: Sequence[str] = ()) -> Parts:
@@ -198,204 +286,54 @@ def covariance_parts(data: ModelData, solution: Solution, held: Sequence[str] = 
     """
     obs, space = data.observations, data.space
     bound = ("tau",) if solution.tau_at_bound and space.tau is None else ()
-    kept_back = tuple(dict.fromkeys((*bound, *held)))
-    extras = tuple(name for name in space.extra_names if name not in kept_back)
-    u = standardized(obs, solution)
-    window = bread_window(u, solution.tau, obs.nobs, obs.case_weights)
-    fixed = {name: getattr(solution, name) for name in kept_back}
-    fixed["kappa"] = math.hypot(solution.kappa, window)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ModelWarning)
-        warnings.simplefilter("ignore", RankWarning)
-        wide = fit_model(data, fixed, start=solution, search=False)
-    sums = _wide_sums(obs, wide, extras)
-    inner = bread_inverse(sums, extras, wide, solution.rank, obs)
+    known = tuple(dict.fromkeys((*bound, *held)))
+    extras = tuple(name for name in space.extra_names if name not in known)
+    wide = wide_fit(data, solution, known)
+    hessian = criterion_hessian(obs, wide, wide.p)
+    place = [EXTRA_NAMES.index(name) for name in extras]
+    slope = np.array([1.0, wide.tau * (1.0 - wide.tau), wide.kappa])
+    corner = hessian.corner * np.outer(slope, slope)
+    corner[1, 1] += slope[1] * (1.0 - 2.0 * wide.tau) * hessian.gradient[1]
+    corner[2, 2] += slope[2] * hessian.gradient[2]
+    cross, corner = (hessian.cross * slope)[:, place], corner[np.ix_(place, place)]
+    factor = design_moments(obs.exog, hessian.in_zone).factor
+    transform, null = coordinates_of(factor)
+    k, r, q = space.k, transform.shape[1], space.k + len(extras)
+    bread = np.empty((q, q))
+    bread[:k, :k] = factor.T @ factor / (wide.kappa * wide.sigma**2)
+    bread[:k, k:], bread[k:, :k], bread[k:, k:] = cross, cross.T, corner
+    # in these coordinates the block of beta is the identity times the weight
+    change = np.zeros((q, r + len(extras)))
+    change[:k, :r] = transform * (wide.sigma * math.sqrt(wide.kappa * wide.n))
+    change[k:, r:] = np.eye(len(extras))
+    inner = np.empty((change.shape[1], change.shape[1]))
+    inner[:r, :r], inner[r:, r:] = wide.n * np.eye(r), corner
+    inner[:r, r:] = change[:k, :r].T @ cross
+    inner[r:, :r] = inner[:r, r:].T
+    made = positive_inverse(inner, wide.n)
+    identified = ~made.moved(change)
+    if r < solution.rank:  # the rows in the zone tell less than all rows
+        identified[:k] &= ~_seen(null, obs)
     return Parts(
         obs,
         solution,
         wide,
         extras,
-        kept_back,
-        sums.bread,
-        inner.inverse,
-        inner.identified,
-        _jacobian(data, solution, extras),
-        inner.transform,
+        known,
+        bread,
+        change @ made.inverse @ change.T,
+        identified,
+        to_parameters(space, solution, extras),
+        transform,
     )
 
 
-def _jacobian(data: ModelData, fit: Solution, extras: tuple[str, ...]) -> FloatArray:
-    """Return the derivative of the parameters of the regression in the working coordinates."""
-    space = data.space
-    slope = {"sigma": fit.sigma, "tau": fit.tau * (1.0 - fit.tau), "kappa": fit.kappa}
-    jacobian = np.zeros((space.size, space.k + len(extras)))
-    jacobian[: space.k, : space.k] = np.eye(space.k)
-    for j, name in enumerate(extras, start=space.k):
-        jacobian[space.position(name), j] = slope[name]
-    return jacobian
-
-
-def wide_rows(obs: Observations, wide: Solution) -> Iterator[tuple[slice, FloatArray, BoolArray]]:
-    """Iterate over rows, their standardised residuals, and whether these lie in the zone."""
-    low, high = -wide.kappa * wide.tau, wide.kappa * (1.0 - wide.tau)
-    for rows in row_blocks(*obs.exog.shape):
-        u = obs.endog[rows] - obs.exog[rows] @ wide.beta
-        if obs.offset is not None:
-            u -= obs.offset[rows]
-        u /= wide.sigma
-        yield rows, u, (u >= low) & (u <= high)
-
-
-class BreadSums(NamedTuple):
-    """The Hessian of the criterion: the factor of its first block, and all of it.
-
-    Attributes
-    ----------
-    factor : ndarray, shape (k, k)
-        R with R'R the weighted Gram matrix of the rows in the zone.
-    cross : ndarray, shape (k, e)
-        Mixed derivatives of beta and the others.
-    corner : ndarray, shape (e, e)
-        Second derivatives of the others.
-    bread : ndarray, shape (k + e, k + e)
-        The Hessian.
-    weight : float
-        Sum of the weights.
-    """
-
-    factor: FloatArray
-    cross: FloatArray
-    corner: FloatArray
-    bread: FloatArray
-    weight: float
-
-
-def _wide_sums(obs: Observations, wide: Solution, extras: tuple[str, ...]) -> BreadSums:
-    """Return the Hessian of the criterion at a fit in the working coordinates."""
-    tau, kappa, sigma = wide.tau, wide.kappa, wide.sigma
-    n, k = obs.exog.shape
-    weights = obs.case_weights
-    inside = np.empty(n)
-    cross, corner = np.zeros((k, 3)), np.zeros((3, 3))
-    excess = square = 0.0
-    for rows, u, zone in wide_rows(obs, wide):
-        w = np.ones(u.size) if weights is None else weights[rows]
-        inside[rows] = w * zone
-        w_in, w_out = inside[rows], w * ~zone
-        psi = slopes(u, tau, kappa)
-        along = np.array([(w + w_in) * psi, w_out, w_in * psi])
-        cross += (along @ obs.exog[rows]).T
-        corner[0, 0] += float((w + w_in) * psi @ u)
-        corner[0, 1] += float(w_out @ u)
-        corner[0, 2] += float(w_in * psi @ u)
-        corner[1, 1] -= kappa * float(w_out.sum())
-        corner[1, 2] += float(w_out @ psi)
-        corner[2, 2] += float(w_in * psi @ psi)
-        excess += float(w_out @ (u - kappa * psi))
-        square += float(w * psi @ psi)
-    total = float(n if weights is None else weights.sum())
-    c = normalizer_hessian(tau, kappa, total, wide.p)
-    # from (sigma, tau, kappa) to (log sigma, logit tau, log kappa)
-    room = tau * (1.0 - tau)
-    cross *= np.array([1.0, room, 1.0]) / sigma
-    corner[0, 1] *= room
-    corner[1, 1] = room**2 * (corner[1, 1] + c.d2_tau)
-    corner[1, 1] += room * (1.0 - 2.0 * tau) * (c.d_tau - excess)
-    corner[1, 2] = room * kappa * (corner[1, 2] + c.d_tau_kappa)
-    corner[2, 2] = kappa * corner[2, 2] + kappa**2 * c.d2_kappa
-    corner[2, 2] += kappa * (c.d_kappa - 0.5 * square)
-    corner += np.triu(corner, 1).T
-    place = [("sigma", "tau", "kappa").index(name) for name in extras]
-    cross, corner = cross[:, place], corner[np.ix_(place, place)]
-    factor = design_moments(obs.exog, inside).factor
-    bread = np.empty((k + len(place), k + len(place)))
-    bread[:k, :k] = factor.T @ factor / (kappa * sigma**2)
-    bread[:k, k:], bread[k:, :k], bread[k:, k:] = cross, cross.T, corner
-    return BreadSums(factor, cross, corner, bread, total)
-
-
-class BreadInverse(NamedTuple):
-    """The inverse of a Hessian where it has one.
-
-    Attributes
-    ----------
-    inverse : ndarray, shape (q, q)
-        Zero along directions without positive curvature.
-    identified : ndarray of bool, shape (q,)
-        Which parameters do not move along these.
-    transform : ndarray, shape (k, r)
-        T with T'R'RT = 1.
-    """
-
-    inverse: FloatArray
-    identified: BoolArray
-    transform: FloatArray
-
-
-def bread_inverse(
-    sums: BreadSums, extras: tuple[str, ...], wide: Solution, rank: int, obs: Observations
-) -> BreadInverse:
-    r"""Return the inverse of the Hessian, by blocks, and what it leaves open.
-
-    Notes
-    -----
-    With A the block of beta, B that with the others and D theirs, :math:`S = D - B'A^{-1}B` and
-
-    .. math::
-
-        H^{-1} = \begin{pmatrix} A^{-1} + A^{-1}BS^{-1}B'A^{-1} & -A^{-1}BS^{-1} \\
-                                 \cdot & S^{-1} \end{pmatrix} .
-
-    A is taken in coordinates in which it is the identity, so that units and collinearity lose no
-    digits. Linearly dependent columns have the covariance of the shortest coefficients.
-    """
-    k = sums.factor.shape[0]
-    transform, null = _coordinates(sums.factor)
-    size = transform * (wide.sigma * math.sqrt(wide.kappa))  # A = 1 in these coordinates
-    cross = size.T @ sums.cross
-    complement = sums.corner - cross.T @ cross
-    roots, vectors = np.linalg.eigh(complement)
-    floor = ROUNDING * max(sums.weight, float(np.abs(sums.corner).max(initial=0.0)))
-    kept = roots > floor
-    half = vectors[:, kept] / np.sqrt(roots[kept])
-    whole = np.vstack([size @ (cross @ half), -half])
-    inverse = whole @ whole.T
-    inverse[:k, :k] += size @ size.T
-    flat = np.vstack([size @ (cross @ vectors[:, ~kept]), -vectors[:, ~kept]])
-    if transform.shape[1] < rank:  # rows of the zone tell less than all rows
-        flat = np.hstack(
-            [flat, np.vstack([_seen(null, obs), np.zeros((len(extras), null.shape[1]))])]
-        )
-    length = np.sqrt(inverse.diagonal())
-    length[length == 0.0] = 1.0
-    moves = np.abs(flat / length[:, None])
-    identified = ~(moves > LOADING * moves.max(axis=0, initial=0.0)).any(axis=1)
-    return BreadInverse(inverse, identified, transform)
-
-
-def _coordinates(factor: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return T with T'R'RT = 1, its columns as short as can be, and a basis of what R leaves out."""
-    k = factor.shape[0]
-    if not k:
-        return factor, factor
-    basis = basis_of(factor, np.zeros(k))
-    r = basis.columns.size
-    transform = basis.matrix[:k, :r] / math.sqrt(k)
-    if r == k:
-        return transform, np.empty((k, 0))
-    for j in range(r):
-        transform[:, j] = minimum_norm(basis, transform[:, j])
-    null = np.zeros((k, k - r))
-    null[basis.columns] = basis.combination
-    null[basis.dependent] = -np.eye(k - r)
-    return transform, null
-
-
-def _seen(null: FloatArray, obs: Observations) -> FloatArray:
-    """Return the combinations of directions along which the rows of the data do differ."""
+def _seen(null: FloatArray, obs: Observations) -> BoolArray:
+    """Return which coefficients change along directions that change fitted values of the data."""
     factor = design_moments(obs.exog, obs.case_weights).factor
-    _, blind = _coordinates(factor)
-    if not blind.shape[1]:
-        return null
-    fitted = np.linalg.lstsq(blind, null, rcond=None)[0]
-    return np.asarray(null - blind @ fitted)
+    _, blind = coordinates_of(factor)
+    size = np.linalg.norm(factor, axis=0)[:, None]  # of the columns: units do not matter
+    null, blind = null * size, blind * size
+    if blind.size:
+        null = null - blind @ np.linalg.lstsq(blind, null, rcond=None)[0]
+    return np.asarray((np.abs(null) > LOADING * np.abs(null).max(initial=0.0)).any(axis=1))

@@ -255,7 +255,7 @@ def lag_weights(kernel: Any) -> Callable[[int], FloatArray]:
     """Return the function that gives the weights of the lags."""
     if callable(kernel):
         return kernel  # type: ignore[no-any-return]
-    known = sandwich.kernel_dict
+    known = statsmodels_sandwich.kernel_dict
     if kernel not in known:
         raise DomainError(f"kernel must be callable or one of {sorted(known)}, got {kernel!r}")
     return known[kernel]  # type: ignore[no-any-return]

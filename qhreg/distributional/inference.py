@@ -10,13 +10,12 @@ import numpy as np
 from scipy import stats
 
 from qhreg._typing import FloatArray
-from qhreg.covariance import CovarianceEstimate, no_covariance
-from qhreg.covariance.lightside import require_light_rows
+from qhreg.covariance import CovarianceEstimate
 from qhreg.distributional.covariance import distributional_covariance
 from qhreg.distributional.fit import solve_distributional
-from qhreg.distributional.likelihood import BLOCKS, Regression, evaluate
+from qhreg.distributional.likelihood import BLOCKS, Regression
 from qhreg.distributional.solution import DistributionalSolution
-from qhreg.exceptions import DataError, DomainError, FewRowsError
+from qhreg.exceptions import DataError, DomainError
 from qhreg.family.domain import check_alpha
 from qhreg.inference.hypothesis_tests import HypothesisTest, density_note, lr_test
 from qhreg.results.uncertainty import UncertaintyResults, positions
@@ -40,27 +39,15 @@ class DistributionalInference(UncertaintyResults):
 
     @cached_property
     def _covariance(self) -> CovarianceEstimate:
-        obs, regression = self.model.observations, self.model.regression
-        try:
-            require_light_rows(
-                evaluate(regression, self.params).tau,
-                regression.kappa,
-                self.nobs,
-                regression.sizes[0],
-                regression.weights,
-            )
-            return distributional_covariance(
-                regression,
-                self.params,
-                self._choice,
-                freq_weights=obs.freq_weights,
-                weights=obs.weights,
-                held=self.solution.held,
-                names=[str(name) for name in self.model.data.param_names],
-            )
-        except FewRowsError as error:
-            held = self.solution.held
-            return no_covariance(self.cov_type, self.params.size, BLOCKS, error, held)
+        return distributional_covariance(
+            self.model.regression,
+            self.params,
+            self._choice,
+            self.model.observations,
+            held=self.solution.held,
+            tau_bounds=self.model.tau_bounds,
+            names=[str(name) for name in self.model.data.param_names],
+        )
 
     @property
     def bse(self) -> FloatArray:

@@ -154,6 +154,11 @@ def _task(data: ModelData, solution: Solution, kind: str, groups: Any) -> _Task:
         raise DomainError("kind='cluster' needs groups")
     if kind not in ("cluster", "multiplier") and groups is not None:
         raise DomainError(f"kind={kind!r} does not use groups")
+    if kind == "wild" and solution.kappa > 0.0 and solution.tau != 0.5:
+        raise DomainError(
+            f"kind='wild' is for kappa = 0 or tau = 1/2, not kappa = {solution.kappa:g} and tau = "
+            f"{solution.tau:.4g}: use 'pairs' or 'multiplier', which allow for the same"
+        )
     obs = data.observations
     codes = None
     if groups is not None:
@@ -283,8 +288,10 @@ def bootstrap(
     The wild bootstrap is about the coefficients at the fitted sigma, tau and kappa. Its responses are
     :math:`y^* = x'b + w|r|` with w = 2 tau with probability tau and w = -2 (1 - tau) otherwise: the
     two-point law of Feng, He & Hu (2011, section 3) at the level 1 - tau of the fitted line. For
-    kappa = 0 it allows for noise whose scale depends on the regressors; for kappa > 0 that is proved at
-    tau = 1/2, where w is a random sign, and elsewhere it is not offered.
+    kappa = 0 it allows for noise whose scale depends on the regressors, and so it does for kappa > 0 at
+    tau = 1/2, where w is a random sign and the noise must be symmetric. Elsewhere the replicates are not
+    centred at the fit (by four standard errors of the constant at kappa = 4, tau = 0.8, n = 200), and it
+    is not offered.
 
     References
     ----------

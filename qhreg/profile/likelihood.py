@@ -391,17 +391,32 @@ def _pieces(
 
 def _limit(
     param: str,
-    curve: Curve,
+    distance: Callable[[float], float],
     estimate: float,
-    loglike: float,
-    root: float,
     end: float,
+    target: float,
     step: float,
 ) -> tuple[float, bool]:
-    """Return where the signed root reaches `root` between the estimate and an end of the range.
+    """Return where a distance from the estimate reaches a target, on the way to an end of the range.
 
-    Returns the end itself, and True, where it stays below. Steps of `step` times the root, doubled
-    until it is passed, bracket the limit for Brent's method.
+    Parameters
+    ----------
+    param : str
+        The parameter, which decides the scale.
+    distance : callable
+        Zero at the estimate.
+    estimate, end : float
+        Where the way begins and ends.
+    target : float
+        Positive.
+    step : float
+        Change on the scale of the parameter that moves the distance by about one; steps are doubled
+        until the target is passed, and Brent's method closes in on it.
+
+    Returns
+    -------
+    (float, bool)
+        The limit and False, or the end and True where the distance stays below the target.
     """
     forward, backward = _scale_of(param)
     with np.errstate(divide="ignore"):
@@ -410,12 +425,11 @@ def _limit(
 
     def excess(t: float) -> float:
         if t == origin:
-            return -root
-        point = curve(end if t == last else float(backward(t)))
-        return math.sqrt(max(2.0 * (loglike - point.loglike), 0.0)) - root
+            return -target
+        return distance(end if t == last else float(backward(t))) - target
 
     inner = outer = origin
-    length = 1.1 * root * step
+    length = 1.1 * target * step
     while outer != last:
         inner, outer = outer, outer + outwards * length
         outer = last if outwards * (outer - last) >= 0.0 else outer
@@ -437,9 +451,13 @@ def _interval(
     step: float,
 ) -> ProfileInterval:
     """Return the interval at a critical value."""
-    root = math.sqrt(cut)
-    lower, lower_open = _limit(param, curve, estimate, loglike, root, curve.lower, step)
-    upper, upper_open = _limit(param, curve, estimate, loglike, root, curve.upper, step)
+
+    def root(value: float) -> float:
+        return math.sqrt(max(2.0 * (loglike - curve(value).loglike), 0.0))
+
+    target = math.sqrt(cut)
+    lower, lower_open = _limit(param, root, estimate, curve.lower, target, step)
+    upper, upper_open = _limit(param, root, estimate, curve.upper, target, step)
     # where the profile is level up to the end of its range, the parameter has no limit
     if lower_open and param == "sigma":
         lower = 0.0

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.covariance.curvature import RowWeights
-from qhreg.covariance.effective import effective_rows
 from qhreg.diagnostics import (
     LEVELS,
     density_figure,
@@ -108,7 +106,11 @@ class PlotResults(ProfileResults):
     def _nobs_shown(self) -> float:
         """Observations that the residuals stand for: with sampling weights, Kish's effective number."""
         obs = self.model.observations
-        return effective_rows(RowWeights(obs.freq_weights, obs.weights, obs.nobs))
+        if obs.weights is None:
+            return float(obs.nobs)
+        count = 1.0 if obs.freq_weights is None else obs.freq_weights
+        share = obs.weights / obs.weights.max()
+        return float((count * share).sum()) ** 2 / float((count * share**2).sum())
 
     def _sampled(self, n_simulations: int | None, rng: Any) -> _Sampled:
         """Return residuals one for each observation, with simulated ones where they are wanted."""
