@@ -227,7 +227,10 @@ class ProfileLikelihood:
         return np.array([interval.lower, interval.upper])
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each fit: value, llf, lr, signed root, and all estimates."""
+        """Return one row for each fit: value, llf, lr, signed root, and all estimates.
+
+        llf is what was maximised: the restricted log-likelihood, or the ordinary one.
+        """
         points = self.points
         columns: dict[str, Any] = {
             "value": self.values,
@@ -598,7 +601,7 @@ def profile_likelihood(
     >>> X, y = np.ones((200, 1)), rng.laplace(size=200)
     >>> profile = profile_likelihood(model_data(X, y), solve(X, y), "tau", cut="chi2")
     >>> print(profile.interval)
-    95 % profile interval for tau: 0.447737 to 0.589762
+    95 % profile interval for tau: 0.407892 to 0.589504
     """
     data, solution, fixed = _freed(data, solution, param)
     column = data.column(param)
@@ -622,9 +625,9 @@ def profile_likelihood(
                     f"has {value:g}"
                 )
             curve(value)
-    points = [curve.points[value] for value in sorted(curve.points)]
-    if column is None:
-        points = [replace(point, beta=data.expand(point.beta)) for point in points]
+    points = [
+        replace(point, beta=data.expand(point.beta)) for _, point in sorted(curve.points.items())
+    ]
     maxima = certified = None
     if isinstance(curve, TauCurve):
         maxima = local_maxima(data, solution, curve=curve)

@@ -123,9 +123,11 @@ def local_maxima(
     >>> y = np.concatenate([-1.0 - 0.35 * tails, 1.0 + 0.4 * tails])  # two peaks
     >>> X = np.ones((60, 1))
     >>> local_maxima(model_data(X, y, kappa=0.3), solve(X, y, kappa=0.3))
-    2 local maxima of the likelihood over tau in [0.001, 0.999]
-      tau 0.8400, log-likelihood -104.4091 (highest)
-      tau 0.1781, log-likelihood -106.2031 (1.794 below)
+    4 local maxima of the likelihood over tau in [0.001, 0.999]
+      tau 0.8334, log-likelihood -103.7136 (highest)
+      tau 0.1847, log-likelihood -105.4356 (1.722 below)
+      tau 0.9916, log-likelihood -115.0306 (11.32 below)
+      tau 0.0084, log-likelihood -118.6455 (14.93 below)
     """
     if data.space.tau is not None:
         raise DomainError(f"tau is fixed at {data.space.tau:g}: there is one maximum, the fit")
@@ -156,8 +158,15 @@ def _maxima(curve: TauCurve, estimate: float) -> list[ProfilePoint]:
 def _refined(
     curve: TauCurve, low: ProfilePoint, node: ProfilePoint, high: ProfilePoint
 ) -> ProfilePoint:
-    """Return the maximum between the neighbours of a node: the root of the slope, or an end."""
-    if low.slope * high.slope >= 0.0:
+    """Return the maximum between the neighbours of a node that is higher than both, or on a bound."""
+    side = high if node.slope > 0.0 else low
+    if side is node:  # an end of the range, towards which the likelihood rises
         return node
-    tau = optimize.brentq(lambda tau: curve(tau).slope, low.value, high.value, xtol=1e-10)
+    if side.slope * node.slope < 0.0:
+        tau = optimize.brentq(lambda tau: curve(tau).slope, node.value, side.value, xtol=1e-12)
+    else:  # ripples between the two
+        ends = sorted((node.value, side.value))
+        tau = optimize.minimize_scalar(
+            lambda tau: -curve(float(tau)).loglike, bounds=ends, options={"xatol": 1e-10}
+        ).x
     return max(node, curve(float(tau)), key=lambda point: point.loglike)
