@@ -17,7 +17,6 @@ __all__ = [
     "ConvergenceWarning",
     "CurvatureWarning",
     "DataError",
-    "DensityWarning",
     "DomainError",
     "FewRowsError",
     "MissingValuesError",
@@ -74,10 +73,6 @@ class BoundaryWarning(ModelWarning):  # type: ignore[misc]
 
 class CurvatureWarning(ModelWarning):  # type: ignore[misc]
     """The estimated curvature is not that of a maximum: robust standard errors may be far off."""
-
-
-class DensityWarning(ModelWarning):  # type: ignore[misc]
-    """An answer trusts the density of the noise, which with a tau that is given is seldom meant."""
 
 
 class RankWarning(CollinearityWarning):  # type: ignore[misc]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -11,8 +10,6 @@ from qhreg._typing import FloatArray
 from qhreg.engine.weighted_quantile import weighted_quantiles
 from qhreg.family.loss import quantile_huber_loss, zone_part
 from qhreg.family.normalizer import location_level, log_normalizer_derivatives
-from qhreg.solver import Solution, solve
-from qhreg.solver.over_kappa import solve_kappa
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import Parameters
 
@@ -20,7 +17,6 @@ __all__ = [
     "best_constant",
     "information_criterion",
     "loglike_obs",
-    "null_fit",
     "null_loss",
     "robust_weights",
     "share_below",
@@ -89,29 +85,6 @@ def information_criterion(llf: float, n_params: int, nobs: float, kind: str) -> 
     else:
         raise ValueError(f"kind must be 'aic', 'aicc', 'bic' or 'hqic', got {kind!r}")
     return -2.0 * llf + penalty
-
-
-def _ones(observations: Observations) -> FloatArray:
-    return np.ones((observations.endog.shape[0], 1))
-
-
-def null_fit(observations: Observations, *, kappa: float | None, **fixed: Any) -> Solution:
-    """Return the fit with a constant as only regressor.
-
-    Parameters
-    ----------
-    observations : Observations
-        The data; their regressors are not used, weights and offset are.
-    kappa : float or None
-        Width; None estimates it.
-    **fixed
-        tau, sigma and tau_bounds as for the model.
-    """
-    data = (_ones(observations), observations.endog)
-    fixed |= {"weights": observations.case_weights, "offset": observations.offset}
-    if kappa is None:
-        return solve_kappa(*data, **fixed).solution
-    return solve(*data, kappa=kappa, **fixed)
 
 
 def best_constant(

@@ -6,11 +6,6 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import special, stats
-
-from qhreg import QuantileHuberMLE
-from qhreg.covariance import Point, covariance
-from qhreg.covariance.bandwidth import chosen_width
 from qhreg.covariance.calibration import (
     LEAST_DF,
     Calibration,
@@ -22,10 +17,15 @@ from qhreg.covariance.calibration import (
 )
 from qhreg.covariance.contrastlaw import contrast_moments
 from qhreg.covariance.curvature import row_sums, row_weights
-from qhreg.covariance.information import unit_information
+from qhreg.covariance.oldwidth import chosen_width
 from qhreg.covariance.orthonormal import jacobian_of
 from qhreg.covariance.rowterms import row_bends
-from qhreg.covariance.sandwich import slices_of
+from qhreg.covariance.slices import slices_of
+from scipy import special, stats
+
+from qhreg import QuantileHuberMLE
+from qhreg.covariance import Point, covariance
+from qhreg.covariance.information import unit_information
 from qhreg.covariance.scores import checked_sample, evaluated_blocks
 from qhreg.exceptions import BoundaryWarning, DataError, RankWarning
 from qhreg.inference.intervals import wald_intervals
@@ -155,7 +155,7 @@ def test_few_rows_are_kept_and_many_evaluated_again(kappa, weighted, monkeypatch
         options |= {"freq_weights": rng.integers(1, 4, 300), "weights": rng.uniform(0.2, 2.0, 300)}
     fit = solve(exog, endog, kappa=kappa)
     few = covariance("HC1", exog, endog, fit, **options)
-    monkeypatch.setattr("qhreg.covariance.sandwich.FEW_ROWS", 0)
+    monkeypatch.setattr("qhreg.covariance.slices.FEW_ROWS", 0)
     again = covariance("HC1", exog, endog, fit, **options)
     assert_allclose(again.cov, few.cov, rtol=1e-9)
     assert_allclose(again.calibration.df, few.calibration.df, rtol=1e-8)
@@ -225,7 +225,7 @@ def test_influences_of_some_rows_at_a_time(order, weighted, monkeypatch):
         options |= {"freq_weights": rng.integers(0, 4, 700), "weights": rng.uniform(0.2, 2.0, 700)}
     fit = solve(exog, endog, kappa=0.4)
     whole = covariance("HC1", exog, endog, fit, **options)
-    monkeypatch.setattr("qhreg.covariance.sandwich.FEW_ROWS", 0)
+    monkeypatch.setattr("qhreg.covariance.slices.FEW_ROWS", 0)
     for limit in ("calibration.MOMENT_BYTES", "curvature.SCORE_BYTES"):
         monkeypatch.setattr(f"qhreg.covariance.{limit}", 0)
     for least in ("calibration.LEAST_ROWS", "curvature.LEAST_ROWS"):

@@ -329,9 +329,9 @@ def test_one_pass_and_orthonormal_columns_give_the_same_sandwich(kappa, cov_type
     for given in ({}, {"weights": weights}):
         quick = covariance(cov_type, exog, endog, fit, **given, **extra)
         with monkeypatch.context() as patch:
-            patch.setattr("qhreg.covariance.sandwich.WELL_CONDITIONED", 2.0)
+            patch.setattr("qhreg.covariance.slices.WELL_CONDITIONED", 2.0)
             inner = covariance(cov_type, exog, endog, fit, **given, **extra)
-            patch.setattr("qhreg.covariance.sandwich.gram_factor", lambda gram: None)
+            patch.setattr("qhreg.covariance.slices.gram_factor", lambda gram: None)
             careful = covariance(cov_type, exog, endog, fit, **given, **extra)
         for other in (inner, careful):
             assert_allclose(quick.cov, other.cov, rtol=1e-9, atol=1e-14)

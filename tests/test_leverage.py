@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from statsmodels.datasets import engel
-
-from qhreg import QuantileHuberMLE
-from qhreg.covariance import Point, bread_width, covariance
 from qhreg.covariance.curvature import row_weights
 from qhreg.covariance.joint import influence_of, joint_covariance
 from qhreg.covariance.leverage import STANDS_OUT, expected_curvature, row_scales, with_leverage
 from qhreg.covariance.lightside import light_rows
-from qhreg.covariance.sandwich import FEW_SINGLE, sandwich_of
+from qhreg.covariance.slices import FEW_SINGLE, sandwich_of
+from statsmodels.datasets import engel
+
+from qhreg import QuantileHuberMLE
+from qhreg.covariance import Point, bread_width, covariance
 from qhreg.solver import solve
 
 FREE = ("beta", "sigma")

@@ -11,8 +11,8 @@ import numpy as np
 
 from qhreg._typing import FloatArray
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, report, start_of, task_of, value_shift
-from qhreg.solver.inputs import rows_of
 from qhreg.solver.branch_and_bound import branch_and_bound
+from qhreg.solver.inputs import rows_of
 from qhreg.solver.over_tau import local_fit
 from qhreg.solver.setup import Setup, set_up
 from qhreg.solver.threads import one_blas_thread

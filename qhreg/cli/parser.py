@@ -10,7 +10,7 @@ from qhreg.cli.files import FORMATS
 
 __all__ = ["make_parser"]
 
-COVARIANCES = ("nonrobust", "HC0", "HC1", "cluster", "HAC", "bootstrap")
+COVARIANCES = ("nonrobust", "HC0", "HC1", "HC2", "HC3", "cluster", "HAC", "bootstrap")
 """The types of standard errors."""
 
 DESCRIPTION = """\
@@ -37,9 +37,9 @@ only at --kappa 0; the summary prints its level.
 
 In formulas np is numpy: "np.log(y) ~ x". Names with blanks: Q("my column").
 
-Standard errors: nonrobust trusts the density; HC0 and HC1 hold for any noise in independent
-rows; cluster allows dependence within --groups, HAC between neighbouring rows (a time
-series); bootstrap draws rows again.
+Standard errors: HC3, the default, and HC0 to HC2 hold for any noise in independent rows;
+nonrobust trusts the density; cluster allows dependence within --groups, HAC between
+neighbouring rows (a time series); bootstrap draws rows again.
 
 examples:
   qhreg fit "y ~ x + z" --data d.csv
@@ -207,7 +207,7 @@ def _add_fit(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--cov-type",
         type=_covariance,
         choices=COVARIANCES,
-        help="default: nonrobust; HC1 where tau is fixed or sampling weights are given",
+        help="default: HC3",
     )
     errors.add_argument("--groups", metavar="COLUMN", help="clusters, for --cov-type cluster")
     errors.add_argument("--maxlags", type=int, metavar="L", help="lags, for --cov-type HAC")

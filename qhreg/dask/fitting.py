@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from qhreg.covariance import no_covariance, nonrobust_covariance
+from qhreg.covariance import nonrobust_covariance
 from qhreg.covariance.information import DesignMoments, design_moments
-from qhreg.covariance.lightside import require_light_rows
-from qhreg.covariance.scores import Point
 from qhreg.dask.results import DaskResults
 from qhreg.dask.rows import DaskRows, dask_rows
 from qhreg.engine.rows import ArrayRows
-from qhreg.exceptions import DataError, DomainError, FewRowsError
+from qhreg.exceptions import DataError, DomainError
 from qhreg.solver import DEFAULT_TAU_BOUNDS, solve_rows, task_of
 from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
 
@@ -117,12 +115,5 @@ def fit(
     columns = _names(exog, names, rows.n_columns)
     solution = solve_rows(rows, task, names=columns)
     space = ParameterSpace(rows.n_columns, task.sigma, task.tau, task.kappa)
-    point = Point(
-        solution.beta, solution.sigma, solution.tau, solution.kappa, solution.tau_at_bound
-    )
-    try:
-        require_light_rows(solution.tau, solution.kappa, rows.weight_sum, solution.rank)
-        estimate = nonrobust_covariance(_all_moments(rows), point, space.free)
-    except FewRowsError as error:
-        estimate = no_covariance("nonrobust", space.size, space.free, error)
+    estimate = nonrobust_covariance(_all_moments(rows), solution, space)
     return DaskResults(solution, space, columns, estimate)

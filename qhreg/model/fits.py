@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from qhreg.covariance.joint import JOINT_TYPES
+from qhreg.covariance import SANDWICHES
 from qhreg.exceptions import DataError, DomainError
 from qhreg.process import fit_taus, tau_levels
 from qhreg.process.results import ProcessResults
@@ -64,7 +64,7 @@ class OtherFits:
         start_params : array_like, optional
             Accepted since statsmodels passes it; not used.
         method, cov_type, cov_kwds, use_t, search, reml
-            As in `fit`: the default covariance is "HC1" where a constraint fixes tau, too.
+            As in `fit`.
 
         Returns
         -------
@@ -113,8 +113,8 @@ class OtherFits:
         quantiles : array_like, optional
             Levels q = 1 - tau in place of `taus`, at kappa = 0 only: for kappa > 0 the fitted curve
             is not the 1 - tau quantile.
-        cov_type : {"HC1", "HC0", "cluster", "HAC"}, optional
-            Covariance of the estimates, within a fit and between fits; "HC1" by default. The
+        cov_type : {"HC3", "HC0", "HC1", "HC2", "cluster", "HAC"}, optional
+            Covariance of the estimates, within a fit and between fits; "HC3" by default. The
             density cannot hold at several values of tau, so that there is no "nonrobust" one.
         cov_kwds : dict, optional
             Options of the covariance, as in `fit`.
@@ -150,10 +150,10 @@ class OtherFits:
         names = tuple(str(name) for name in self.data.xnames[: self.k_exog])
         models = [self._at_tau(tau) for tau in levels]
         choice = covariance_request(models[0], cov_type, cov_kwds)
-        if choice.cov_type not in JOINT_TYPES:
+        if choice.cov_type not in SANDWICHES:
             raise DomainError(
                 f"cov_type={choice.cov_type!r} cannot hold at several values of tau: use one of "
-                f"{', '.join(JOINT_TYPES)}"
+                f"{', '.join(SANDWICHES)}"
             )
         data = ModelData(self.observations, self.space, self.tau_bounds, names, reml=reml)
         solutions = fit_taus(data, levels, progress=progress)
@@ -268,7 +268,7 @@ class OtherFits:
         alphas: Any = None,
         *,
         n_folds: int = 5,
-        seed: Any = 0,
+        rng: Any = 0,
         n_alphas: int = 30,
         ratio: float = 1e-2,
         L1_wt: float = 1.0,
@@ -286,7 +286,7 @@ class OtherFits:
             Sizes of the penalty, as in `fit_regularized_path`.
         n_folds : int
             Parts into which the rows are divided at random, each left out once.
-        seed : int, Generator or None
+        rng : int, Generator or None
             Of the random numbers.
         L1_wt, penalty_weights, standardize, units, tol
             As in `fit_regularized`.
@@ -302,7 +302,7 @@ class OtherFits:
         sizes = self._alphas(alphas, n_alphas, ratio, options)
         kept = {k: v for k, v in options.items() if k not in ("weights", "offset")}
         return cross_validate(
-            self.observations, sizes, n_folds=n_folds, seed=seed, progress=progress, **kept
+            self.observations, sizes, n_folds=n_folds, rng=rng, progress=progress, **kept
         )
 
     def _sizes(self, alpha: Any) -> Any:

@@ -244,7 +244,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         self.k_extra = len(self.space.extra_names)
         self.nparams = self.space.size
         self.df_model = float(self.k_exog - self.k_constant)
-        self.df_resid = self.observations.nobs - self.nparams
+        self.df_resid = self.observations.nobs - self.k_exog
 
     @classmethod
     def from_formula(
@@ -365,18 +365,16 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
             Parameters to start from.
         method : {"newton", "lbfgs"}
             Newton's method, or L-BFGS before a last Newton phase, for many columns.
-        cov_type : {"nonrobust", "HC0", "HC1", "cluster", "HAC", "bootstrap"}, optional
-            Covariance of the parameters. By default "nonrobust", the inverse expected information,
-            which trusts the density; "HC1" where tau is fixed or `weights` are given, since then
-            the density is a device and not a model of the noise. There are none, but NaN and a warning,
-            where next to no row lies on one side of the line, as on most bounds of tau: then use
-            ``conf_int(method="profile")`` or ``"score"``.
+        cov_type : {"HC3", "nonrobust", "HC0", "HC1", "HC2", "cluster", "HAC", "bootstrap"}, optional
+            Covariance of the parameters: by default "HC3", which does not trust the density, as
+            "nonrobust", the inverse expected information, does. See
+            :data:`qhreg.covariance.COVARIANCE_TYPES`.
         cov_kwds : dict, optional
             ``groups`` for "cluster" (values, Series, or name of a column; two columns for two-way),
             ``maxlags`` for "HAC", options of the bootstrap.
         use_t : bool, optional
-            Whether tests and intervals use the t distribution with `df_resid` degrees of freedom, or the
-            normal one. By default the normal one, and with HC0 and HC1 that of the sandwich.
+            Whether tests and intervals use the t and F distributions with `df_resid` degrees of freedom
+            (with clusters, one less than there are), as by default, or the normal and chi-square ones.
         reml : bool
             Whether to maximise the restricted likelihood (QH-25), as MixedLM does, or the ordinary one.
             With sigma fixed it is the ordinary one.

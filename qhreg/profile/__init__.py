@@ -1,9 +1,7 @@
 """Profile likelihoods: how the highest log-likelihood falls as one parameter leaves its estimate.
 
-:mod:`qhreg.profile.likelihood` is the door. ``data`` is the model as profiles see it, ``refits`` and
-``fits`` make the points, ``roots`` and ``trace`` the limits, ``maxima`` and ``band`` what is known of
-every tau, ``result`` holds it. ``surface`` is for two parameters, ``score_intervals`` inverts the robust
-score test along the same fits.
+:mod:`qhreg.profile.likelihood` is the door. ``curve`` makes the points, ``maxima`` looks at every tau,
+``surface`` is for two parameters.
 """
 
 from __future__ import annotations

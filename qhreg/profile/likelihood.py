@@ -1,56 +1,526 @@
 r"""Profile likelihoods: how the highest log-likelihood falls as one parameter leaves its estimate.
 
-With :math:`\ell_p(x)` the highest log-likelihood with the parameter held at x, the signed root
+With :math:`\ell_p(x)` the highest (restricted) log-likelihood with the parameter held at x, the signed
+root
 
 .. math::
 
     r(x) = \operatorname{sign}(x - \hat x)\,\sqrt{2\,(\ell_p(\hat x) - \ell_p(x))}
 
 is nearly linear in x. Interval limits are its roots :math:`r(x) = \pm\sqrt{q}` with q the critical
-value of the likelihood ratio, found by interpolating x as a function of r inside a bracket.
+value of the likelihood ratio (:func:`qhreg.inference.hypothesis_tests.lr_cut`), found by Brent's method
+on the logit of tau, the logarithm of sigma, log(kappa + 0.01), and a coefficient as it is. For normal
+noise the interval of a coefficient is the t interval of least squares.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from scipy import interpolate, optimize, special
 
 from qhreg._typing import FloatArray
 from qhreg.certificate.global_optimum import GlobalCertificate
+from qhreg.certificate.profile_bound import ProfileBound, profile_bound
 from qhreg.exceptions import ConvergenceWarning, DomainError, warn_caller
-from qhreg.inference.hypothesis_tests import lr_inflation
-from qhreg.profile.band import CertifiedBound, certified_bound
-from qhreg.profile.fits import Curve, ProfilePoint, TauCurve, curve_of
-from qhreg.profile.maxima import LocalMaxima, local_maxima
-from qhreg.profile.refits import refit
-from qhreg.profile.result import ProfileLikelihood
-from qhreg.profile.trace import (
-    SHIFT,
-    ProfileInterval,
-    Tracer,
-    counted,
-    likelihood_ratio_cut,
-    with_progress,
-)
+from qhreg.figures import ProfileFigure
+from qhreg.inference.hypothesis_tests import lr_cut
+from qhreg.profile.curve import Curve, ProfilePoint, TauCurve, curve_of, point_of
+from qhreg.profile.maxima import LocalMaxima, local_maxima, scan_tau
+from qhreg.progress import with_progress
 from qhreg.solver import Solution
-from qhreg.solver.threads import one_blas_thread
-from qhreg.specification.model_data import ModelData
+from qhreg.specification.model_data import ModelData, refit
 
-__all__ = ["ProfileLikelihood", "profile_intervals", "profile_likelihood"]
+__all__ = ["ProfileInterval", "ProfileLikelihood", "profile_intervals", "profile_likelihood"]
 
 
-FEW_POINTS = 20_000
-"""Rows up to which a profile has many points, and tau is looked at beyond its interval."""
+SHIFT = 0.01
+"""kappa is traced in log(kappa + SHIFT), which reaches zero."""
+
+POINTS = 5
+"""Fits on each side of a default grid."""
 
 BETTER = 1e-5
 """Log-likelihood above the fit's at which a point of the profile shows that the fit is not the best."""
 
+CROWDED = 2e-3
+"""Distance between points, as a share of the range, below which the curve uses one of them."""
 
-def _optimum(
+CURVE_POINTS = 601
+"""Points at which the curve of a figure is drawn."""
+
+Scale = tuple[Callable[[Any], Any], Callable[[Any], Any]]
+
+_SCALES: dict[str, Scale] = {
+    "tau": (special.logit, special.expit),
+    "sigma": (np.log, np.exp),
+    "kappa": (lambda x: np.log(np.add(x, SHIFT)), lambda t: np.maximum(np.exp(t) - SHIFT, 0.0)),
+}
+
+
+def _scale_of(param: str) -> Scale:
+    """Return the map of a parameter to where its signed root is nearly linear, and its inverse."""
+    return _SCALES.get(param, (np.asarray, np.asarray))
+
+
+@dataclass(frozen=True, repr=False)
+class ProfileInterval:
+    """The values of a parameter that the likelihood ratio does not reject.
+
+    Attributes
+    ----------
+    param : str
+        The parameter.
+    alpha : float
+        One minus the nominal coverage.
+    cut : float
+        Critical value of the likelihood ratio.
+    lower, upper : float
+        Limits; the end of the range, or infinity, where the interval is open.
+    lower_open, upper_open : bool
+        Whether the likelihood ratio stays below the cut up to that end of the range.
+    elsewhere : float or None
+        A value outside the limits that is not rejected either, where one was seen: the likelihood has
+        another maximum there.
+    """
+
+    param: str
+    alpha: float
+    cut: float
+    lower: float
+    upper: float
+    lower_open: bool
+    upper_open: bool
+    elsewhere: float | None = None
+
+    def __repr__(self) -> str:
+        if self.elsewhere is None:
+            return self._limits()
+        other = f"{self.param} near {self.elsewhere:.3g} is not rejected either"
+        return f"{self._limits()}; {other}: the likelihood has another maximum there"
+
+    def _limits(self) -> str:
+        level = f"{100 * (1 - self.alpha):g} % profile interval for {self.param}"
+        if self.lower_open and self.upper_open:
+            return (
+                f"{level}: none; the data reject no value between {self.lower:g} and {self.upper:g}"
+            )
+        if self.lower_open:
+            return (
+                f"{level}: up to {self.upper:.6g} "
+                f"(open below: nothing down to {self.lower:g} is rejected)"
+            )
+        if self.upper_open:
+            return (
+                f"{level}: from {self.lower:.6g} "
+                f"(open above: nothing up to {self.upper:g} is rejected)"
+            )
+        return f"{level}: {self.lower:.6g} to {self.upper:.6g}"
+
+
+@dataclass(frozen=True, repr=False)
+class ProfileLikelihood:
+    """The profile likelihood of one parameter.
+
+    Attributes
+    ----------
+    param : str
+        The parameter.
+    estimate, loglike : float
+        Where the profile is highest, and how high.
+    interval : ProfileInterval
+        The interval at the level asked for.
+    points : tuple of ProfilePoint
+        The fits made, in increasing order of the parameter.
+    names : tuple of str
+        Names of the coefficients.
+    se : float
+        Standard error of the estimate, for comparison; NaN where none was given.
+    cut : {"F", "chi2"} or float
+        How the critical values are found, see :func:`qhreg.inference.hypothesis_tests.lr_cut`.
+    df_resid : float
+        m of the F law.
+    fixed : float or None
+        The value at which the model fixes the parameter, if it does.
+    certificate : GlobalCertificate or None
+        Of the fit, where tau is profiled.
+    certified : ProfileBound or None
+        What the fits of the certificate prove about every tau.
+    maxima : LocalMaxima or None
+        The local maxima over tau, where tau is profiled at a given width.
+    note : str
+        What the profile takes for granted.
+    """
+
+    param: str
+    estimate: float
+    loglike: float
+    interval: ProfileInterval
+    points: tuple[ProfilePoint, ...]
+    names: tuple[str, ...]
+    se: float
+    cut: str | float
+    df_resid: float
+    fixed: float | None
+    certificate: GlobalCertificate | None = None
+    certified: ProfileBound | None = None
+    maxima: LocalMaxima | None = None
+    note: str = ""
+    _curve: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def values(self) -> FloatArray:
+        """The values of the parameter at which fits were made, increasing."""
+        return np.array([point.value for point in self.points])
+
+    @property
+    def lr(self) -> FloatArray:
+        """The likelihood ratio statistic 2 (loglike - profile) at `values`."""
+        below = self.loglike - np.array([point.loglike for point in self.points])
+        return np.maximum(2.0 * below, 0.0)
+
+    @property
+    def signed_root(self) -> FloatArray:
+        """The square root of `lr` with the sign of the distance from the estimate."""
+        root: FloatArray = np.sign(self.values - self.estimate) * np.sqrt(self.lr)
+        return root
+
+    def critical_value(self, alpha: float) -> float:
+        """Return the value of `lr` above which a value of the parameter is rejected."""
+        return lr_cut(alpha, self.df_resid, cut=self.cut)
+
+    def confidence(self, alpha: float | None = None) -> ProfileInterval:
+        """Return the interval with its statement; further fits are made for another alpha.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the nominal coverage; that of the profile by default.
+        """
+        if alpha is None or alpha == self.interval.alpha:
+            return self.interval
+        cut = self.critical_value(alpha)
+        known = self.interval
+        forward = _scale_of(self.param)[0]
+        ends = [end for end in (known.lower, known.upper) if math.isfinite(forward(end))]
+        steps = [abs(forward(end) - forward(self.estimate)) for end in ends]
+        step = max(steps, default=0.0) / math.sqrt(known.cut) or 0.1
+        return _interval(self.param, self._curve, self.estimate, self.loglike, alpha, cut, step)
+
+    def conf_int(self, alpha: float | None = None) -> FloatArray:
+        """Return the limits of the interval, shape (2,); infinite or an end of the range where open.
+
+        Where the values that are not rejected form several pieces, these are the limits of the piece
+        around the estimate; ``interval.elsewhere`` is then the maximum in another one.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the nominal coverage; that of the profile by default.
+        """
+        interval = self.confidence(alpha)
+        return np.array([interval.lower, interval.upper])
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each fit: value, llf, lr, signed root, and all estimates.
+
+        llf is what was maximised: the restricted log-likelihood, or the ordinary one.
+        """
+        points = self.points
+        columns: dict[str, Any] = {
+            "value": self.values,
+            "llf": [point.loglike for point in points],
+            "lr": self.lr,
+            "signed_root": self.signed_root,
+        }
+        for j, name in enumerate(self.names):
+            columns[name] = [point.beta[j] for point in points]
+        for name in ("sigma", "tau", "kappa"):
+            columns[name] = [getattr(point, name) for point in points]
+        return pd.DataFrame(columns)
+
+    def interpolate(self, values: Any) -> FloatArray:
+        """Return the likelihood ratio between the fits, shape of `values`; NaN outside them.
+
+        The signed root is interpolated by a monotone cubic, on the scale of the profile.
+
+        Parameters
+        ----------
+        values : array_like
+            Values of the parameter.
+        """
+        wanted = np.asarray(values, dtype=np.float64)
+        curve = _between(self.values, self.lr, self.estimate, self.param, wanted.ravel())
+        return curve.reshape(wanted.shape)
+
+    def figure(
+        self, alphas: tuple[float, ...] = (0.05, 0.01), *, whole: bool | None = None
+    ) -> ProfileFigure:
+        """Return the numbers that the plot draws.
+
+        Parameters
+        ----------
+        alphas : tuple of float
+            Levels whose cuts are shown; the interval is that of the profile.
+        whole : bool, optional
+            Whether to show the whole range of tau. By default where another local maximum is below the
+            highest cut.
+        """
+        cuts = tuple((alpha, self.critical_value(alpha)) for alpha in alphas)
+        others = self._other_maxima()
+        if whole is None:
+            whole = any(lr < max(cut for _, cut in cuts) for _, lr in others)
+        x, lr = self._over_all_tau() if whole else (self.values, self.lr)
+        forward, backward = _scale_of(self.param)
+        dense = backward(np.linspace(forward(x[0]), forward(x[-1]), CURVE_POINTS))
+        dense = np.clip(dense, x[0], x[-1])
+        curve = _between(x, lr, self.estimate, self.param, dense)
+        known = math.isfinite(self.se) and self.se > 0.0
+        return ProfileFigure(
+            self.param,
+            dense,
+            curve,
+            x,
+            lr,
+            self.estimate,
+            cuts,
+            1.0 - self.interval.alpha,
+            (self.interval.lower, self.interval.upper),
+            (self.interval.lower_open, self.interval.upper_open),
+            ((dense - self.estimate) / self.se) ** 2 if known else None,
+            None if self.certified is None else 2.0 * (self.loglike - self.certified(dense)),
+            self.fixed,
+            tuple((tau, lr) for tau, lr in others if x[0] <= tau <= x[-1]),
+            not isinstance(self.cut, str),
+            _pieces(dense, curve, self.interval),
+        )
+
+    def _other_maxima(self) -> tuple[tuple[float, float], ...]:
+        """Return the local maxima beside the estimate, each with its likelihood ratio."""
+        if self.maxima is None:
+            return ()
+        return tuple(
+            (point.value, 2.0 * (self.loglike - point.loglike))
+            for point in self.maxima.points
+            if point.value != self.estimate
+        )
+
+    def _over_all_tau(self) -> tuple[FloatArray, FloatArray]:
+        """Return the profile over the whole range of tau, the fits made so far among its points."""
+        curve = self._curve
+        if not isinstance(curve, TauCurve):
+            return self.values, self.lr
+        taus = {point.value for point in (*self.points, *scan_tau(curve))}
+        if self.maxima is not None:
+            taus.update(point.value for point in self.maxima.points)
+        if self.certificate is not None:
+            taus.update(self.certificate.nodes_tau.tolist())
+        x = np.array(sorted(taus))
+        lr = 2.0 * (self.loglike - np.array([curve(float(tau)).loglike for tau in x]))
+        return x, np.maximum(lr, 0.0)
+
+    def plot(self, ax: Any = None, *, whole: bool | None = None) -> Any:
+        """Draw the profile and return the Axes; see :func:`qhreg.plotting.plot_profile`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw.
+        whole : bool, optional
+            Whether to show the whole range of tau; by default where another local maximum is not
+            rejected.
+        """
+        from qhreg.plotting import plot_profile
+
+        return plot_profile(self.figure(whole=whole), ax=ax)
+
+    def __repr__(self) -> str:
+        note = f"; {self.note}" if self.note else ""
+        return f"{self.interval}; estimate {self.estimate:.6g}, {len(self.points)} fits{note}"
+
+
+def _between(
+    x: FloatArray, lr: FloatArray, estimate: float, param: str, wanted: FloatArray
+) -> FloatArray:
+    """Return the likelihood ratio between known points: the signed root by a monotone cubic."""
+    forward = _scale_of(param)[0]
+    t = np.asarray(forward(x))
+    kept = _apart(t)
+    signed = np.sign(x - estimate) * np.sqrt(lr)
+    root = interpolate.PchipInterpolator(t[kept], signed[kept], extrapolate=False)
+    curve: FloatArray = root(forward(wanted)) ** 2
+    return curve
+
+
+def _apart(t: FloatArray) -> list[int]:
+    """Return the points that are not crowded; where a root was closed in on, one of many.
+
+    A slope between points a millionth apart is the rounding of their fits.
+    """
+    gap = CROWDED * (t[-1] - t[0])
+    kept = [0]
+    for i in range(1, t.size - 1):
+        if t[i] - t[kept[-1]] > gap and t[-1] - t[i] > gap:
+            kept.append(i)
+    return [*kept, t.size - 1]
+
+
+def _pieces(
+    x: FloatArray, lr: FloatArray, interval: ProfileInterval
+) -> tuple[tuple[float, float], ...]:
+    """Return where a curve is below the cut of an interval outside the interval."""
+    below = np.concatenate([[False], lr < interval.cut, [False]])
+    starts, ends = np.flatnonzero(below[1:] & ~below[:-1]), np.flatnonzero(below[:-1] & ~below[1:])
+    pieces = []
+    for first, last in zip(starts.tolist(), (ends - 1).tolist(), strict=True):
+        if x[first] <= interval.upper and x[last] >= interval.lower:
+            continue
+        low, high = float(x[first]), float(x[last])
+        if first > 0:
+            low = float(np.interp(interval.cut, lr[[first, first - 1]], x[[first, first - 1]]))
+        if last < x.size - 1:
+            high = float(np.interp(interval.cut, lr[[last, last + 1]], x[[last, last + 1]]))
+        pieces.append((low, high))
+    return tuple(pieces)
+
+
+# --------------------------------------------------------------------------- limits
+
+
+def _limit(
+    param: str,
+    distance: Callable[[float], float],
+    estimate: float,
+    end: float,
+    target: float,
+    step: float,
+) -> tuple[float, bool]:
+    """Return where a distance from the estimate reaches a target, on the way to an end of the range.
+
+    Parameters
+    ----------
+    param : str
+        The parameter, which decides the scale.
+    distance : callable
+        Zero at the estimate.
+    estimate, end : float
+        Where the way begins and ends.
+    target : float
+        Positive.
+    step : float
+        Change on the scale of the parameter that moves the distance by about one; steps are doubled
+        until the target is passed, and Brent's method closes in on it.
+
+    Returns
+    -------
+    (float, bool)
+        The limit and False, or the end and True where the distance stays below the target.
+    """
+    forward, backward = _scale_of(param)
+    with np.errstate(divide="ignore"):
+        origin, last = float(forward(estimate)), float(forward(end))
+    outwards = math.copysign(1.0, end - estimate)
+
+    def excess(t: float) -> float:
+        if t == origin:
+            return -target
+        return distance(end if t == last else float(backward(t))) - target
+
+    inner = outer = origin
+    length = 1.1 * target * step
+    while outer != last:
+        inner, outer = outer, outer + outwards * length
+        outer = last if outwards * (outer - last) >= 0.0 else outer
+        if excess(outer) >= 0.0:
+            precision = max(1e-11 * abs(outer - origin), 4e-16 * abs(outer))
+            limit = optimize.brentq(excess, inner, outer, xtol=precision)
+            return float(end if limit == last else backward(limit)), False
+        length *= 2.0
+    return end, True
+
+
+def _interval(
+    param: str,
+    curve: Curve,
+    estimate: float,
+    loglike: float,
+    alpha: float,
+    cut: float,
+    step: float,
+) -> ProfileInterval:
+    """Return the interval at a critical value."""
+
+    def root(value: float) -> float:
+        return math.sqrt(max(2.0 * (loglike - curve(value).loglike), 0.0))
+
+    target = math.sqrt(cut)
+    lower, lower_open = _limit(param, root, estimate, curve.lower, target, step)
+    upper, upper_open = _limit(param, root, estimate, curve.upper, target, step)
+    # where the profile is level up to the end of its range, the parameter has no limit
+    if lower_open and param == "sigma":
+        lower = 0.0
+    if upper_open and param == "kappa":
+        upper = math.inf
+    return ProfileInterval(param, alpha, cut, lower, upper, lower_open, upper_open)
+
+
+def _first_step(data: ModelData, solution: Solution, param: str | int, se: float) -> float:
+    """Return a change on the scale of a parameter that moves the signed root by about one."""
+    column, n = data.column(param), max(solution.n, 2.0)
+    if column is None:
+        value = float(getattr(solution, str(param)))
+        stretch = {"tau": value * (1.0 - value), "sigma": value, "kappa": value + SHIFT}
+        known = math.isfinite(se) and se > 0.0
+        return min(se / stretch[str(param)], 1.0) if known else 2.0 / math.sqrt(n)
+    if math.isfinite(se) and se > 0.0:
+        return se
+    obs = data.observations
+    residuals = obs.residuals(solution.beta)
+    moved = obs.exog
+    if data.constraint is None:
+        moved = obs.exog[:, column]
+    deviation, length = np.linalg.norm(residuals) / math.sqrt(n), np.linalg.norm(moved)
+    return float(deviation / length) if deviation * length > 0.0 else 1.0 / math.sqrt(n)
+
+
+def _spread(
+    param: str, curve: Curve, estimate: float, loglike: float, interval: ProfileInterval, cut: float
+) -> None:
+    """Make fits on both sides of the estimate, to beyond a critical value.
+
+    Evenly spaced where the parameter has the scale of its profile, on which the signed root is nearly
+    linear.
+    """
+    forward, backward = _scale_of(param)
+    origin, root = float(forward(estimate)), math.sqrt(cut)
+    ends = ((interval.lower, curve.lower), (interval.upper, curve.upper))
+    for limit, end in ends:
+        if limit == estimate:
+            continue
+        with np.errstate(divide="ignore"):
+            last = float(forward(end))
+            length = float(forward(limit if curve.lower < limit < curve.upper else end)) - origin
+        reach = origin + 1.05 * math.sqrt(cut / interval.cut) * length
+        outwards = math.copysign(1.0, end - estimate)
+        while True:
+            reach = last if outwards * (reach - last) >= 0.0 else reach
+            point = curve(end if reach == last else float(backward(reach)))
+            if reach == last or 2.0 * (loglike - point.loglike) > root * root:
+                break
+            reach = origin + 1.2 * (reach - origin)
+        for t in np.linspace(origin, reach, POINTS + 1)[1:-1]:
+            curve(float(backward(t)))
+
+
+# --------------------------------------------------------------------------- doors
+
+
+def _freed(
     data: ModelData, solution: Solution, param: str | int
 ) -> tuple[ModelData, Solution, float | None]:
     """Return the model with the parameter estimated, its fit, and the value it was fixed at."""
@@ -59,21 +529,8 @@ def _optimum(
     fixed = getattr(data.space, str(param))
     if fixed is None:
         return data, solution, None
-    free = data.freed(str(param))
-    return free, refit(free, {}, solution, search=None), float(fixed)
-
-
-def _starting_step(data: ModelData, param: str, estimate: float, se: float) -> float:
-    """Return a first step on the scale of the profile: a standard error where there is one."""
-    n = max(data.observations.nobs, 2.0)
-    if param in ("tau", "sigma", "kappa"):
-        stretch = {"tau": estimate * (1.0 - estimate), "sigma": estimate, "kappa": estimate + SHIFT}
-        if se > 0.0 and math.isfinite(se):
-            return min(se / stretch[param], 1.0)
-        return 2.0 / math.sqrt(n)
-    if se > 0.0 and math.isfinite(se):
-        return se
-    return max(abs(estimate), 1.0) / math.sqrt(n)
+    free = replace(data.freed(str(param)), reml=solution.p > 0.0, rank=solution.p or None)
+    return free, refit(free, None, solution), float(fixed)
 
 
 def profile_likelihood(
@@ -83,11 +540,11 @@ def profile_likelihood(
     *,
     grid: Any = None,
     alpha: float = 0.05,
-    cut: str | float = "corrected",
+    cut: str | float = "F",
     se: float = math.nan,
     certificate: GlobalCertificate | None = None,
     search: bool | None = None,
-    progress: bool | None = None,
+    note: str = "",
 ) -> ProfileLikelihood:
     """Return the profile likelihood of a parameter with its interval.
 
@@ -96,28 +553,27 @@ def profile_likelihood(
     data : ModelData
         The model.
     solution : Solution
-        Its fit.
+        Its fit. All points have its criterion, with its p and m.
     param : str or int
         "sigma", "tau", "kappa", or the name or column of a coefficient. One that the model fixes is
         estimated for its own profile.
     grid : array_like, optional
-        Values at which to fit, beside those that the interval needs. By default evenly spaced in
-        the signed root, beyond the 99 % interval.
+        Values at which to fit, beside those that the interval needs. By default five on each side,
+        to beyond the 99 % interval.
     alpha : float
         One minus the nominal coverage of the interval.
-    cut : {"corrected", "chi2"} or float
-        Critical value of the likelihood ratio: corrected for small samples as in
-        :func:`qhreg.inference.hypothesis_tests.lr_cut`, the chi-square quantile, or a number.
+    cut : {"F", "chi2"} or float
+        Critical value of the likelihood ratio, see
+        :func:`qhreg.inference.hypothesis_tests.lr_cut`.
     se : float
         Standard error of the estimate: the first step, and the parabola in the plot.
     certificate : GlobalCertificate, optional
         Of the fit, for the plot of tau: its nodes are fitted again to bound the profile between
         them.
     search : bool, optional
-        Whether every fit searches the whole range of tau; by default up to 500 rows. Otherwise it
-        follows the basin of its neighbours. Along tau there is nothing to search.
-    progress : bool, optional
-        Whether to show a bar that counts fits; by default where kappa is estimated along the profile.
+        As in :func:`qhreg.solver.solve`, for every fit. Along tau there is nothing to search.
+    note : str
+        What the profile takes for granted, printed with it.
 
     Returns
     -------
@@ -127,8 +583,8 @@ def profile_likelihood(
     Notes
     -----
     The values that are not rejected need not form one interval. The limits are those of the piece
-    around the estimate. Along tau, up to 20,000 rows, a local maximum outside them that is not rejected
-    is named by ``interval.elsewhere`` and printed with the interval; the plot shades its piece too.
+    around the estimate. Along tau a local maximum outside them that is not rejected is named by
+    ``interval.elsewhere`` and printed with the interval; the plot shades its piece too.
 
     Warns
     -----
@@ -145,77 +601,62 @@ def profile_likelihood(
     >>> X, y = np.ones((200, 1)), rng.laplace(size=200)
     >>> profile = profile_likelihood(model_data(X, y), solve(X, y), "tau", cut="chi2")
     >>> print(profile.interval)
-    95 % profile interval for tau: 0.447737 to 0.589762
+    95 % profile interval for tau: 0.407892 to 0.589504
     """
-    with one_blas_thread(data.observations.exog.size):
-        return _profile(data, solution, param, grid, alpha, cut, se, certificate, search, progress)
-
-
-def _profile(
-    data: ModelData,
-    solution: Solution,
-    param: str | int,
-    grid: Any,
-    alpha: float,
-    cut: str | float,
-    se: float,
-    certificate: GlobalCertificate | None,
-    search: bool | None,
-    progress: bool | None,
-) -> ProfileLikelihood:
-    """Return the profile likelihood; see `profile_likelihood`."""
-    data, solution, fixed = _optimum(data, solution, param)
+    data, solution, fixed = _freed(data, solution, param)
     column = data.column(param)
     name = str(param) if column is None else data.names[column]
+    coefficients = data.expand(solution.beta)
+    estimate = float(getattr(solution, name) if column is None else coefficients[column])
+    loglike, df_resid = solution.loglike_restricted, solution.n - solution.p
+    critical = lr_cut(alpha, df_resid, cut=cut)
     curve = curve_of(data, solution, param, search=search)
-    start = data.expand(solution.beta)
-    estimate = float(getattr(solution, name) if column is None else start[column])
-    inflation = _inflation(data, solution)
-    critical = likelihood_ratio_cut(alpha, cut, inflation=inflation)
-    long_work = data.space.kappa is None and name != "kappa" if progress is None else progress
-    with counted(long_work, f"profile of {name}") as tick:
-        tracer = Tracer(
-            name, curve, estimate, solution.loglike_restricted, [_point(solution, estimate)], tick
-        )
-        made = tracer.interval(alpha, critical, _starting_step(data, name, estimate, se))
-        if grid is None:
-            widest = likelihood_ratio_cut(min(alpha, 0.01), cut, inflation=inflation)
-            outermost = 1.05 * math.sqrt(max(critical, widest))
-            count = 10 if data.observations.endog.size <= FEW_POINTS else 2
-            tracer.spread([float(r) for r in np.linspace(0.0, outermost, count + 1)[1:]])
-        else:
-            for value in sorted(np.ravel(np.asarray(grid, dtype=np.float64)).tolist()):
-                _require_inside(name, value, curve)
-                tracer.evaluate(value)
-    points = tuple(
-        replace(point, beta=data.expand(point.beta))
-        for point in sorted(tracer.points, key=lambda point: point.value)
-    )
-    maxima = None
-    if isinstance(curve, TauCurve) and data.observations.endog.size <= FEW_POINTS:
+    curve.points[estimate] = replace(point_of(solution, estimate), slope=0.0)
+    step = _first_step(data, solution, param, se)
+    interval = _interval(name, curve, estimate, loglike, alpha, critical, step)
+    if grid is None:
+        widest = max(critical, lr_cut(min(alpha, 0.01), df_resid, cut=cut))
+        _spread(name, curve, estimate, loglike, interval, widest)
+    else:
+        for value in sorted(np.ravel(np.asarray(grid, dtype=np.float64)).tolist()):
+            if not curve.lower <= value <= curve.upper:
+                raise DomainError(
+                    f"the profile of {name} runs from {curve.lower:g} to {curve.upper:g}, the grid "
+                    f"has {value:g}"
+                )
+            curve(value)
+    points = [
+        replace(point, beta=data.expand(point.beta)) for _, point in sorted(curve.points.items())
+    ]
+    maxima = certified = None
+    if isinstance(curve, TauCurve):
         maxima = local_maxima(data, solution, curve=curve)
-        made = replace(made, elsewhere=_elsewhere(maxima, made, solution.loglike_restricted))
-    _warn_of_better(name, estimate, solution.loglike_restricted, points)
+        interval = replace(interval, elsewhere=_elsewhere(maxima, interval, loglike))
+        if certificate is not None:
+            nodes = [*certificate.nodes_tau, *(point.value for point in points)]
+            certified = profile_bound(curve.setup, curve.start, nodes)
+    _warn_of_better(name, estimate, loglike, points)
     return ProfileLikelihood(
         name,
         estimate,
-        solution.loglike_restricted,
-        made,
-        points,
+        loglike,
+        interval,
+        tuple(points),
         data.names,
         se,
         cut,
-        inflation,
+        df_resid,
         fixed,
         certificate,
-        _certified(curve, certificate, points),
+        certified,
         maxima,
+        note,
         curve,
     )
 
 
 def _warn_of_better(
-    name: str, estimate: float, loglike: float, points: tuple[ProfilePoint, ...]
+    name: str, estimate: float, loglike: float, points: Sequence[ProfilePoint]
 ) -> None:
     """Warn when a point of the profile is higher than the fit."""
     best = max(points, key=lambda point: point.loglike)
@@ -227,55 +668,12 @@ def _warn_of_better(
         )
 
 
-def _elsewhere(maxima: LocalMaxima, made: ProfileInterval, loglike: float) -> float | None:
+def _elsewhere(maxima: LocalMaxima, interval: ProfileInterval, loglike: float) -> float | None:
     """Return the highest maximum outside an interval, if it is not rejected."""
     for point in maxima.points:
-        if not made.lower <= point.value <= made.upper:
-            return point.value if 2.0 * (loglike - point.loglike) < made.cut else None
+        if not interval.lower <= point.value <= interval.upper:
+            return point.value if 2.0 * (loglike - point.loglike) < interval.cut else None
     return None
-
-
-def _certified(
-    curve: Curve, certificate: GlobalCertificate | None, points: tuple[ProfilePoint, ...]
-) -> CertifiedBound | None:
-    """Return what the fits of a certificate and of the profile prove about every tau."""
-    if certificate is None or not isinstance(curve, TauCurve):
-        return None
-    nodes = [*certificate.nodes_tau, *(point.value for point in points)]
-    return certified_bound(curve.setup, curve.start, nodes)
-
-
-def _inflation(data: ModelData, solution: Solution) -> float:
-    """Return the factor of the corrected cut for this fit; the largest one where kappa is estimated."""
-    space = data.space
-    return lr_inflation(
-        data.observations.nobs,
-        solution.rank + len(space.extra_names),
-        solution.tau,
-        kappa=0.0 if space.kappa is None else space.kappa,
-        tau_estimated=space.tau is None,
-    )
-
-
-def _require_inside(name: str, value: float, curve: Curve) -> None:
-    if not curve.lower <= value <= curve.upper:
-        raise DomainError(
-            f"the profile of {name} runs from {curve.lower:g} to {curve.upper:g}, the grid has {value:g}"
-        )
-
-
-def _point(solution: Solution, value: float) -> ProfilePoint:
-    """Return the fit itself as a point of the profile."""
-    return ProfilePoint(
-        value,
-        solution.loglike_restricted,
-        0.0,
-        solution.gap,
-        solution.beta,
-        solution.sigma,
-        solution.tau,
-        solution.kappa,
-    )
 
 
 def profile_intervals(
@@ -283,7 +681,7 @@ def profile_intervals(
     solution: Solution,
     *,
     alpha: float = 0.05,
-    cut: str | float = "corrected",
+    cut: str | float = "F",
     bse: FloatArray | None = None,
     search: bool | None = None,
     progress: bool = False,
@@ -299,33 +697,32 @@ def profile_intervals(
         The model and its fit.
     alpha : float
         One minus the nominal coverage.
-    cut : {"corrected", "chi2"} or float
+    cut : {"F", "chi2"} or float
         As in `profile_likelihood`.
     bse : ndarray, shape (size,), optional
         Standard errors, for the first steps.
-    search, progress : bool, optional
-        As in `profile_likelihood`; one progress bar for all parameters.
+    search : bool, optional
+        As in `profile_likelihood`.
+    progress : bool
+        Whether to show a progress bar over the parameters.
     params : sequence of str or int, optional
         Only these, by column or name; `bse` is theirs then.
     """
     every: Sequence[str | int] = [*range(len(data.names)), *data.space.extra_names]
     chosen = every if params is None else params
     errors = np.full(len(chosen), math.nan) if bse is None else np.asarray(bse, dtype=np.float64)
+    critical = lr_cut(alpha, solution.n - solution.p, cut=cut)
+    beta, loglike = data.expand(solution.beta), solution.loglike_restricted
     limits = np.empty((len(chosen), 2))
     for i, param in enumerate(with_progress(chosen, progress, "profile intervals")):
+        column = data.column(param)
         if data.is_fixed(param):
-            limits[i] = data.expand(solution.beta)[int(param)]
+            limits[i] = beta[int(param)]
             continue
-        made = profile_likelihood(
-            data,
-            solution,
-            param,
-            grid=[],
-            alpha=alpha,
-            cut=cut,
-            se=float(errors[i]),
-            search=search,
-            progress=False,
-        )
-        limits[i] = made.conf_int()
+        name = str(param) if column is None else data.names[column]
+        estimate = float(getattr(solution, name) if column is None else beta[column])
+        curve = curve_of(data, solution, param, search=search)
+        step = _first_step(data, solution, param, float(errors[i]))
+        interval = _interval(name, curve, estimate, loglike, alpha, critical, step)
+        limits[i] = interval.lower, interval.upper
     return limits

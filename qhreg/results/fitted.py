@@ -13,8 +13,8 @@ from statsmodels.base.wrapper import populate_wrapper
 
 from qhreg.certificate import BiconvexityCertificate, biconvexity_certificate
 from qhreg.certificate.global_optimum import GlobalCertificate, certify_global
-from qhreg.covariance.choice import CovarianceChoice, choose_covariance
-from qhreg.covariance.scores import INTERPOLATED, checked_sample
+from qhreg.covariance import CovarianceChoice, choose_covariance
+from qhreg.covariance.scores import INTERPOLATED, standardized
 from qhreg.exceptions import DomainError
 from qhreg.family.normalizer import location_level
 from qhreg.fitstatistics import share_below
@@ -65,7 +65,8 @@ class QuantileHuberResults(
     nobs : float
         Number of observations (sum of the frequency weights).
     df_model, df_resid : float
-        Regressors without the constant; observations minus estimated parameters.
+        Regressors without the constant; observations minus the rank of the regressors, as in least
+        squares (sigma and tau are not counted).
     mle_retvals : dict
         What the solver said: converged, iterations, passes, duality_gap, gradient_norm and more.
     """
@@ -73,7 +74,6 @@ class QuantileHuberResults(
     _tables = (summary_tables, summary2_tables)
     _made_from_data = (
         "_covariance",
-        "_contrast_moments",
         "share_below",
         "prsquared",
         "certificate",
@@ -116,10 +116,9 @@ class QuantileHuberResults(
         self.constraint = constraint
         self.rank = solution.rank
         self.df_model = float(solution.rank - self.k_constant)
-        self.df_resid = self.nobs - self.n_params
+        self.df_resid = self.nobs - solution.rank
         self.scale = 1.0
-        self.use_t = bool(use_t)
-        self._law_given = use_t is not None
+        self.use_t = use_t is not False
         self.mle_settings = settings or {"optimizer": "newton"}
         self._choice = choice
         self._cache: dict[str, Any] = {}
@@ -205,11 +204,10 @@ class QuantileHuberResults(
         Rows that a fit interpolates, as one with kappa = 0 and the only row of a category, lie on the
         line, not below it.
         """
-        obs, resid = self._observations, self._residuals
+        obs = self._observations
         if self.kappa > 0.0:
-            return share_below(resid, obs.case_weights, INTERPOLATED * self.sigma)
-        sample = checked_sample(obs.exog, obs.endog, self.solution, obs.offset, resid)
-        return share_below(sample.u, obs.case_weights)
+            return share_below(self._residuals, obs.case_weights, INTERPOLATED * self.sigma)
+        return share_below(standardized(obs, self.solution), obs.case_weights)
 
     @cached_property
     def certificate(self) -> BiconvexityCertificate:
@@ -247,13 +245,13 @@ class QuantileHuberResults(
     # ------------------------------------------------------------------ covariance
 
     def get_robustcov_results(
-        self, cov_type: str = "HC1", use_t: bool | None = None, **cov_kwds: Any
+        self, cov_type: str = "HC3", use_t: bool | None = None, **cov_kwds: Any
     ) -> QuantileHuberResultsWrapper:
         """Return the same fit with another covariance; this one stays as it is.
 
         Parameters
         ----------
-        cov_type : {"nonrobust", "HC0", "HC1", "cluster", "HAC", "bootstrap"}
+        cov_type : {"nonrobust", "HC0", "HC1", "HC2", "HC3", "cluster", "HAC", "bootstrap"}
             Type.
         use_t : bool, optional
             As in `fit`; unchanged by default.
@@ -265,12 +263,12 @@ class QuantileHuberResults(
             cov_kwds = cov_kwds["cov_kwds"]
         choice = covariance_request(self.model, cov_type, cov_kwds, self.constraint)
         made = copy.copy(self)
-        for name in ("_covariance", "_contrast_moments", "_replicates", "bse", "tvalues"):
+        for name in ("_covariance", "_replicates", "bse", "tvalues"):
             made.__dict__.pop(name, None)
         made._cache = {}
         made._choice = choice
         if use_t is not None:
-            made.use_t, made._law_given = use_t, True
+            made.use_t = use_t
         return QuantileHuberResultsWrapper(made)
 
     @property
@@ -287,12 +285,10 @@ def covariance_request(
     constraint: Constraint | None = None,
 ) -> CovarianceChoice:
     """Return the covariance for a fit of this model, under a constraint if there is one."""
-    constrained = constraint is not None and "tau" in constraint.fixed
     choice = choose_covariance(
         cov_type,
         cov_kwds,
         model.row_source,
-        tau_fixed=model.tau is not None or constrained,
         weights=model.weights,
         freq_weights=getattr(model, "freq_weights", None),
     )

@@ -16,9 +16,6 @@ from qhreg.markup import FitSummary, FitSummary2
 __all__ = ["summary2_tables", "summary_tables"]
 
 
-FEW_LIGHT = 30.0
-"""Rows on the light side of the line below which Wald intervals of the density are clearly too short."""
-
 _NOTE_WIDTH = 76
 _SHAPE = ("tau", "sigma", "kappa")  # in the order of the tables: tau has something to test
 _LIMITS = {
@@ -59,7 +56,7 @@ def _left(results: Any) -> list[tuple[str, Any]]:
     return [
         ("Dep. Variable:", None),
         ("Model:", None),
-        ("Method:", ["Maximum Likelihood"]),
+        ("Method:", ["REML" if results.reml else "Maximum Likelihood"]),
         ("Date:", None),
         ("Time:", None),
         ("No. Observations:", [f"{results.nobs:.10g}"]),
@@ -124,7 +121,7 @@ def _coefficients(results: Any, names: list[str], yname: str | None, alpha: floa
 
 def _letter(results: Any) -> str:
     """Return what a table calls the ratio of an estimate to its standard error."""
-    return "t" if results.use_t or results._covariance.calibration is not None else "z"
+    return "t" if results.use_t else "z"
 
 
 def _shape_rows(results: Any, alpha: float) -> list[tuple[str, list[str]]]:
@@ -193,8 +190,6 @@ def notes(results: Any) -> list[str]:
             'predict(which="quantile", q=...) gives any other quantile.'
         )
     found = [about, results.cov_kwds["description"]]
-    if results._choice.reason:
-        found.append(f"Robust covariance by default, because {results._choice.reason}.")
     if results.model.has_weights:
         found.append(
             "Log-likelihood, AIC and BIC have the unit of the sampling weights: they compare models "
@@ -209,11 +204,6 @@ def notes(results: Any) -> list[str]:
         found.append(
             f"tau ended on its bound {results.tau:g}: as far as the fit can tell all noise lies on one "
             "side of the line, rows on the line apart."
-        )
-    elif results.cov_type == "nonrobust" and results.light_rows < FEW_LIGHT:
-        found.append(
-            f"About {results.light_rows:.0f} rows are expected on the light side of the line: with so "
-            'few, Wald intervals cover less than they say. Prefer conf_int(method="profile").'
         )
     if results.solution.doubtful:
         found.append(

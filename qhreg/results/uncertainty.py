@@ -10,16 +10,14 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.covariance import CovarianceEstimate
-from qhreg.covariance.choice import CovarianceChoice
-from qhreg.exceptions import DensityWarning, DomainError, warn_caller
+from qhreg.covariance import CovarianceChoice, CovarianceEstimate
+from qhreg.exceptions import DomainError
 
 __all__ = [
     "UncertaintyResults",
     "labelled_covariance",
     "labelled_limits",
     "positions",
-    "warn_of_density",
 ]
 
 
@@ -55,29 +53,9 @@ class UncertaintyResults:
 
     @property
     def df_resid_inference(self) -> float:
-        """Degrees of freedom of the t distribution, if that is used."""
-        df = self._covariance.df_inference
+        """Degrees of freedom of the t distribution: `df_resid`, clusters minus one with clusters."""
+        df = self._covariance.df
         return self.df_resid if df is None else float(df)
-
-
-def warn_of_density(tau: Any, what: str, instead: str) -> None:
-    """Warn that an answer trusts the density of a fit whose tau was given.
-
-    Parameters
-    ----------
-    tau : float
-        The value it was given.
-    what : str
-        What trusts the density.
-    instead : str
-        What does not.
-    """
-    warn_caller(
-        f"tau is fixed at {tau:g}, and {what} trusts the density, which a tau that is given seldom "
-        f"means: use {instead}. A fit with cov_type='nonrobust' says that the density is meant, and "
-        "does not warn",
-        DensityWarning,
-    )
 
 
 def positions(cols: Any, names: Sequence[str]) -> list[int]:

@@ -8,6 +8,7 @@ neighbours are all that the bound needs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -15,17 +16,17 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.family.normalizer import log_normalizer_derivatives
+from qhreg.family.normalizer import restricted_normalizer
 from qhreg.solver import value_shift
-from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.dual import DualVector, dual_value
+from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.setup import Setup
 
-__all__ = ["CertifiedBound", "certified_bound"]
+__all__ = ["ProfileBound", "profile_bound"]
 
 
 @dataclass(frozen=True)
-class CertifiedBound:
+class ProfileBound:
     """An upper bound of the log-likelihood at every tau, whatever beta and sigma are.
 
     Attributes
@@ -36,12 +37,12 @@ class CertifiedBound:
         Inner products of each dual point with the response and with itself.
     cross : ndarray, shape (m + 1,)
         Inner products of neighbours.
-    n, kappa : float
-        Sum of the case weights; Huber width.
+    n, rank, kappa : float
+        Sum of the case weights; p of the restricted likelihood; Huber width.
     theta : float or None
         1 / sigma in the units of the fits where sigma is fixed.
     shift : float
-        What to add to negative log-likelihoods to have them in the units of the data.
+        What to add to values of the problem to have minus log-likelihoods in the units of the data.
     """
 
     nodes: FloatArray
@@ -49,6 +50,7 @@ class CertifiedBound:
     square: FloatArray
     cross: FloatArray
     n: float
+    rank: float
     kappa: float
     theta: float | None
     shift: float
@@ -65,13 +67,13 @@ class CertifiedBound:
             + 2.0 * s * (1.0 - s) * self.cross[left]
             + s**2 * self.square[right]
         )
-        h = dual_value(alignment, square, self.n, self.kappa, self.theta)
-        log_c = log_normalizer_derivatives(tau, self.kappa).value
-        bound: FloatArray = -(h + self.n * log_c + self.shift)
+        h = dual_value(alignment, square, self.n - self.rank, self.kappa, self.theta)
+        rest = restricted_normalizer(tau, self.kappa, self.n, self.rank).value
+        bound: FloatArray = -(h + rest + self.shift)
         return bound
 
 
-def certified_bound(setup: Setup, start: FloatArray, nodes: Iterable[float]) -> CertifiedBound:
+def profile_bound(setup: Setup, start: FloatArray, nodes: Iterable[float]) -> ProfileBound:
     """Return the bound from convex fits at given asymmetries.
 
     Parameters
@@ -97,13 +99,14 @@ def certified_bound(setup: Setup, start: FloatArray, nodes: Iterable[float]) -> 
         alignment.append(fit.dual.alignment)
         square.append(fit.dual.square)
         before, z = v, fit.z
-    return CertifiedBound(
+    return ProfileBound(
         np.concatenate([[0.0], taus, [1.0]]),
         np.array([*alignment, 0.0]),
         np.array([*square, 0.0]),
         np.array([*cross, 0.0]),
         problem.n,
+        problem.rank,
         problem.kappa,
         problem.theta,
-        value_shift(setup),
+        value_shift(setup) - 0.5 * problem.rank * math.log(2.0 * math.pi),
     )
