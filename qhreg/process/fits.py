@@ -132,7 +132,7 @@ def _solution(curve: TauCurve, tau: float) -> Solution:
     fit = curve.fits[tau]
     setup = replace(curve.setup, task=replace(curve.setup.task, tau=tau))
     local = LocalFit(fit, fit.iterations, fit.passes, "warm start from a neighbouring tau")
-    return report(setup, local, searched=False)
+    return report(setup, local, certified=False)
 
 
 @dataclass(frozen=True, repr=False)

@@ -303,17 +303,17 @@ def _descend(problem: Problem, z: FloatArray, tau: float, task: Task) -> TauFit:
     width = smoothing_width(problem.kappa, problem.n, z.size - 1)
     smooth = newton(replace(problem, kappa=width), z, tau, tau_bounds=task.free_bounds, tol=1e-3)
     lower, upper = task.tau_bounds
-    starts = [fit_at(problem, tau, z, warm=True)]
-    if smooth.error <= SHORT_STEP:
-        starts.append(fit_at(problem, smooth.tau, smooth.z, warm=True))
-    start = min(starts, key=lambda fit: profile_value(fit, problem))
+    near = smooth.error <= SHORT_STEP
+    start = fit_at(problem, smooth.tau, smooth.z, warm=True) if near else fit_at(problem, tau, z)
+    if profile_value(start, problem) > problem.value(z, tau):
+        start = fit_at(problem, tau, z, warm=True)
     fits = {start.tau: start}
 
     def slope(tau: float) -> float:
         """Return the slope of the profile, zero where it counts as stationary."""
         if tau not in fits:
-            near = fits[min(fits, key=lambda known: abs(known - tau))]
-            fits[tau] = fit_at(problem, tau, near.z, warm=True)
+            nearest = fits[min(fits, key=lambda known: abs(known - tau))]
+            fits[tau] = fit_at(problem, tau, nearest.z, warm=True)
         value = profile_slope(fits[tau], problem)
         return 0.0 if stationary_in_tau(fits[tau], problem, task) else value
 

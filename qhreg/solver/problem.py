@@ -11,6 +11,7 @@ from qhreg._typing import FloatArray
 from qhreg.engine.likelihood import Objective, objective, reduce_rows
 from qhreg.engine.rows import RowBlocks, residuals
 from qhreg.engine.zone import Zone
+from qhreg.family.loss import quantile_huber_loss
 from qhreg.family.normalizer import LogNormalizer, restricted_normalizer
 
 __all__ = ["Problem", "Task", "smoothing_width"]
@@ -107,6 +108,13 @@ class Problem:
             start, end = end, end + block.exog.shape[0]
             u[start:end] = residuals(block, raw)
         return u
+
+    def value(self, z: FloatArray, tau: float) -> float:
+        """Return g(z, tau), for kappa = 0 too."""
+        loss = quantile_huber_loss(self.residuals(z), tau, self.kappa)
+        weights = self.weights()
+        total = float(loss.sum() if weights is None else loss @ weights)
+        return total + self.normalizer(tau).value - self.m * math.log(z[-1])
 
     def weights(self) -> FloatArray | None:
         """Return the case weights of all rows, or None."""

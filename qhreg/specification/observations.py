@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from qhreg._typing import FloatArray
 
-__all__ = ["Observations", "find_constant"]
+__all__ = ["Observations", "find_constant", "most_common"]
 
 
 _BLOCK_ROWS = 65536
@@ -31,7 +32,7 @@ class Observations:
     freq_weights : ndarray, shape (n,), or None
         How often each row was observed.
     weights : ndarray, shape (n,), or None
-        Sampling weights: what each row counts for in the likelihood.
+        Sampling weights: what each row counts for in the likelihood, in any unit.
     """
 
     exog: FloatArray
@@ -40,12 +41,16 @@ class Observations:
     freq_weights: FloatArray | None = None
     weights: FloatArray | None = None
 
-    @property
+    @cached_property
     def case_weights(self) -> FloatArray | None:
-        """What each row counts for in the likelihood: the product of both kinds of weights."""
-        if self.freq_weights is None or self.weights is None:
-            return self.weights if self.freq_weights is None else self.freq_weights
-        return self.freq_weights * self.weights
+        """What each row counts for in the likelihood, in all as much as there are observations.
+
+        The frequency weights times the sampling weights, which are scaled so that these sum to `nobs`.
+        """
+        if self.weights is None:
+            return self.freq_weights
+        product = self.weights if self.freq_weights is None else self.freq_weights * self.weights
+        return np.asarray(product * (self.nobs / product.sum()))
 
     @property
     def nobs(self) -> float:
@@ -65,9 +70,9 @@ class Observations:
         return self.endog.shape[0] if weights is None else int(np.count_nonzero(weights))
 
     def blocks(self) -> Iterator[Observations]:
-        """Iterate over blocks of rows that fit in cache; views, nothing is copied."""
+        """Iterate over blocks of rows that fit in cache, their case weights as frequencies; views."""
         step = max(256, _BLOCK_BYTES // (8 * max(self.exog.shape[1], 1)))
-        extras = (self.offset, self.freq_weights, self.weights)
+        extras = (self.offset, self.case_weights)
         for start in range(0, self.endog.shape[0], step):
             rows = slice(start, start + step)
             part = (None if extra is None else extra[rows] for extra in extras)
@@ -107,6 +112,13 @@ def find_constant(exog: FloatArray) -> tuple[int, int | None]:
     if not _spans_ones(few) or not _spans_ones(exog):
         return 0, None
     return 1, None
+
+
+def most_common(endog: FloatArray) -> tuple[float, float]:
+    """Return the most common response and its share of the rows."""
+    values, counts = np.unique(endog, return_counts=True)
+    place = int(np.argmax(counts))
+    return float(values[place]), float(counts[place]) / endog.size
 
 
 def _spans_ones(exog: FloatArray) -> bool:
