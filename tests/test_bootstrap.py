@@ -19,7 +19,6 @@ from qhreg.specification.model_data import ModelData
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import ParameterSpace
 
-
 FREE = ("beta", "sigma", "tau")
 
 
@@ -187,9 +186,7 @@ def test_multiplier_replicates_spread_like_the_sandwich(data, kappa, clustered, 
     rows = rows if weighted else {}
     product = np.prod(list(rows.values()), axis=0) if weighted else None
     fit = solve(exog, endog, kappa=kappa, weights=product, search=False)
-    made = resampled(
-        exog, endog, fit, kind="multiplier", groups=groups, n_boot=4000, rng=0, **rows
-    )
+    made = resampled(exog, endog, fit, kind="multiplier", groups=groups, n_boot=4000, rng=0, **rows)
     parts = parts_of(exog, endog, fit, **rows)
     codes = group_codes(groups, 300) if clustered else None
     expected = sandwich(
@@ -325,7 +322,9 @@ def test_the_two_points_of_the_wild_weights_meet_the_conditions_of_feng_he_and_h
         halves = chances / points
         assert_allclose(halves, [0.5, -0.5])  # the integrals of 1 / w over both sides
         level = chances[points < 0].sum()
-        assert_allclose(level, 1 - tau)  # zero is the quantile of the weights at the level of the line
+        assert_allclose(
+            level, 1 - tau
+        )  # zero is the quantile of the weights at the level of the line
 
 
 @pytest.mark.parametrize("tau", [0.3, 0.5])
@@ -354,7 +353,9 @@ def test_the_wild_bootstrap_is_not_offered_where_it_is_not_centred(data):
 def test_the_basic_interval_mirrors_the_percentile_one_on_the_scale_of_the_parameter(data):
     exog, endog, fit = data
     made = resampled(exog, endog, fit, kind="multiplier", n_boot=300, rng=0)
-    percentile, basic = (on_free_scales(made.conf_int(method=m).T).T for m in ("percentile", "basic"))
+    percentile, basic = (
+        on_free_scales(made.conf_int(method=m).T).T for m in ("percentile", "basic")
+    )
     middle = on_free_scales(made.estimate[None])[0][:, None]
     assert_allclose(basic, 2 * middle - percentile[:, ::-1], rtol=1e-8)
 

@@ -9,8 +9,8 @@ from qhreg.diagnostics.goodness import anderson_darling, goodness_of_fit, kolmog
 from qhreg.diagnostics.simulation import expanded, simulate_fits, simulated_residuals
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
-from qhreg.specification.model_data import ModelData, model_data
 from qhreg.solver import solve
+from qhreg.specification.model_data import ModelData, model_data
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import ParameterSpace
 

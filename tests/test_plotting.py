@@ -27,9 +27,9 @@ from qhreg.family.distribution import quantile_huber
 from qhreg.family.loss import quantile_huber_loss
 from qhreg.family.normalizer import log_normalizer
 from qhreg.profile import profile_likelihood
-from qhreg.specification.model_data import model_data
 from qhreg.profile.surface import profile_surface
 from qhreg.solver import solve
+from qhreg.specification.model_data import model_data
 
 TAU, KAPPA = 0.3, 1.0
 

@@ -18,8 +18,8 @@ from qhreg.family.distribution import quantile_huber
 from qhreg.inference.hypothesis_tests import lr_cut
 from qhreg.profile import profile_intervals, profile_likelihood
 from qhreg.profile.curve import curve_of
-from qhreg.profile.likelihood import ProfileInterval
 from qhreg.profile.maxima import local_maxima
+from qhreg.profile.result import ProfileInterval
 from qhreg.profile.surface import profile_surface
 from qhreg.progress import with_progress
 from qhreg.solver import solve
@@ -174,7 +174,9 @@ def test_limits_are_the_roots_that_brute_force_finds_on_refits(param, kappa):
     assert not made.upper_open
 
     def excess(value):
-        return 2 * (fit.loglike_restricted - held(X, y, param, value, kappa=kappa)) - stats.chi2.isf(0.05, 1)
+        return 2 * (
+            fit.loglike_restricted - held(X, y, param, value, kappa=kappa)
+        ) - stats.chi2.isf(0.05, 1)
 
     assert excess(made.lower - 1e-8) > 0 > excess(made.lower + 1e-8)
     assert excess(made.upper + 1e-8) > 0 > excess(made.upper - 1e-8)
@@ -281,9 +283,7 @@ def test_the_default_cut_is_that_of_the_f_law_with_n_less_the_rank():
     assert default.conf_int()[0] < plain.conf_int()[0]
     assert profile_likelihood(data, fit, "tau", grid=[], cut=2.5).interval.cut == 2.5
     X, y, _, _ = sample()
-    ordinary = profile_likelihood(
-        model_data(X, y, reml=False), solve(X, y, reml=False), 1, grid=[]
-    )
+    ordinary = profile_likelihood(model_data(X, y, reml=False), solve(X, y, reml=False), 1, grid=[])
     assert ordinary.interval.cut == pytest.approx(lr_cut(0.05, 600))
 
 
@@ -591,9 +591,7 @@ def test_where_the_normal_law_is_not_rejected_sigma_is_open_below():
     X, y = np.ones((300, 1)), stats.norm.ppf((np.arange(300) + 0.5) / 300)
     with pytest.warns(BoundaryWarning, match="infinity"):
         fit = solve_kappa(X, y).solution
-    profile = profile_likelihood(
-        model_data(X, y, kappa=None), fit, "sigma", grid=[]
-    )
+    profile = profile_likelihood(model_data(X, y, kappa=None), fit, "sigma", grid=[])
     assert profile.interval.lower_open
     assert profile.interval.lower == 0.0
     assert "open below: nothing down to 0 is rejected" in str(profile)
@@ -692,7 +690,9 @@ def test_limits_under_a_constraint_are_those_of_brute_force():
     made = fit.profile_likelihood("x1", grid=[], cut="chi2").interval
     for limit in (made.lower, made.upper):
         offset = limit * X[:, 1] + 0.5 * (1 - limit) * X[:, 2]
-        ratio = 2 * (fit.llf_restricted - solve(X[:, :1], y, offset=offset, rank=2).loglike_restricted)
+        ratio = 2 * (
+            fit.llf_restricted - solve(X[:, :1], y, offset=offset, rank=2).loglike_restricted
+        )
         assert ratio == pytest.approx(made.cut, abs=1e-7)
 
 
@@ -817,7 +817,9 @@ def test_every_point_of_a_surface_is_the_fit_with_both_held(other):
     surface = profile_surface(data, fit, ("tau", other), points=7)
     for i, j in ((0, 0), (1, 5), (6, 2), (3, 3)):
         values = {"tau": surface.first[j], other: surface.second[i]}
-        assert surface.loglikes[i, j] == pytest.approx(solve(X, y, rank=X.shape[1], **values).loglike_restricted, abs=1e-8)
+        assert surface.loglikes[i, j] == pytest.approx(
+            solve(X, y, rank=X.shape[1], **values).loglike_restricted, abs=1e-8
+        )
     assert surface.loglikes.max() <= surface.loglike
     frame = surface.to_frame()
     row = frame[(frame.tau == surface.first[5]) & (frame[other] == surface.second[1])]

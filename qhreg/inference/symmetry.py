@@ -139,9 +139,7 @@ def _score_of_tau(
     scores = score_obs(obs.exog, obs.endog, point, free=("tau",), **options)
     if not robust:
         free = tuple(each for each in data.space.free if each != "kappa")
-        info = expected_information(
-            obs.exog, *point[1:4], weights=obs.case_weights, free=free
-        )
+        info = expected_information(obs.exog, *point[1:4], weights=obs.case_weights, free=free)
         size = np.sqrt(info.diagonal())
         inverse = np.linalg.pinv(info / np.outer(size, size), hermitian=True)
         variance = float(inverse[-1, -1]) / float(info[-1, -1])
@@ -152,7 +150,9 @@ def _score_of_tau(
     parts = covariance_parts(held, restricted, known)
     wide = parts.wide
     u = obs.residuals(wide.beta) / wide.sigma
-    beyond = (np.abs(u) > 0.5 * wide.kappa) * (1.0 if obs.case_weights is None else obs.case_weights)
+    beyond = (np.abs(u) > 0.5 * wide.kappa) * (
+        1.0 if obs.case_weights is None else obs.case_weights
+    )
     cross = [obs.exog.T @ beyond / wide.sigma]
     cross += [np.array([beyond @ u])] if "sigma" in parts.extras else []
     carry, k = (parts.inverse @ np.concatenate(cross))[:, None], data.space.k

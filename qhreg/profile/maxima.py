@@ -85,7 +85,9 @@ class LocalMaxima:
 
 def scan_tau(curve: TauCurve) -> list[ProfilePoint]:
     """Return fits at the values of the grid, the bounds included, in increasing order of tau."""
-    inside = special.expit(np.linspace(special.logit(curve.lower), special.logit(curve.upper), GRID))
+    inside = special.expit(
+        np.linspace(special.logit(curve.lower), special.logit(curve.upper), GRID)
+    )
     taus = [curve.lower, *(float(tau) for tau in inside[1:-1]), curve.upper]
     for tau in sorted(taus, key=lambda tau: abs(tau - 0.5)):  # outwards from the middle
         curve(tau)
@@ -165,7 +167,7 @@ def _refined(
     if side.slope * node.slope < 0.0:
         tau = optimize.brentq(lambda tau: curve(tau).slope, node.value, side.value, xtol=1e-12)
     else:  # ripples between the two
-        ends = sorted((node.value, side.value))
+        ends = min(node.value, side.value), max(node.value, side.value)
         tau = optimize.minimize_scalar(
             lambda tau: -curve(float(tau)).loglike, bounds=ends, options={"xatol": 1e-10}
         ).x
