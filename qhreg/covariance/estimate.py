@@ -17,6 +17,7 @@ from qhreg.covariance.choice import (
 )
 from qhreg.covariance.information import DesignMoments, assemble, design_moments, unit_information
 from qhreg.covariance.parts import (
+    LOADING,
     Parts,
     coordinates_of,
     covariance_parts,
@@ -32,9 +33,9 @@ from qhreg.specification.parameters import ParameterSpace
 __all__ = [
     "CovarianceEstimate",
     "Grouping",
+    "decided_alone",
     "estimate_covariance",
     "grouping_of",
-    "identified_by",
     "nonrobust_covariance",
     "robust_covariance",
     "warn_unidentified",
@@ -241,16 +242,21 @@ def robust_covariance(choice: CovarianceChoice, parts: Parts) -> CovarianceEstim
         Scores, bread and leverage.
     """
     grouping = grouping_of(choice, parts.observations.endog.size, parts.observations.case_weights)
-    working = parts.jacobian @ sandwich(
-        parts.scores,
-        parts.inverse,
-        leverage=parts.leverage if choice.cov_type in ("HC2", "HC3") else None,
-        nobs=parts.nobs,
-        df_resid=parts.df_resid,
-        freq=parts.freq,
-        **grouping.keywords,
-    )
-    identified = identified_by(choice, parts)
+    counts = {"nobs": parts.nobs, "df_resid": parts.df_resid, **grouping.keywords}
+    alone = np.zeros_like(parts.identified)
+    if choice.cov_type in CORRECTIONS:  # a sum over the rows, block by block
+        meat = np.zeros_like(parts.inner)
+        for rows, scores, leverage in parts.blocks():
+            freq = None if parts.freq is None else parts.freq[rows]
+            meat += sandwich(scores, None, leverage=leverage, freq=freq, **counts)
+            if choice.cov_type in ("HC2", "HC3"):
+                alone |= decided_alone(parts, rows, leverage)
+        outward = parts.change @ parts.inner
+        working = outward @ meat @ outward.T
+    else:
+        working = sandwich(parts.influence, None, freq=parts.freq, **counts)
+    working = parts.jacobian @ working
+    identified = parts.identified & ~alone if parts.df_resid > 0.0 else np.zeros_like(alone)
     lost = np.abs(parts.jacobian[:, ~identified]).any(axis=1)
     used = {k: v for k, v in grouping.keywords.items() if np.ndim(v) == 0 and k != "correction"}
     return CovarianceEstimate(
@@ -264,33 +270,25 @@ def robust_covariance(choice: CovarianceChoice, parts: Parts) -> CovarianceEstim
     )
 
 
-def identified_by(choice: CovarianceChoice, parts: Parts) -> BoolArray:
-    """Return which working parameters a type of covariance has a variance for, shape (q,).
+def decided_alone(parts: Parts, rows: slice, leverage: FloatArray) -> BoolArray:
+    """Return which working parameters are decided by a row with leverage one, at which HC2 and HC3 end.
 
     Parameters
     ----------
-    choice : CovarianceChoice
-        Type and options.
     parts : Parts
-        Scores, bread and leverage.
+        Those of the fit.
+    rows : slice
+        Some rows.
+    leverage : ndarray
+        Their leverage.
     """
-    if not parts.df_resid > 0.0:
-        return np.zeros_like(parts.identified)
-    if choice.cov_type in ("HC2", "HC3"):
-        return parts.identified & ~_alone(parts)
-    return parts.identified
-
-
-def _alone(parts: Parts) -> BoolArray:
-    """Return which parameters are decided by a row with leverage one, at which HC2 and HC3 end."""
-    rows = np.flatnonzero(1.0 - parts.leverage <= LEVERAGE_ONE)
-    k = parts.transform.shape[0]
-    decided = np.zeros(len(parts.inverse), dtype=bool)
-    if rows.size:
-        exog = parts.observations.exog[rows]
-        moves = np.abs(parts.transform @ (parts.transform.T @ exog.T))
-        length = np.linalg.norm(parts.transform, axis=1)[:, None]
-        decided[:k] = (moves > 1e-8 * length).any(axis=1)
+    decided = np.zeros_like(parts.identified)
+    one = np.flatnonzero(1.0 - leverage <= LEVERAGE_ONE)
+    if one.size:
+        transform = parts.transform
+        moves = np.abs(transform @ (transform.T @ parts.observations.exog[rows][one].T))
+        length = np.linalg.norm(transform, axis=1)[:, None]
+        decided[: len(transform)] = (moves > LOADING * length).any(axis=1)
     return decided
 
 
