@@ -26,5 +26,3 @@ def test_weights_are_repeated_values(n, kind):
     found = weighted_quantiles(values, LEVELS, weights)
     assert found == weighted_quantiles(np.repeat(values, weights.astype(int)), LEVELS, None)
     np.testing.assert_array_equal(values, given)
-
-
