@@ -205,7 +205,8 @@ def _outwards(
                 nodes.append(node)
                 best, z = min(best, node.value), node.z
                 continue
-            dual = dual_from_newton(problem, last)
+            settled = newton(problem, last.z, last.tau, tau_bounds=None, tol=1e-6, max_passes=PASSES)
+            dual = dual_from_newton(problem, settled)
             if dual is not None and _excluded(problem, last.tau, dual, end, bounds, best):
                 break
         fit = fit_at(problem, tau, z, warm=True, accuracy=ROUGH)
