@@ -136,8 +136,6 @@ def test_a_cluster_without_weight_is_not_counted(kind, groups):
     whole, _ = by_firm("y ~ x", frame, groups, **{kind: "w"})
     part, _ = by_firm("y ~ x", frame[frame.w > 0.0], groups, **{kind: "w"})
     assert_allclose(whole.bse, part.bse, rtol=1e-6)
-    limits = [fit.conf_int(method="score") for fit in (whole, part)]
-    assert_allclose(*limits, rtol=1e-2)
     frame["w"] = (frame.firm == 2) * 1.0
     with pytest.raises(DataError, match="only one cluster with weight"):
         _ = by_firm("y ~ x", frame, "firm", **{kind: "w"})[0].bse
@@ -174,7 +172,7 @@ def test_two_ways_give_the_same_in_all_units(seed):
     assert_allclose(other.bse[3:], plain.bse[3:], rtol=1e-6)
 
 
-def test_a_negative_variance_of_two_ways_is_named_and_has_a_score_interval():
+def test_a_negative_variance_of_two_ways_is_named():
     rng = np.random.default_rng(3)
     row, column = np.divmod(np.arange(36), 6)
     exog = np.column_stack([np.ones(36), rng.standard_normal(36)])
@@ -186,8 +184,6 @@ def test_a_negative_variance_of_two_ways_is_named_and_has_a_score_interval():
         errors = fit.bse
     assert len(caught) == 1
     assert np.isfinite(errors).all()
-    low, high = fit.conf_int(method="score").T
-    assert ((low < fit.params) & (fit.params < high)).all()
 
 
 @pytest.mark.parametrize("groups", ["firm", ["firm", "year"]])
@@ -223,7 +219,7 @@ def test_more_added_columns_than_clusters_can_tell_apart_are_refused():
         fit.score_test(added)
 
 
-def test_a_negative_variance_of_a_time_series_is_named_and_has_a_score_interval():
+def test_a_negative_variance_of_a_time_series_is_named():
     rng = np.random.default_rng(0)
     noise = (-1.0) ** np.arange(60) * rng.uniform(0.1, 1.0, 60)
     kwds = {"maxlags": 1, "kernel": "uniform"}
@@ -234,15 +230,3 @@ def test_a_negative_variance_of_a_time_series_is_named_and_has_a_score_interval(
         errors = fit.bse
     assert np.isfinite(errors).all()
     assert "negative eigenvalues set to zero" in " ".join(str(fit.summary()).split())
-    low, high = fit.conf_int(method="score")[0]
-    assert low < fit.params[0] < high
-
-
-def test_score_intervals_of_rows_with_sampling_weights_are_those_of_clusters_of_one_row():
-    frame = panel(n_firms=6)
-    frame["w"] = np.tile([0.0, 0.5, 2.0], 20)
-    frame["row"] = np.arange(60)
-    fit = qhf.quantile_huber("y ~ x", frame, weights="w").fit(cov_type="HC0")
-    rows = fit.get_robustcov_results("cluster", groups="row", use_correction=False)
-    limits = [made.conf_int(method="score") for made in (fit, rows)]
-    assert_allclose(*limits, rtol=1e-6)

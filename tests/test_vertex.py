@@ -7,8 +7,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 import qhreg.solver.local
-from qhreg.specification.model_data import model_data
-from qhreg.profile.score_intervals import score_intervals
 from qhreg.solver import solve
 from qhreg.solver.local import Memory
 
@@ -96,13 +94,3 @@ def test_what_is_remembered_of_other_columns_proves_nothing(searches):
     assert with_memory.value == without.value
     assert len(memory.points) <= qhreg.solver.local.REMEMBERED
     solve(exog[:-1], endog[:-1], kappa=0.0, memory=memory)  # nor of other rows
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_score_intervals_do_not_depend_on_what_is_remembered(seed, monkeypatch):
-    exog, endog, _ = draw(seed, 80)
-    fit, data = solve(exog, endog, kappa=0.0), model_data(exog, endog, kappa=0.0)
-    quick = score_intervals(data, fit, params=[1])
-    monkeypatch.setattr(Memory, "add", lambda *args: None)
-    slow = score_intervals(data, fit, params=[1])
-    assert_allclose(quick, slow, rtol=1e-3)
