@@ -832,7 +832,7 @@ def test_weighted_least_squares_with_the_weights_is_the_fit(fit):
     assert fit.weights.min() > 0.0
 
 
-@pytest.mark.parametrize(("kappa", "closeness"), [(1.0, 0.85), (5.0, 0.99)])
+@pytest.mark.parametrize(("kappa", "closeness"), [(1.0, 0.85), (5.0, 0.98)])
 def test_one_step_deletion_is_near_the_refit(kappa, closeness):
     fit = qhf.quantile_huber("y ~ x + C(g)", FRAME, kappa=kappa).fit()
     influence = fit.get_influence()
