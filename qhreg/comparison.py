@@ -13,7 +13,7 @@ import pandas as pd
 from qhreg.exceptions import BoundaryWarning, DomainError
 from qhreg.fitstatistics import information_criterion
 from qhreg.model import QuantileHuberMLE
-from qhreg.solver.kappafit import gaussian_loglike
+from qhreg.solver.over_kappa import gaussian_loglike
 from qhreg.specification.formulas import formula_namespace
 
 __all__ = ["ModelComparison", "compare_models"]

@@ -17,6 +17,7 @@ __all__ = [
     "ConvergenceWarning",
     "CurvatureWarning",
     "DataError",
+    "DataWarning",
     "DomainError",
     "FewRowsError",
     "MissingValuesError",
@@ -73,6 +74,10 @@ class BoundaryWarning(ModelWarning):  # type: ignore[misc]
 
 class CurvatureWarning(ModelWarning):  # type: ignore[misc]
     """The estimated curvature is not that of a maximum: robust standard errors may be far off."""
+
+
+class DataWarning(ModelWarning):  # type: ignore[misc]
+    """The data are too few, or of a kind that the model cannot describe."""
 
 
 class RankWarning(CollinearityWarning):  # type: ignore[misc]

@@ -23,7 +23,7 @@ from qhreg.profile.result import ProfileInterval
 from qhreg.profile.surface import profile_surface
 from qhreg.progress import with_progress
 from qhreg.solver import solve
-from qhreg.solver.kappafit import solve_kappa
+from qhreg.solver.over_kappa import solve_kappa
 from qhreg.specification.model_data import model_data
 
 

@@ -18,9 +18,9 @@ import numpy as np
 from qhreg._typing import FloatArray
 from qhreg.family.normalizer import restricted_normalizer
 from qhreg.solver import value_shift
-from qhreg.solver.convex import fit_at
 from qhreg.solver.dual import DualVector, dual_value
-from qhreg.solver.preparation import Setup
+from qhreg.solver.fixed_tau import fit_at
+from qhreg.solver.setup import Setup
 
 __all__ = ["ProfileBound", "profile_bound"]
 

@@ -25,6 +25,7 @@ from qhreg._typing import BoolArray, FloatArray
 from qhreg.covariance.bandwidth import bread_window
 from qhreg.covariance.information import design_moments, row_blocks
 from qhreg.covariance.scores import (
+    CriterionHessian,
     Fitted,
     criterion_hessian,
     extra_scores,
@@ -41,6 +42,7 @@ from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
 __all__ = [
     "Inverse",
     "Parts",
+    "assembled",
     "coordinates_of",
     "covariance_parts",
     "positive_inverse",
@@ -326,17 +328,50 @@ def covariance_parts(data: ModelData, solution: Solution, held: Sequence[str] = 
     obs, space = data.observations, data.space
     bound = ("tau",) if solution.tau_at_bound and space.tau is None else ()
     known = tuple(dict.fromkeys((*bound, *held)))
-    extras = tuple(name for name in space.extra_names if name not in known)
     wide = wide_fit(data, solution, known)
     hessian = criterion_hessian(obs, wide, wide.p)
+    factor = design_moments(obs.exog, hessian.in_zone).factor
+    parts = assembled(obs, space, solution, wide, known, hessian, factor)
+    if parts.change.shape[1] - len(parts.extras) < solution.rank:
+        # the rows in the zone tell less than all rows
+        parts.identified[: space.k] &= ~_seen(coordinates_of(factor)[1], obs)
+    return parts
+
+
+def assembled(
+    obs: Observations,
+    space: ParameterSpace,
+    solution: Solution,
+    wide: Solution,
+    held: tuple[str, ...],
+    hessian: CriterionHessian,
+    factor: FloatArray,
+) -> Parts:
+    """Return the parts of a fit from the derivatives of the criterion at the wider one.
+
+    Parameters
+    ----------
+    obs : Observations
+        The rows that the parts are to give scores of: all, or some of them.
+    space : ParameterSpace
+        The parameters.
+    solution, wide : Solution
+        The fit, and that at the width of the bread.
+    held : tuple of str
+        Estimated parameters that are treated as known.
+    hessian : CriterionHessian
+        Derivatives of the criterion of all rows at `wide`.
+    factor : ndarray, shape (k, k)
+        Triangular factor of the Gram matrix of all rows in the zone there.
+    """
+    extras = tuple(name for name in space.extra_names if name not in held)
     place = [EXTRA_NAMES.index(name) for name in extras]
     slope = np.array([1.0, wide.tau * (1.0 - wide.tau), wide.kappa])
     corner = hessian.corner * np.outer(slope, slope)
     corner[1, 1] += slope[1] * (1.0 - 2.0 * wide.tau) * hessian.gradient[1]
     corner[2, 2] += slope[2] * hessian.gradient[2]
     cross, corner = (hessian.cross * slope)[:, place], corner[np.ix_(place, place)]
-    factor = design_moments(obs.exog, hessian.in_zone).factor
-    transform, null = coordinates_of(factor)
+    transform, _ = coordinates_of(factor)
     k, r, q = space.k, transform.shape[1], space.k + len(extras)
     bread = np.empty((q, q))
     bread[:k, :k] = factor.T @ factor / (wide.kappa * wide.sigma**2)
@@ -349,20 +384,17 @@ def covariance_parts(data: ModelData, solution: Solution, held: Sequence[str] = 
     inner[:r, :r], inner[r:, r:] = wide.n * np.eye(r), corner
     inner[:r, r:] = change[:k, :r].T @ cross
     inner[r:, :r] = inner[:r, r:].T
-    made = positive_inverse(inner, wide.n)
-    identified = ~made.moved(change)
-    if r < solution.rank:  # the rows in the zone tell less than all rows
-        identified[:k] &= ~_seen(null, obs)
+    inverse = positive_inverse(inner, wide.n)
     return Parts(
         obs,
         solution,
         wide,
         extras,
-        known,
+        held,
         bread,
         change,
-        made.inverse,
-        identified,
+        inverse.inverse,
+        ~inverse.moved(change),
         to_parameters(space, solution, extras),
     )
 

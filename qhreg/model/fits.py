@@ -79,7 +79,7 @@ class OtherFits:
         data = ModelData(
             constraint.reduce(self.observations), space, self.tau_bounds, names, reml=reml
         )
-        found, width = solution_and_width(data, constraint.fixed, method=method, search=search)
+        found, width = solution_and_width(data, constraint.fixed, search=search)
         solution = replace(found, beta=constraint.expand(found.beta), dependent=())
         settings = {"optimizer": method, "constraints": constraints, "search": search}
         results = QuantileHuberResults(

@@ -21,7 +21,7 @@ from qhreg.inference.hypothesis_tests import HypothesisTest, chi2_test, f_test
 from qhreg.profile.curve import TauCurve, tau_curve
 from qhreg.progress import with_progress
 from qhreg.solver import Solution, report, solve
-from qhreg.solver.local import LocalFit
+from qhreg.solver.over_tau import LocalFit
 from qhreg.specification.model_data import ModelData
 
 __all__ = ["Crossings", "equality_test", "find_crossings", "fit_taus", "tau_levels"]
@@ -132,7 +132,7 @@ def _solution(curve: TauCurve, tau: float) -> Solution:
     fit = curve.fits[tau]
     setup = replace(curve.setup, task=replace(curve.setup.task, tau=tau))
     local = LocalFit(fit, fit.iterations, fit.passes, "warm start from a neighbouring tau")
-    return report(setup, local, searched=False)
+    return report(setup, local, certified=False)
 
 
 @dataclass(frozen=True, repr=False)

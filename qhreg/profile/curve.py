@@ -18,11 +18,12 @@ from scipy import linalg
 from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError, DomainError
 from qhreg.solver import Solution, attained, start_of, task_of
-from qhreg.solver.convex import TauFit, fit_at
+from qhreg.solver.dual import TauFit
+from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.inputs import rows_of
-from qhreg.solver.kappafit import gaussian_loglike
-from qhreg.solver.local import profile_slope
-from qhreg.solver.preparation import Setup, set_up
+from qhreg.solver.over_kappa import gaussian_loglike
+from qhreg.solver.over_tau import profile_slope
+from qhreg.solver.setup import Setup, set_up
 from qhreg.solver.threads import one_blas_thread
 from qhreg.specification.model_data import ModelData, refit
 

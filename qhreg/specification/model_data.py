@@ -12,7 +12,7 @@ import numpy as np
 from qhreg._typing import FloatArray
 from qhreg.exceptions import BoundaryWarning, DomainError, RankWarning
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
-from qhreg.solver.kappafit import KappaSolution, solve_kappa
+from qhreg.solver.over_kappa import KappaSolution, solve_kappa
 from qhreg.specification.constraints import Constraint
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
@@ -114,7 +114,7 @@ def model_data(
     k = x.shape[1]
     labels = tuple(map(str, names)) if names is not None else tuple(f"x{j}" for j in range(k))
     space = ParameterSpace(k, sigma, tau, kappa)
-    return ModelData(Observations(x, y, o, None, w), space, tau_bounds, labels, reml=reml)
+    return ModelData(Observations(x, y, o, w), space, tau_bounds, labels, reml=reml)
 
 
 def fit_model(
@@ -132,7 +132,7 @@ def fit_model(
         Values of sigma, tau or kappa. Where sigma is held the likelihood stays the restricted one if
         `data.rank` is given.
     **options
-        start, search, method and names of :func:`qhreg.solver.solve`.
+        start, search and names of :func:`qhreg.solver.solve`.
     """
     return solution_and_width(data, held, **options)[0]
 
