@@ -792,7 +792,7 @@ def test_weighted_least_squares_with_the_weights_is_the_fit(fit):
     assert fit.weights.min() > 0.0
 
 
-@pytest.mark.parametrize(("kappa", "closeness"), [(1.0, 0.85), (5.0, 0.98)])
+@pytest.mark.parametrize(("kappa", "closeness"), [(1.0, 0.85), (4.0, 0.99)])
 def test_one_step_deletion_is_near_the_refit(kappa, closeness):
     fit = qhf.quantile_huber("y ~ x + C(g)", FRAME, kappa=kappa).fit()
     influence = fit.get_influence()
@@ -808,9 +808,8 @@ def test_one_step_deletion_is_near_the_refit(kappa, closeness):
     for j in range(6):
         exact = np.array(change)[:, j]
         assert np.corrcoef(exact, found[:, j])[0, 1] > closeness
-        if kappa == 5.0:
-            # the bread is that of the sandwich, smoothed
-            assert found[:, j].std() / exact.std() == pytest.approx(1.0, abs=0.2)
+        if kappa == 4.0:  # at narrow widths the bread of the sandwich is smoothed
+            assert found[:, j].std() / exact.std() == pytest.approx(1.0, abs=0.15)
 
 
 def test_leverage_lies_between_0_and_1_and_sums_to_the_rank(fit):
