@@ -45,7 +45,7 @@ def hall_sheather(level: float, nobs: float) -> float:
     z = float(special.ndtri(level))
     density = math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
     size = nobs ** (-1.0 / 3.0) * float(special.ndtri(0.975)) ** (2.0 / 3.0)
-    return size * (1.5 * density**2 / (2.0 * z * z + 1.0)) ** (1.0 / 3.0)
+    return float(size * (1.5 * density**2 / (2.0 * z * z + 1.0)) ** (1.0 / 3.0))
 
 
 def bread_window(

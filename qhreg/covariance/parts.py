@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from statsmodels.tools.sm_exceptions import ModelWarning
 
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.covariance.bandwidth import bread_window
@@ -32,7 +33,7 @@ from qhreg.covariance.scores import (
     slopes,
     standardized,
 )
-from qhreg.exceptions import ModelWarning, RankWarning
+from qhreg.exceptions import RankWarning
 from qhreg.solver import Solution
 from qhreg.solver.basis import basis_of, minimum_norm
 from qhreg.specification.model_data import ModelData, fit_model
@@ -120,10 +121,11 @@ def coordinates_of(factor: FloatArray) -> tuple[FloatArray, FloatArray]:
     transform = basis.matrix[:k, :r] / math.sqrt(k)
     null = np.zeros((k, k - r))
     if r < k:
-        transform = np.column_stack([minimum_norm(basis, column) for column in transform.T])
+        shortest = [minimum_norm(basis, column) for column in transform.T]
+        transform = np.array(shortest).reshape(r, k).T
         null[basis.columns] = basis.combination
         null[basis.dependent] = -np.eye(k - r)
-    return transform.reshape(k, r), null
+    return transform, null
 
 
 def working_slopes(fit: Fitted) -> dict[str, float]:
@@ -238,9 +240,9 @@ class Parts:
                 resid -= obs.offset[rows]
             psi = slopes(u[rows], fit.tau, fit.kappa)
             design, scores = moved[:, :r], np.empty((psi.size, self.change.shape[1]))
-            leverage = np.einsum("ij,ij->i", design, design)
+            leverage = np.einsum("ij,ij->i", design, design) / wide.sigma / wide.sigma
             leverage *= (resid >= low) & (resid <= high)
-            leverage /= wide.sigma**2 * wide.kappa * wide.n
+            leverage /= wide.kappa * wide.n
             np.multiply(design, (psi / fit.sigma)[:, None], out=scores[:, :r])
             for j, column in enumerate(extra_scores(u[rows], psi, fit, self.extras)):
                 name = self.extras[j]
@@ -374,7 +376,8 @@ def assembled(
     transform, _ = coordinates_of(factor)
     k, r, q = space.k, transform.shape[1], space.k + len(extras)
     bread = np.empty((q, q))
-    bread[:k, :k] = factor.T @ factor / (wide.kappa * wide.sigma**2)
+    standard = factor / wide.sigma
+    bread[:k, :k] = standard.T @ standard / wide.kappa
     bread[:k, k:], bread[k:, :k], bread[k:, k:] = cross, cross.T, corner
     # in these coordinates the block of beta is the identity times the weight
     change = np.zeros((q, r + len(extras)))
