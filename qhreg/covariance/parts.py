@@ -77,8 +77,10 @@ class Inverse(NamedTuple):
 
     def moved(self, jacobian: FloatArray) -> BoolArray:
         """Return which parameters, given their derivatives, move along the flat directions."""
-        length = np.sqrt(np.einsum("ij,jk,ik->i", jacobian, self.inverse, jacobian))
-        return np.asarray((np.abs(jacobian @ self.flat) > LOADING * length[:, None]).any(axis=1))
+        size = np.abs(jacobian).max(axis=1, initial=0.0, keepdims=True)
+        unit = jacobian / np.where(size > 0.0, size, 1.0)  # squares of the others may be no numbers
+        length = np.sqrt(np.einsum("ij,jk,ik->i", unit, self.inverse, unit))
+        return np.asarray((np.abs(unit @ self.flat) > LOADING * length[:, None]).any(axis=1))
 
 
 def positive_inverse(matrix: FloatArray, weight: float) -> Inverse:
@@ -231,7 +233,7 @@ class Parts:
         slope, r = working_slopes(fit), self.change.shape[1] - len(self.extras)
         u = standardized(obs, fit)
         # one product gives the rows in inner coordinates and their location in the wider zone
-        both = np.column_stack([self.change[:k, :r], wide.beta])
+        both = np.column_stack([self.change[:k, :r] / wide.sigma, wide.beta])
         low, high = -wide.kappa * wide.tau * wide.sigma, wide.kappa * (1 - wide.tau) * wide.sigma
         for rows in row_blocks(n, k):
             moved = obs.exog[rows] @ both
@@ -240,10 +242,11 @@ class Parts:
                 resid -= obs.offset[rows]
             psi = slopes(u[rows], fit.tau, fit.kappa)
             design, scores = moved[:, :r], np.empty((psi.size, self.change.shape[1]))
-            leverage = np.einsum("ij,ij->i", design, design) / wide.sigma / wide.sigma
+            leverage = np.einsum("ij,ij->i", design, design)
             leverage *= (resid >= low) & (resid <= high)
             leverage /= wide.kappa * wide.n
-            np.multiply(design, (psi / fit.sigma)[:, None], out=scores[:, :r])
+            factor = psi * (wide.sigma / fit.sigma)
+            np.multiply(design, factor[:, None], out=scores[:, :r])
             for j, column in enumerate(extra_scores(u[rows], psi, fit, self.extras)):
                 name = self.extras[j]
                 np.multiply(column, 1.0 if name == "sigma" else slope[name], out=scores[:, r + j])
