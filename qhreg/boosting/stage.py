@@ -24,12 +24,12 @@ from qhreg.exceptions import DataError
 from qhreg.family.loss import quantile_huber_loss, zone_part
 from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.solver import in_coordinates, value_shift
-from qhreg.solver.convex import TINY_KAPPA
+from qhreg.solver.dual import TINY_KAPPA
 from qhreg.solver.inputs import rows_of
-from qhreg.solver.local import local_fit, profile_value
 from qhreg.solver.newton import SHORT_STEP, newton, unverified_step
-from qhreg.solver.preparation import set_up
+from qhreg.solver.over_tau import local_fit, profile_value
 from qhreg.solver.problem import Problem, Task
+from qhreg.solver.setup import set_up
 
 __all__ = [
     "Noise",

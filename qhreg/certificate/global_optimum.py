@@ -11,9 +11,10 @@ import numpy as np
 
 from qhreg._typing import FloatArray
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, report, start_of, task_of, value_shift
+from qhreg.solver.branch_and_bound import branch_and_bound
 from qhreg.solver.inputs import rows_of
-from qhreg.solver.local import bound_profile, local_fit
-from qhreg.solver.preparation import Setup, set_up
+from qhreg.solver.over_tau import local_fit
+from qhreg.solver.setup import Setup, set_up
 from qhreg.solver.threads import one_blas_thread
 
 __all__ = ["GlobalCertificate", "certify_global"]
@@ -148,7 +149,7 @@ def _certificate(
     problem, task = setup.problem, setup.task
     z, tau = start_of(setup.basis, solution, setup.scale, task)
     first = local_fit(problem, z, tau, task)
-    found = bound_profile(problem, first.fit, task, setup.weights, tol=tol, max_fits=max_fits)
+    found = branch_and_bound(problem, first.fit, task, tol=tol, max_fits=max_fits)
     # values of the problem in the units of the data, as minus the log-likelihood
     shift = value_shift(setup) - 0.5 * problem.rank * math.log(2.0 * math.pi)
     better = None
@@ -156,7 +157,7 @@ def _certificate(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             best = local_fit(problem, found.best.z, found.best.tau, task)
-            better = report(setup, best, searched=True)
+            better = report(setup, best, certified=False)
     upper_bound = -(found.lower + shift)
     return GlobalCertificate(
         holds=upper_bound - solution.loglike_restricted <= tol,

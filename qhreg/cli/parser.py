@@ -65,9 +65,9 @@ examples:
 """
 
 PAPER_EPILOG = """\
-Writes pages (Markdown) and pictures (PNG), each comparison with its verdict. Table 1 is
-made with the paper's 100 draws in each row, and with 1000 to see past the Monte Carlo
-error. Each part is written when it is made, and can be made on its own:
+Writes tables (CSV), the paper's figures beside ours, and pictures (PNG). Table 1 is made
+with the paper's 100 draws in each row, and with 1000 to see past the Monte Carlo error.
+Each part is written when it is made, and can be made on its own:
 
   figures   the figures without regression               a few seconds
   table_1   Table 1, the penalty at fixed tau            ten to fifteen minutes
@@ -285,7 +285,7 @@ def _add_paper(commands: argparse._SubParsersAction[_Parser]) -> None:
         nargs="+",
         choices=("figures", "table_1", "table_2"),
         metavar="PART",
-        help="make these parts: figures, table_1, table_2 (default: all, and the index)",
+        help="make these parts: figures, table_1, table_2 (default: all)",
     )
     parser.add_argument(
         "--quick", action="store_true", help="5 draws in each row of Table 1 instead of 1000"

@@ -136,7 +136,7 @@ def goodness_of_fit(
     solution: Solution,
     *,
     n_boot: int = 199,
-    seed: int | np.random.Generator | None = 0,
+    rng: int | np.random.Generator | None = 0,
     progress: bool = False,
 ) -> GoodnessOfFit:
     """Return both tests of the hypothesis that the fitted family is the law of the residuals.
@@ -149,8 +149,8 @@ def goodness_of_fit(
         Its fit.
     n_boot : int
         Samples from the fitted model; each is refitted with what the model estimates.
-    seed : int, Generator or None
-        Of the random numbers.
+    rng : int, Generator or None
+        Source of randomness, as in ``numpy.random.default_rng``.
     progress : bool
         Whether to show a progress bar.
 
@@ -176,7 +176,7 @@ def goodness_of_fit(
             kolmogorov_smirnov(fit.u, fit.solution.tau, fit.solution.kappa),
             anderson_darling(fit.u, fit.solution.tau, fit.solution.kappa),
         )
-        for fit in simulate_fits(data, solution, n_boot, seed=seed, progress=progress)
+        for fit in simulate_fits(data, solution, n_boot, rng=rng, progress=progress)
     ]
     if not samples:
         raise DataError("no sample from the fitted model could be fitted")

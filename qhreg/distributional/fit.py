@@ -41,7 +41,7 @@ from qhreg.exceptions import (
     warn_caller,
 )
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
-from qhreg.solver.taufit import GAP_TOLERANCE, TINY_KAPPA
+from qhreg.solver.dual import GAP_TOLERANCE, TINY_KAPPA
 from qhreg.solver.threads import one_blas_thread
 
 __all__ = ["solve_distributional", "widened"]

@@ -17,8 +17,9 @@ from qhreg.distributional.likelihood import BLOCKS, Regression
 from qhreg.distributional.solution import DistributionalSolution
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.domain import check_alpha
-from qhreg.inference.hypothesis_tests import HypothesisTest, lr_test
-from qhreg.results.uncertainty import UncertaintyResults, positions, warn_of_density
+from qhreg.inference.hypothesis_tests import HypothesisTest, density_note, lr_test
+from qhreg.results.uncertainty import UncertaintyResults, positions
+from qhreg.specification.model_data import refit
 
 __all__ = ["DistributionalInference"]
 
@@ -104,7 +105,7 @@ class DistributionalInference(UncertaintyResults):
         Returns
         -------
         HypothesisTest
-            With ``statistic``, ``df`` and ``pvalue`` of the chi-square law.
+            With ``statistic``, ``df`` and ``pvalue``.
         """
         if which not in ("both", "sigma", "tau"):
             raise DomainError(f"which must be 'both', 'sigma' or 'tau', got {which!r}")
@@ -141,7 +142,8 @@ class DistributionalInference(UncertaintyResults):
         Parameters
         ----------
         restricted : DistributionalResults or QuantileHuberResults
-            A fit to the same data whose model is nested in this one.
+            A fit to the same data whose model is nested in this one. One by restricted likelihood is
+            fitted again by maximum likelihood, as this one was.
         """
         if restricted.nobs != self.nobs or restricted.n_rows != self.n_rows:
             raise DataError(
@@ -154,7 +156,11 @@ class DistributionalInference(UncertaintyResults):
                 f"the restricted fit has {restricted.n_params} parameters, this one {self.n_params}: "
                 "it is not nested in this one"
             )
-        return self._lr_test(restricted.llf, df, "the restricted model")
+        value = restricted.llf
+        if getattr(restricted.solution, "p", 0.0) > 0.0:
+            ordinary = replace(restricted._fit_data, reml=False, rank=None)
+            value = refit(ordinary, None, restricted._fit_solution).loglike
+        return self._lr_test(value, df, "the restricted model")
 
     def _lr_test(self, restricted: float, df: int, null: str) -> HypothesisTest:
         if self.model.has_weights:
@@ -162,16 +168,5 @@ class DistributionalInference(UncertaintyResults):
                 "a likelihood ratio test needs the likelihood of the sample, which sampling weights "
                 "replace: use wald_test, whose covariance is robust"
             )
-        if self.model.tau is not None and self.cov_type != "nonrobust":
-            warn_of_density(self.model.tau, "a likelihood ratio", "wald_test")
-        # the small-sample factor of the simpler model was not studied for this one
-        return lr_test(
-            self.llf,
-            restricted,
-            df,
-            nobs=self.nobs,
-            k=self.n_params,
-            tau=0.5,
-            null=null,
-            correction=False,
-        )
+        note = density_note(self.cov_type)
+        return lr_test(self.llf, restricted, df, self.nobs, null=null, note=note)

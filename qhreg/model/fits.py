@@ -79,7 +79,7 @@ class OtherFits:
         data = ModelData(
             constraint.reduce(self.observations), space, self.tau_bounds, names, reml=reml
         )
-        found, width = solution_and_width(data, constraint.fixed, method=method, search=search)
+        found, width = solution_and_width(data, constraint.fixed, search=search)
         solution = replace(found, beta=constraint.expand(found.beta), dependent=())
         settings = {"optimizer": method, "constraints": constraints, "search": search}
         results = QuantileHuberResults(
@@ -268,7 +268,7 @@ class OtherFits:
         alphas: Any = None,
         *,
         n_folds: int = 5,
-        seed: Any = 0,
+        rng: Any = 0,
         n_alphas: int = 30,
         ratio: float = 1e-2,
         L1_wt: float = 1.0,
@@ -286,7 +286,7 @@ class OtherFits:
             Sizes of the penalty, as in `fit_regularized_path`.
         n_folds : int
             Parts into which the rows are divided at random, each left out once.
-        seed : int, Generator or None
+        rng : int, Generator or None
             Of the random numbers.
         L1_wt, penalty_weights, standardize, units, tol
             As in `fit_regularized`.
@@ -302,7 +302,7 @@ class OtherFits:
         sizes = self._alphas(alphas, n_alphas, ratio, options)
         kept = {k: v for k, v in options.items() if k not in ("weights", "offset")}
         return cross_validate(
-            self.observations, sizes, n_folds=n_folds, seed=seed, progress=progress, **kept
+            self.observations, sizes, n_folds=n_folds, rng=rng, progress=progress, **kept
         )
 
     def _sizes(self, alpha: Any) -> Any:

@@ -12,7 +12,14 @@ from statsmodels.base.model import GenericLikelihoodModel, LikelihoodModel
 from statsmodels.tools.sm_exceptions import MissingDataError
 
 from qhreg.covariance.choice import OPTIONS
-from qhreg.exceptions import ConvergenceWarning, DataError, DomainError, MissingValuesError
+from qhreg.exceptions import (
+    ConvergenceWarning,
+    DataError,
+    DataWarning,
+    DomainError,
+    MissingValuesError,
+    warn_caller,
+)
 from qhreg.family.domain import check_kappa, check_sigma, check_tau
 from qhreg.model.fits import OtherFits
 from qhreg.model.likelihood import LikelihoodMethods
@@ -58,10 +65,14 @@ from qhreg.specification.keywords import (
     warn_of_maxiter,
 )
 from qhreg.specification.model_data import ModelData, solution_and_width
-from qhreg.specification.observations import Observations, find_constant
+from qhreg.specification.observations import Observations, find_constant, most_common
 from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
 
 __all__ = ["QuantileHuberMLE"]
+
+BREAKDOWN = 0.5
+"""Share of equal responses beyond which every equivariant regression fits those alone: the largest
+possible breakdown point (Rousseeuw & Leroy 1987, chapter 3)."""
 
 
 # statsmodels carries no types, and mypy forbids a base class without one.
@@ -78,7 +89,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
 
     with the quantile Huber loss :math:`\rho`: slope tau far to the left, 1 - tau far to the right,
     quadratic on :math:`[-\kappa\tau, \kappa(1-\tau)]`. The coefficients, the scale sigma and the
-    asymmetry tau are estimated together by maximum likelihood.
+    asymmetry tau are estimated together, by restricted maximum likelihood (REML) where sigma is.
 
     Parameters
     ----------
@@ -87,7 +98,9 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
     exog : array_like, shape (n, k)
         Regressors. No constant is added: use ``statsmodels.api.add_constant`` or a formula.
     kappa : float or None
-        Huber width in units of sigma, kappa >= 0: 0 is the quantile loss. None estimates it.
+        Huber width in units of sigma, kappa >= 0: 0 is the quantile loss. None estimates it. The
+        default, 4, is Huber's k = 1 at tau = 1/2, which loses little with normal noise (Huber 1964), and
+        lies in the range where the likelihood is certified to be convex in tau.
     tau : float or None
         Asymmetry in (0, 1). None estimates it; a number fixes it, which is plain quantile Huber
         regression.
@@ -227,6 +240,12 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
                 raise DataError(f"{name} must not be negative, got {float(array.min())!r}")
             if name.endswith("weights") and n and not array.any():
                 raise DataError(f"{name} is zero in every row: there is nothing to fit")
+            if name == "freq_weights" and bool((array != np.round(array)).any()):
+                first = float(array[array != np.round(array)][0])
+                raise DataError(
+                    f"freq_weights count observations and must be whole numbers, got {first!r}: give "
+                    "other weights as weights"
+                )
         require_rows(n, self.nobs_given)
         self.k_exog = k
 
@@ -311,7 +330,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         self.require_data()
         return Observations(
             self.exog, self.endog, self.offset, getattr(self, "freq_weights", None), self.weights
-        )
+        ).scaled
 
     @property
     def has_weights(self) -> bool:
@@ -363,8 +382,8 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         ----------
         start_params : array_like, optional
             Parameters to start from.
-        method : {"newton", "lbfgs"}
-            Newton's method, or L-BFGS before a last Newton phase, for many columns.
+        method : {"newton"}
+            Accepted since statsmodels passes it; there is one method.
         cov_type : {"HC3", "nonrobust", "HC0", "HC1", "HC2", "cluster", "HAC", "bootstrap"}, optional
             Covariance of the parameters: by default "HC3", which does not trust the density, as
             "nonrobust", the inverse expected information, does. See
@@ -400,17 +419,20 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         reject_fit_keywords(self.fit, unknown, KEYWORDS, OPTIONS)
         request = covariance_request(self, cov_type, cov_kwds)
         warn_of_maxiter(maxiter)
-        if method not in ("newton", "lbfgs"):
-            raise DomainError(f"method must be 'newton' or 'lbfgs', got {method!r}")
-        start = None if start_params is None else self._start(start_params)
+        if method != "newton":
+            raise DomainError(f"method must be 'newton', got {method!r}: it is proved, or says so")
+        if not isinstance(reml, (bool, np.bool_)):
+            raise DomainError(f"reml must be True or False, got {reml!r}")
+        start = None
+        if start_params is not None:
+            reject_scalar_start(start_params, self.space.size)
+            start = self.space.unpack(np.asarray(start_params, dtype=np.float64))
         with nullcontext() if warn_convergence else warnings.catch_warnings():
             if not warn_convergence:
                 warnings.simplefilter("ignore", ConvergenceWarning)
             names = tuple(str(name) for name in self.data.xnames[: self.k_exog])
             data = ModelData(self.observations, self.space, self.tau_bounds, names, reml=reml)
-            solution, width = solution_and_width(
-                data, method=method, start=start, search=search, names=names
-            )
+            solution, width = solution_and_width(data, start=start, search=search, names=names)
         settings = {
             "optimizer": method,
             "start_params": start_params,
@@ -423,6 +445,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
             "retall": retall,
             "skip_hessian": skip_hessian,
         }
+        self._warn_of_the_data(solution)
         results = QuantileHuberResults(
             self, solution, request, use_t=use_t, settings=settings, width=width
         )
@@ -430,30 +453,22 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
             results.cov_params()
         return QuantileHuberResultsWrapper(results)
 
-    def _start(self, start_params: Any) -> Solution:
-        """Return a starting point in the form the solver takes."""
-        reject_scalar_start(start_params, self.space.size)
-        p = self.space.unpack(np.asarray(start_params, dtype=np.float64))
-        n = self.observations.nobs
-        return Solution(
-            p.beta,
-            p.sigma,
-            p.tau,
-            p.kappa,
-            value=np.inf,
-            gap=np.inf,
-            tau_slope=np.inf,
-            converged=False,
-            reason="starting values",
-            n=n,
-            rank=self.k_exog,
-            dependent=(),
-            rows_in_zone=0,
-            iterations=0,
-            passes=0,
-            tau_at_bound=False,
-            searched=False,
-        )
+    def _warn_of_the_data(self, solution: Solution) -> None:
+        """Warn of too few rows, and of a response that a continuous density cannot describe."""
+        rows = self.observations.rows_counted
+        if rows < solution.rank + 3:
+            warn_caller(
+                f"{rows} rows for {solution.rank} coefficients leave {rows - solution.rank} to tell "
+                "sigma and tau from: the estimates say little; give tau or leave columns out",
+                DataWarning,
+            )
+        value, share = most_common(self.endog)
+        if share > BREAKDOWN or (solution.tau_at_bound and share * rows > solution.rank):
+            warn_caller(
+                f"{share:.0%} of the responses equal {value:g}: a continuous density is the wrong "
+                "model for them; consider a Poisson, hurdle or Tobit model",
+                DataWarning,
+            )
 
     # ------------------------------------------------------------------ pickling
 

@@ -13,16 +13,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.domain import check_kappa, check_tau
-from qhreg.inference.hypothesis_tests import HypothesisTest
-from qhreg.profile.fits import TauCurve, curve_of
-from qhreg.profile.trace import with_progress
+from qhreg.inference.hypothesis_tests import HypothesisTest, chi2_test, f_test
+from qhreg.profile.curve import TauCurve, tau_curve
+from qhreg.progress import with_progress
 from qhreg.solver import Solution, report, solve
-from qhreg.solver.local import LocalFit
+from qhreg.solver.over_tau import LocalFit
 from qhreg.specification.model_data import ModelData
 
 __all__ = ["Crossings", "equality_test", "find_crossings", "fit_taus", "tau_levels"]
@@ -120,8 +119,7 @@ def fit_taus(
         reml=data.reml,
         rank=data.rank,
     )
-    curve = curve_of(data, first, "tau")
-    assert isinstance(curve, TauCurve)
+    curve = tau_curve(data, first, kappa)
     found = {order[0]: first}
     for i in with_progress(order[1:], progress, "process"):
         found[i] = _solution(curve, taus[i])
@@ -131,10 +129,10 @@ def fit_taus(
 def _solution(curve: TauCurve, tau: float) -> Solution:
     """Return the fit at one tau in the units of the data."""
     curve(tau)
-    fit = next(known for known in curve.fits if known.tau == tau)
+    fit = curve.fits[tau]
     setup = replace(curve.setup, task=replace(curve.setup.task, tau=tau))
     local = LocalFit(fit, fit.iterations, fit.passes, "warm start from a neighbouring tau")
-    return report(setup, local, searched=False)
+    return report(setup, local, certified=False)
 
 
 @dataclass(frozen=True, repr=False)
@@ -278,6 +276,5 @@ def equality_test(
     if df == 0 or not math.isfinite(statistic):
         raise DataError("the covariance of the differences is zero or not finite: nothing to test")
     if df_cov is None:
-        return HypothesisTest(name, null, statistic, df, float(special.chdtrc(df, statistic)))
-    pvalue = float(special.fdtrc(df, df_cov, statistic / df))
-    return HypothesisTest(name, null, statistic, df, pvalue)
+        return chi2_test(name, null, statistic, df)
+    return f_test(name, null, statistic / df, df, max(df_cov, 1.0))

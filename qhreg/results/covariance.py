@@ -12,7 +12,6 @@ from scipy import special
 
 from qhreg._typing import FloatArray
 from qhreg.covariance import (
-    SANDWICHES,
     CovarianceEstimate,
     design_moments,
     estimate_covariance,
@@ -24,7 +23,6 @@ from qhreg.family.domain import check_alpha
 from qhreg.family.normalizer import log_curvature
 from qhreg.inference.bootstrap import BootstrapResult, bootstrap
 from qhreg.inference.intervals import wald_intervals, wald_ratios
-from qhreg.profile.score_intervals import score_intervals
 from qhreg.results.uncertainty import UncertaintyResults, positions
 from qhreg.solver import Solution
 from qhreg.specification.alignment import group_codes
@@ -139,25 +137,29 @@ class CovarianceResults(UncertaintyResults):
         self,
         kind: str | None = None,
         n_boot: int = 999,
-        seed: Any = None,
+        rng: Any = None,
         groups: Any = None,
+        *,
+        seed: Any = None,
         **options: Any,
     ) -> BootstrapResult:
         """Return bootstrap replicates of the estimates.
 
         Parameters
         ----------
-        kind : {"pairs", "cluster", "parametric", "multiplier"}, optional
-            What is resampled: rows, whole groups, noise from the fitted law, or weights of the
-            scores, without refits. By default rows, or groups when there are groups.
+        kind : {"pairs", "cluster", "parametric", "wild", "multiplier"}, optional
+            What is resampled: rows, whole groups, noise from the fitted law, the residuals, or weights
+            of the scores, without refits. By default rows, or groups when there are groups.
         n_boot : int
             Number of replicates.
-        seed : int, Generator or SeedSequence, optional
-            Source of randomness.
+        rng : int, Generator or SeedSequence, optional
+            Source of randomness, as in ``numpy.random.default_rng``.
         groups : array_like, Series or str, optional
             Groups, as for the cluster covariance.
+        seed
+            Another name of `rng`.
         **options
-            ``n_jobs``, ``progress`` and ``method``: see :func:`qhreg.inference.bootstrap.bootstrap`.
+            ``n_jobs`` and ``progress``: see :func:`qhreg.inference.bootstrap.bootstrap`.
 
         Returns
         -------
@@ -167,25 +169,19 @@ class CovarianceResults(UncertaintyResults):
         """
         if self.constraint is not None:
             raise DomainError("the bootstrap is for fits without constraints")
-        obs = self._observations
         if groups is not None:
             groups = group_codes(self.model.row_source.take("groups", groups))
-        made = bootstrap(
-            obs.exog,
-            obs.endog,
+        replicates = bootstrap(
+            self._fit_data,
             self.solution,
             kind=kind or ("pairs" if groups is None else "cluster"),
             n_boot=n_boot,
-            seed=seed,
+            rng=seed if rng is None else rng,
             groups=groups,
-            free=self.space.free,
-            tau_bounds=self.model.tau_bounds,
-            freq_weights=obs.freq_weights,
-            weights=obs.weights,
-            offset=obs.offset,
+            held=self._known,
             **options,
         )
-        return replace(made, names=tuple(str(name) for name in self.model.data.param_names))
+        return replace(replicates, names=tuple(str(name) for name in self.model.data.param_names))
 
     @cached_property
     def gradient_norm(self) -> float:
@@ -298,20 +294,21 @@ class CovarianceResults(UncertaintyResults):
         ----------
         alpha : float
             One minus the coverage.
-        method : {"wald", "profile", "score", "bootstrap"}
+        method : {"wald", "profile", "bootstrap"}
             Standard errors, with tau on the logit and sigma on the log scale; inversion of the
-            likelihood ratio test; inversion of the robust score test; resampling.
+            likelihood ratio test; resampling.
         cols : sequence of int or str, optional
             Which parameters, by place or name; all by default.
         **options
-            Options of the profile, of the score test (``search``) or of the bootstrap (see
-            `bootstrap`), and ``interval``, "percentile" or "bca", for the latter. Fits with a
-            bootstrap covariance use its replicates when no option of the bootstrap is given.
+            Options of the profile or of the bootstrap (see `bootstrap`), and ``interval``, "percentile",
+            "basic" or "bca", for the latter. Fits with a bootstrap covariance use its replicates when
+            no option of the bootstrap is given.
 
         Notes
         -----
         Wald limits are estimates plus and minus standard errors times the quantile of t with
-        `df_resid_inference` degrees of freedom (normal with ``use_t=False``).
+        `df_resid_inference` degrees of freedom (normal with ``use_t=False``). Profile intervals assume
+        the density, whatever the `cov_type`.
         """
         check_alpha(alpha)
         if cols is None:
@@ -330,38 +327,10 @@ class CovarianceResults(UncertaintyResults):
         if method == "profile":
             limits: FloatArray = self.profile_intervals(alpha, places=places, **options)
             return limits
-        if method == "score":
-            return self._score_intervals(alpha, places, **options)
         if method == "bootstrap":
             interval = options.pop("interval", "percentile")
             stored = self.cov_type == "bootstrap" and not options
             made = self._replicates if stored else self.bootstrap(**options)
             resampled: FloatArray = made.conf_int(alpha, interval)
             return resampled
-        raise DomainError(
-            f"method must be 'wald', 'profile', 'score' or 'bootstrap', got {method!r}"
-        )
-
-    def _score_intervals(
-        self, alpha: float, places: list[int] | None = None, search: bool | None = None
-    ) -> FloatArray:
-        """Return intervals from robust score tests that allow for what the covariance allows for."""
-        if self.constraint is not None:
-            raise DomainError("score intervals are for fits without constraints")
-        if self.kappa_limit == "gaussian":
-            raise DomainError("kappa ended at infinity, where tau has no score: use Wald intervals")
-        robust = self.cov_type in SANDWICHES
-        options = self._choice.options if robust else {}
-        every: list[str | int] = [*range(self.space.k), *self.space.extra_names]
-        chosen = list(range(len(every))) if places is None else places
-        limits = np.full((len(every), 2), np.nan)
-        limits[chosen] = score_intervals(
-            self._fit_data,
-            self.solution,
-            alpha=alpha,
-            cov_type=self.cov_type if robust else "HC1",
-            search=search,
-            params=[every[j] for j in chosen],
-            **options,
-        )
-        return limits
+        raise DomainError(f"method must be 'wald', 'profile' or 'bootstrap', got {method!r}")

@@ -29,7 +29,7 @@ from qhreg.results.tables import TableResults
 from qhreg.results.uncertainty import labelled_covariance, labelled_limits
 from qhreg.results.wald import WaldResults
 from qhreg.solver import Solution
-from qhreg.solver.kappafit import KappaSolution
+from qhreg.solver.over_kappa import KappaSolution
 from qhreg.specification.constraints import Constraint
 from qhreg.specification.model_data import ModelData
 from qhreg.specification.observations import find_constant
@@ -317,8 +317,7 @@ def _retvals(solution: Solution) -> dict[str, Any]:
         "duality_gap": solution.gap,
         "tau_slope": solution.tau_slope,
         "tau_at_bound": solution.tau_at_bound,
-        "searched": solution.searched,
-        "doubtful": solution.doubtful,
+        "certified": solution.certified,
         "rank": solution.rank,
         "rows_in_zone": solution.rows_in_zone,
         "message": solution.reason,

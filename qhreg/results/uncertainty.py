@@ -11,14 +11,13 @@ import numpy as np
 
 from qhreg._typing import FloatArray
 from qhreg.covariance import CovarianceChoice, CovarianceEstimate
-from qhreg.exceptions import DensityWarning, DomainError, warn_caller
+from qhreg.exceptions import DomainError
 
 __all__ = [
     "UncertaintyResults",
     "labelled_covariance",
     "labelled_limits",
     "positions",
-    "warn_of_density",
 ]
 
 
@@ -92,26 +91,6 @@ class UncertaintyResults:
         variance = np.einsum("ij,ij->i", gradient @ covariance, gradient)
         variance[gradient[:, ~known].any(axis=1)] = np.nan
         return np.asarray(variance)
-
-
-def warn_of_density(tau: Any, what: str, instead: str) -> None:
-    """Warn that an answer trusts the density of a fit whose tau was given.
-
-    Parameters
-    ----------
-    tau : float
-        The value it was given.
-    what : str
-        What trusts the density.
-    instead : str
-        What does not.
-    """
-    warn_caller(
-        f"tau is fixed at {tau:g}, and {what} trusts the density, which a tau that is given seldom "
-        f"means: use {instead}. A fit with cov_type='nonrobust' says that the density is meant, and "
-        "does not warn",
-        DensityWarning,
-    )
 
 
 def positions(cols: Any, names: Sequence[str]) -> list[int]:

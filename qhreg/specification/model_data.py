@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.exceptions import DomainError
+from qhreg.exceptions import BoundaryWarning, DomainError, RankWarning
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
-from qhreg.solver.kappafit import KappaSolution, solve_kappa
+from qhreg.solver.over_kappa import KappaSolution, solve_kappa
 from qhreg.specification.constraints import Constraint
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
 
-__all__ = ["ModelData", "fit_model", "model_data", "solution_and_width"]
+__all__ = ["ModelData", "fit_model", "model_data", "refit", "solution_and_width"]
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def model_data(
     k = x.shape[1]
     labels = tuple(map(str, names)) if names is not None else tuple(f"x{j}" for j in range(k))
     space = ParameterSpace(k, sigma, tau, kappa)
-    return ModelData(Observations(x, y, o, None, w), space, tau_bounds, labels, reml=reml)
+    return ModelData(Observations(x, y, o, w), space, tau_bounds, labels, reml=reml)
 
 
 def fit_model(
@@ -131,9 +132,25 @@ def fit_model(
         Values of sigma, tau or kappa. Where sigma is held the likelihood stays the restricted one if
         `data.rank` is given.
     **options
-        start, search, method and names of :func:`qhreg.solver.solve`.
+        start, search and names of :func:`qhreg.solver.solve`.
     """
     return solution_and_width(data, held, **options)[0]
+
+
+def refit(
+    data: ModelData,
+    held: Mapping[str, float] | None = None,
+    start: Solution | None = None,
+    search: bool | None = None,
+) -> Solution:
+    """Return the fit of `fit_model`, silent about bounds and rank.
+
+    A tau on its bound and dependent columns were told with the fit itself.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BoundaryWarning)
+        warnings.simplefilter("ignore", RankWarning)
+        return fit_model(data, held, start=start, search=search)
 
 
 def solution_and_width(
