@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qhreg import QuantileHuberDistributional, QuantileHuberMLE
-from qhreg.exceptions import DataError, DensityWarning, DomainError
+from qhreg.exceptions import DataError, DomainError
 
 
 @pytest.fixture
@@ -92,61 +92,6 @@ def test_the_letter_case_of_a_covariance_does_not_matter(rows):
         np.testing.assert_array_equal(model.fit(cov_type=given).bse, model.fit(cov_type=name).bse)
     with pytest.raises(DomainError, match="for this model; got 'bootstrap'"):
         other.fit(cov_type="Bootstrap")
-
-
-LIKELIHOOD = {
-    "profile": lambda fit, _: fit.conf_int(method="profile"),
-    "profile of some": lambda fit, _: fit.conf_int(method="profile", cols=["x1"]),
-    "intervals": lambda fit, _: fit.profile_intervals(),
-    "lr_test": lambda fit, small: fit.lr_test(small),
-    "compare_lr_test": lambda fit, small: fit.compare_lr_test(small),
-}
-
-
-@pytest.mark.parametrize("name", LIKELIHOOD)
-@pytest.mark.parametrize("constrained", [False, True])
-def test_the_likelihood_of_a_fit_with_tau_fixed_comes_with_a_warning(rows, name, constrained):
-    exog, endog = rows
-
-    def fit(exog, **options):
-        if constrained:
-            return QuantileHuberMLE(endog, exog).fit_constrained("tau = 0.4", **options)
-        return QuantileHuberMLE(endog, exog, tau=0.4).fit(**options)
-
-    small = fit(exog[:, :1])
-    with pytest.warns(DensityWarning, match=r"tau is fixed at 0\.4") as said:
-        made = LIKELIHOOD[name](fit(exog), small)
-    assert len(said) == 1
-    assert said[0].filename == __file__
-    assert ('method="score"' in str(said[0].message)) == ("lr" not in name and not constrained)
-    meant = LIKELIHOOD[name](fit(exog, cov_type="nonrobust"), small)  # and no word
-    if "lr" not in name:
-        np.testing.assert_allclose(made, meant, rtol=1e-5)
-
-
-def test_other_methods_of_a_fit_with_tau_fixed_do_not_warn(rows):
-    exog, endog = rows
-    fit = QuantileHuberMLE(endog, exog, tau=0.4).fit()
-    fit.summary()
-    fit.conf_int(method="score", cols=["x1"])
-    assert 0.0 <= fit.llr_pvalue <= 1.0
-    fit.profile_likelihood("x1")
-    full = QuantileHuberMLE(endog, exog).fit(cov_type="HC1")
-    full.conf_int(method="profile")
-    assert full.lr_test(fit).df == 1  # of tau itself
-    with pytest.raises(DataError, match="not nested"):
-        fit.lr_test(full)
-
-
-def test_the_likelihood_of_a_distributional_fit_with_tau_fixed_comes_with_a_warning(rows):
-    exog, endog = rows
-    model = QuantileHuberDistributional(endog, exog, exog_scale=exog, tau=0.4)
-    small = QuantileHuberMLE(endog, exog, tau=0.4).fit()
-    for test in (lambda fit: fit.lr_test(small), lambda fit: fit.test_homoskedastic()):
-        with pytest.warns(DensityWarning, match=r"tau is fixed at 0\.4") as said:
-            made = test(model.fit())
-        assert len(said) == 1
-        assert made.pvalue == test(model.fit(cov_type="nonrobust")).pvalue
 
 
 def test_every_fit_is_hc3_unless_asked_otherwise(rows):

@@ -178,13 +178,3 @@ def test_a_negative_variance_of_a_time_series_has_no_negative_part():
     )
     assert np.isfinite(fit.bse).all()
     assert np.linalg.eigvalsh(fit.cov_params()).min() > -1e-12
-
-
-def test_score_intervals_of_rows_with_sampling_weights_are_those_of_clusters_of_one_row():
-    frame = panel(n_firms=6)
-    frame["w"] = np.tile([0.0, 0.5, 2.0], 20)
-    frame["row"] = np.arange(60)
-    fit = qhf.quantile_huber("y ~ x", frame, weights="w").fit(cov_type="HC0")
-    rows = fit.get_robustcov_results("cluster", groups="row", use_correction=False)
-    limits = [made.conf_int(method="score") for made in (fit, rows)]
-    assert_allclose(*limits, rtol=1e-6)
