@@ -74,6 +74,7 @@ class QuantileHuberResults(
     _tables = (summary_tables, summary2_tables)
     _made_from_data = (
         "_covariance",
+        "llf",
         "share_below",
         "prsquared",
         "certificate",
