@@ -503,7 +503,7 @@ def test_the_default_path_runs_from_nothing_to_nearly_everything(model):
 def test_cross_validation_scores_the_rows_left_out():
     frame = skewed_frame(120).reset_index(drop=True)
     model = QuantileHuberMLE.from_formula("y ~ x + z", frame, weights="w", offset="o")
-    made = model.cross_validate_penalty([0.01, 0.3], n_folds=3, seed=4)
+    made = model.cross_validate_penalty([0.01, 0.3], n_folds=3, rng=4)
     assert made.alphas.tolist() == [0.3, 0.01]
     fold = np.random.default_rng(4).permutation(120) % 3
     inside, outside = frame[fold != 1], frame[fold == 1]
@@ -521,12 +521,12 @@ def test_rows_without_weight_make_no_fold_and_a_fold_that_cannot_be_fitted_is_na
     rng = np.random.default_rng(0)
     X, y = np.column_stack([np.ones(30), rng.normal(size=30)]), rng.laplace(size=30)
     weights = np.r_[np.ones(12), np.zeros(18)]
-    some = QuantileHuberMLE(y, X, weights=weights).cross_validate_penalty([0.1, 0.01], seed=1)
-    kept = QuantileHuberMLE(y[:12], X[:12]).cross_validate_penalty([0.1, 0.01], seed=1)
+    some = QuantileHuberMLE(y, X, weights=weights).cross_validate_penalty([0.1, 0.01], rng=1)
+    kept = QuantileHuberMLE(y[:12], X[:12]).cross_validate_penalty([0.1, 0.01], rng=1)
     assert_allclose(some.losses, kept.losses)
     one = np.r_[np.zeros(29), 1.0]
     with pytest.raises(DataError, match=r"with fold \d of 5 left out: .* fit endog exactly"):
-        QuantileHuberMLE(one, X).cross_validate_penalty([0.1], seed=1)
+        QuantileHuberMLE(one, X).cross_validate_penalty([0.1], rng=1)
 
 
 def test_cross_validation_finds_that_noise_columns_do_not_help():
