@@ -82,12 +82,12 @@ class Basin(NamedTuple):
 
 def profile_slope(fit: TauFit, problem: Problem) -> float:
     """Return the derivative of the profile at the fit, per unit of weight."""
-    return (problem.normalizer(fit.tau).d_tau - fit.excess) / problem.n
+    return float(problem.normalizer(fit.tau).d_tau - fit.excess) / problem.n
 
 
 def profile_value(fit: TauFit, problem: Problem) -> float:
     """Return the profile at the fit: the normaliser plus h."""
-    return fit.value + problem.normalizer(fit.tau).value
+    return float(fit.value + problem.normalizer(fit.tau).value)
 
 
 def stationary_in_tau(fit: TauFit, problem: Problem, task: Task) -> bool:
@@ -123,7 +123,8 @@ def scan_basins(problem: Problem, z: FloatArray, bounds: tuple[float, float]) ->
     """
     width = smoothing_width(problem.kappa, problem.n, z.size - 1)
     smooth = replace(problem, kappa=width)
-    logits = np.linspace(*(math.log(t / (1.0 - t)) for t in bounds), POINTS)
+    low, high = (math.log(t / (1.0 - t)) for t in bounds)
+    logits = np.linspace(low, high, POINTS)
     taus = (1.0 / (1.0 + np.exp(-logits))).tolist()
     taus[0], taus[-1] = bounds
     first = POINTS // 2
@@ -205,7 +206,9 @@ def _outwards(
                 nodes.append(node)
                 best, z = min(best, node.value), node.z
                 continue
-            settled = newton(problem, last.z, last.tau, tau_bounds=None, tol=1e-6, max_passes=PASSES)
+            settled = newton(
+                problem, last.z, last.tau, tau_bounds=None, tol=1e-6, max_passes=PASSES
+            )
             dual = dual_from_newton(problem, settled)
             if dual is not None and _excluded(problem, last.tau, dual, end, bounds, best):
                 break
@@ -227,8 +230,9 @@ def _excluded(
     best: float,
 ) -> bool:
     """Return whether the dual bound shows that nothing below `best` lies between tau and an end."""
-    ends = sorted([TauDual(tau, dual.alignment, dual.square), TauDual(end, 0.0, 0.0)])
-    return interval_bound(Profile(problem, bounds), *ends, 0.0, best)[0] >= best
+    here, there = TauDual(tau, dual.alignment, dual.square), TauDual(end, 0.0, 0.0)
+    left, right = (here, there) if tau < end else (there, here)
+    return interval_bound(Profile(problem, bounds), left, right, 0.0, best)[0] >= best
 
 
 def _minima(nodes: list[_Node], bounds: tuple[float, float]) -> list[Basin]:
@@ -266,8 +270,8 @@ def _cubic_minimum(left: _Node, right: _Node) -> tuple[float, float]:
 def local_fit(problem: Problem, z: FloatArray, tau: float, task: Task) -> LocalFit:
     """Return a local optimum with its proof: Newton first, exact fits along tau when it fails."""
     if task.tau is not None:
-        fit = fit_at(problem, tau, z)
-        return LocalFit(fit, fit.iterations, fit.passes, "convex fit")
+        convex = fit_at(problem, tau, z)
+        return LocalFit(convex, convex.iterations, convex.passes, "convex fit")
     tau = min(max(tau, task.tau_bounds[0]), task.tau_bounds[1])
     fit, passes = _newton_fit(problem, z, tau, task)
     if fit is None:
@@ -324,7 +328,9 @@ def _descend(problem: Problem, z: FloatArray, tau: float, task: Task) -> TauFit:
         there = min(max(here - step, lower), upper)
         if slope(there) * first <= 0.0:
             if slope(there) != 0.0:
-                brentq(slope, *sorted((here, there)), xtol=1e-15, rtol=1e-14, maxiter=60)
+                brentq(
+                    slope, min(here, there), max(here, there), xtol=1e-15, rtol=1e-14, maxiter=60
+                )
             break
         here, step = there, 2.0 * step
     settled = [fit for fit in fits.values() if stationary_in_tau(fit, problem, task)]
