@@ -47,10 +47,10 @@ def test_no_other_optimiser_finds_a_better_point(kappa, weighted):
         minimize(lambda b: criterion(X, y, b, kappa, w), [*ols, 0.0, logit], method="BFGS")
         for logit in (-3.0, 0.0, 3.0)
     ]
-    best = min(others, key=lambda result: result.fun)
-    assert fit.value == pytest.approx(best.fun, abs=1e-4)
-    assert fit.value <= best.fun + 1e-7
+    assert fit.value <= min(result.fun for result in others) + 1e-7
     at = [*fit.beta, math.log(fit.sigma), math.log(fit.tau / (1.0 - fit.tau))]
+    near = minimize(lambda b: criterion(X, y, b, kappa, w), np.add(at, 0.03), method="Nelder-Mead")
+    assert fit.value <= near.fun + 1e-7
     assert fit.value == pytest.approx(criterion(X, y, np.array(at), kappa, w), rel=1e-10)
 
 
@@ -82,7 +82,7 @@ def test_it_follows_shifts_along_the_regressors_units_and_order():
     fit = solve(X, y)
     moved = solve(X @ np.diag([1.0, 10.0, 0.1, 3.0]), 5.0 * (y + X @ [1.0, -2.0, 3.0, 0.5]))
     np.testing.assert_allclose(
-        moved.beta * [1.0, 10.0, 0.1, 3.0], 5.0 * (fit.beta + [1.0, -2.0, 3.0, 0.5]), rtol=1e-6
+        moved.beta * [1.0, 10.0, 0.1, 3.0], 5.0 * np.add(fit.beta, [1.0, -2.0, 3.0, 0.5]), rtol=1e-6
     )
     assert moved.sigma == pytest.approx(5.0 * fit.sigma, rel=1e-7)
     assert moved.tau == pytest.approx(fit.tau, rel=1e-7)
