@@ -50,7 +50,7 @@ from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
 from qhreg.solver.basis import basis_of
 from qhreg.solver.dual import GAP_TOLERANCE
 from qhreg.solver.inputs import rows_of
-from qhreg.solver.over_tau import FLAT_SLOPE, FOLLOWED, POINTS, ROUGH
+from qhreg.solver.over_tau import FLAT_SLOPE, FOLLOWED, POINTS
 from qhreg.solver.problem import Problem, Task, smoothing_width
 from qhreg.solver.setup import SAMPLE_PER_COLUMN, SAMPLE_ROWS
 from qhreg.solver.threads import one_blas_thread
@@ -381,7 +381,7 @@ def _scan(
     start: FloatArray,
     before: list[PenalizedPoint] | None,
 ) -> list[PenalizedPoint]:
-    """Return rough fits at values of tau equally spaced on the logit scale, from the middle outwards.
+    """Return fits at values of tau equally spaced on the logit scale, from the middle outwards.
 
     Each starts from its neighbour, or from the fit at the same tau with another penalty.
     """
@@ -394,7 +394,7 @@ def _scan(
         for i in places:
             near = nodes[i + inner].z if i + inner in nodes else start
             z = near if before is None else before[i].z
-            nodes[i] = minimise_penalized(smooth, penalty, z, float(taus[i]), tol=ROUGH)
+            nodes[i] = minimise_penalized(smooth, penalty, z, float(taus[i]), tol=FLAT_SLOPE)
     return [nodes[i] for i in range(POINTS)]
 
 
