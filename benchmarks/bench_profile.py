@@ -19,9 +19,9 @@ from threadpoolctl import threadpool_limits
 
 from qhreg.family.distribution import quantile_huber
 from qhreg.profile import profile_likelihood
-from qhreg.specification.model_data import model_data
 from qhreg.solver import solve
 from qhreg.solver.over_kappa import solve_kappa
+from qhreg.specification.model_data import model_data
 
 BAR = 12.0
 COEFFICIENT = 1

@@ -54,8 +54,10 @@ def test_noise_of_the_family_is_accepted_and_other_noise_is_not():
     X = np.column_stack([np.ones(600), rng.normal(size=600)])
     inside = X @ [1.0, 2.0] + noise(600, 5)
     outside = X @ [1.0, 2.0] + rng.normal(size=600)
-    accepted = goodness_of_fit(model_data(X, inside), solve(X, inside), n_boot=49)
-    rejected = goodness_of_fit(model_data(X, outside), solve(X, outside, search=False), n_boot=49)
+    accepted, rejected = (
+        goodness_of_fit(model_data(X, y, kappa=1.0), solve(X, y, kappa=1.0), n_boot=49)
+        for y in (inside, outside)
+    )
     assert min(accepted.ks_pvalue, accepted.ad_pvalue) > 0.05
     assert rejected.ks_pvalue == pytest.approx(0.02)
     assert rejected.ad_pvalue == pytest.approx(0.02)
@@ -76,7 +78,8 @@ def test_under_the_model_the_p_values_are_uniform():
     for seed in range(60):
         X = np.column_stack([np.ones(200), np.random.default_rng(seed).normal(size=200)])
         y = X @ [1.0, 1.0] + noise(200, 1000 + seed)
-        made = goodness_of_fit(model_data(X, y), solve(X, y, search=False), n_boot=39, seed=seed)
+        fit = solve(X, y, kappa=1.0)
+        made = goodness_of_fit(model_data(X, y, kappa=1.0), fit, n_boot=39, rng=seed)
         pvalues.append([made.ks_pvalue, made.ad_pvalue])
     for column in np.array(pvalues).T:
         assert stats.kstest(column, "uniform").pvalue > 0.01
@@ -85,8 +88,8 @@ def test_under_the_model_the_p_values_are_uniform():
 def test_the_outcome_is_the_same_for_the_same_seed_and_tells_itself():
     X, y = regression(200, 2, 0)
     fit, data = solve(X, y), model_data(X, y)
-    one, two = (goodness_of_fit(data, fit, n_boot=9, seed=4) for _ in range(2))
-    other = goodness_of_fit(data, fit, n_boot=9, seed=5)
+    one, two = (goodness_of_fit(data, fit, n_boot=9, rng=4) for _ in range(2))
+    other = goodness_of_fit(data, fit, n_boot=9, rng=5)
     np.testing.assert_array_equal(one.ks_samples, two.ks_samples)
     assert not np.array_equal(one.ks_samples, other.ks_samples)
     assert one.ks == other.ks
@@ -137,9 +140,9 @@ def test_whole_frequency_weights_are_repeated_rows():
     data = ModelData(obs, ParameterSpace(2, kappa=1.0), (1e-3, 0.999), ("a", "b"))
     rows = np.repeat(np.arange(60), counts.astype(int))
     np.testing.assert_array_equal(expanded(data).observations.endog, y[rows])
-    fit = solve(X, y, weights=counts)
+    fit = solve(X, y, kappa=1.0, weights=counts)
     one = goodness_of_fit(data, fit, n_boot=5)
-    two = goodness_of_fit(model_data(X[rows], y[rows]), fit, n_boot=5)
+    two = goodness_of_fit(model_data(X[rows], y[rows], kappa=1.0), fit, n_boot=5)
     assert one.ks == two.ks
     np.testing.assert_allclose(one.ad_samples, two.ad_samples)
 

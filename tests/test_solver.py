@@ -17,7 +17,6 @@ from solver_data import regression
 
 import qhreg.solver
 import qhreg.solver.setup
-from qhreg.engine.gram import weighted_gram
 from qhreg.engine.rows import ArrayRows
 from qhreg.exceptions import BoundaryWarning
 from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
@@ -121,15 +120,6 @@ def test_no_layout_of_the_data_is_copied(order):
     else:
         X = np.asfortranarray(X)
     assert peak_of_second_fit(X, y, 1.0) <= 0.3 * X.nbytes + samples(4, 20_000, 10)
-
-
-@pytest.mark.parametrize(("m", "k"), [(0, 2), (5, 0), (100, 3), (3000, 21), (700, 80)])
-@pytest.mark.parametrize("spare", [None, 0, 10**6])
-def test_the_weighted_gram_matrix_is_that_of_the_weighted_rows(m, k, spare):
-    rng = np.random.default_rng(m)
-    design, weights = rng.standard_normal((m, k)), rng.random(m)
-    gram = weighted_gram(design, weights, None if spare is None else np.empty(spare))
-    np.testing.assert_allclose(gram, design.T @ (design * weights[:, None]), atol=1e-10)
 
 
 def test_a_warm_start_at_the_solution_takes_next_to_no_passes():

@@ -10,7 +10,7 @@ from scipy import special
 from qhreg._typing import FloatArray
 from qhreg.engine.weighted_quantile import weighted_quantiles
 
-__all__ = ["bread_window", "hall_sheather"]
+__all__ = ["bread_window", "hall_sheather", "quartile_range", "window_width"]
 
 
 def hall_sheather(level: float, nobs: float) -> float:
@@ -78,20 +78,23 @@ def bread_window(
     >>> round(bread_window(np.linspace(-1.0, 1.0, 101), 0.5, 101), 3)
     0.659
     """
+    mean = float(np.average(u, weights=weights))
+    variance = float(np.average((u - mean) ** 2, weights=weights))
+    return window_width(variance, quartile_range(u, weights), tau, nobs)
+
+
+def window_width(variance: float, middle: float, tau: float, nobs: float) -> float:
+    """Return w of :func:`bread_window` from mean squared deviation and interquartile range."""
     level = 1.0 - tau
     h, edge = hall_sheather(level, nobs), 0.5 / nobs
     low, high = max(level - h, min(level, edge)), min(level + h, max(level, 1.0 - edge))
-    mean = float(np.average(u, weights=weights))
-    square = (u - mean) ** 2
-    share = float(np.average(square, weights=weights))
-    spread = math.sqrt(share * nobs / max(nobs - 1.0, 1.0))
-    middle = _quartile_range(u, weights)
+    spread = math.sqrt(variance * nobs / max(nobs - 1.0, 1.0))
     if middle > 0.0:
         spread = min(spread, middle / 1.349)
     return spread * float(special.ndtri(high) - special.ndtri(low))
 
 
-def _quartile_range(u: FloatArray, weights: FloatArray | None) -> float:
+def quartile_range(u: FloatArray, weights: FloatArray | None) -> float:
     """Return the interquartile range, the mean of those of u and of -u.
 
     They differ where a quarter of the weight ends between two values, and the width must not depend on

@@ -17,6 +17,7 @@ from qhreg.covariance.choice import (
 )
 from qhreg.covariance.information import DesignMoments, assemble, design_moments, unit_information
 from qhreg.covariance.parts import (
+    LOADING,
     Parts,
     coordinates_of,
     covariance_parts,
@@ -32,9 +33,13 @@ from qhreg.specification.parameters import ParameterSpace
 __all__ = [
     "CovarianceEstimate",
     "Grouping",
+    "Meat",
+    "decided_alone",
     "estimate_covariance",
+    "finished",
+    "from_meat",
     "grouping_of",
-    "identified_by",
+    "meat_of",
     "nonrobust_covariance",
     "robust_covariance",
     "warn_unidentified",
@@ -180,7 +185,7 @@ def estimate_covariance(
         cov = outward @ cov @ outward.T
         lost = np.abs(outward[:, ~identified]) > 1e-12
         identified = ~lost.any(axis=1)
-    return _finished(made, cov, identified, (*made.held_fixed, *fixed), names)
+    return finished(made, cov, identified, (*made.held_fixed, *fixed), names)
 
 
 def nonrobust_covariance(
@@ -241,20 +246,15 @@ def robust_covariance(choice: CovarianceChoice, parts: Parts) -> CovarianceEstim
         Scores, bread and leverage.
     """
     grouping = grouping_of(choice, parts.observations.endog.size, parts.observations.case_weights)
-    working = parts.jacobian @ sandwich(
-        parts.scores,
-        parts.inverse,
-        leverage=parts.leverage if choice.cov_type in ("HC2", "HC3") else None,
-        nobs=parts.nobs,
-        df_resid=parts.df_resid,
-        freq=parts.freq,
-        **grouping.keywords,
-    )
-    identified = identified_by(choice, parts)
+    if choice.cov_type in CORRECTIONS:
+        return from_meat(choice, parts, meat_of(choice, parts, parts.nobs), parts.df_resid)
+    counts = {"nobs": parts.nobs, "df_resid": parts.df_resid, **grouping.keywords}
+    working = sandwich(parts.influence, None, freq=parts.freq, **counts)
+    identified = parts.identified & (parts.df_resid > 0.0)
     lost = np.abs(parts.jacobian[:, ~identified]).any(axis=1)
     used = {k: v for k, v in grouping.keywords.items() if np.ndim(v) == 0 and k != "correction"}
     return CovarianceEstimate(
-        working @ parts.jacobian.T,
+        parts.jacobian @ working @ parts.jacobian.T,
         choice.cov_type,
         _text(choice.cov_type, grouping.text),
         parts.held,
@@ -264,33 +264,87 @@ def robust_covariance(choice: CovarianceChoice, parts: Parts) -> CovarianceEstim
     )
 
 
-def identified_by(choice: CovarianceChoice, parts: Parts) -> BoolArray:
-    """Return which working parameters a type of covariance has a variance for, shape (q,).
+class Meat(NamedTuple):
+    """The meat of independent rows in inner coordinates, and what rows of leverage one decide.
+
+    Those of disjoint rows add up.
+    """
+
+    products: FloatArray
+    alone: BoolArray
+
+
+def meat_of(choice: CovarianceChoice, parts: Parts, nobs: float) -> Meat:
+    """Return the meat of the rows of some parts, block by block.
 
     Parameters
     ----------
     choice : CovarianceChoice
-        Type and options.
+        HC0, HC1, HC2 or HC3.
     parts : Parts
         Scores, bread and leverage.
+    nobs : float
+        Number of observations, of which these rows may be some.
     """
-    if not parts.df_resid > 0.0:
-        return np.zeros_like(parts.identified)
-    if choice.cov_type in ("HC2", "HC3"):
-        return parts.identified & ~_alone(parts)
-    return parts.identified
+    products, alone = np.zeros_like(parts.inner), np.zeros_like(parts.identified)
+    counts = {"nobs": nobs, "df_resid": nobs - parts.fit.rank}
+    for rows, scores, leverage in parts.blocks():
+        freq = None if parts.freq is None else parts.freq[rows]
+        products += sandwich(
+            scores, None, correction=choice.cov_type, leverage=leverage, freq=freq, **counts
+        )
+        if choice.cov_type in ("HC2", "HC3"):
+            alone |= decided_alone(parts, rows, leverage)
+    return Meat(products, alone)
 
 
-def _alone(parts: Parts) -> BoolArray:
-    """Return which parameters are decided by a row with leverage one, at which HC2 and HC3 end."""
-    rows = np.flatnonzero(1.0 - parts.leverage <= LEVERAGE_ONE)
-    k = parts.transform.shape[0]
-    decided = np.zeros(len(parts.inverse), dtype=bool)
-    if rows.size:
-        exog = parts.observations.exog[rows]
-        moves = np.abs(parts.transform @ (parts.transform.T @ exog.T))
-        length = np.linalg.norm(parts.transform, axis=1)[:, None]
-        decided[:k] = (moves > 1e-8 * length).any(axis=1)
+def from_meat(
+    choice: CovarianceChoice, parts: Parts, meat: Meat, df_resid: float
+) -> CovarianceEstimate:
+    """Return the sandwich of independent rows.
+
+    Parameters
+    ----------
+    choice : CovarianceChoice
+        HC0, HC1, HC2 or HC3.
+    parts : Parts
+        The bread.
+    meat : Meat
+        Of all rows.
+    df_resid : float
+        Observations minus the rank of the regressors.
+    """
+    outward = parts.jacobian @ parts.change @ parts.inner
+    identified = parts.identified & ~meat.alone & (df_resid > 0.0)
+    lost = np.abs(parts.jacobian[:, ~identified]).any(axis=1)
+    return CovarianceEstimate(
+        outward @ meat.products @ outward.T,
+        choice.cov_type,
+        _text(choice.cov_type),
+        parts.held,
+        ~lost,
+    )
+
+
+def decided_alone(parts: Parts, rows: slice, leverage: FloatArray) -> BoolArray:
+    """Return which working parameters are decided by a row with leverage one, at which HC2 and HC3 end.
+
+    Parameters
+    ----------
+    parts : Parts
+        Those of the fit.
+    rows : slice
+        Some rows.
+    leverage : ndarray
+        Their leverage.
+    """
+    decided = np.zeros_like(parts.identified)
+    one = np.flatnonzero(1.0 - leverage <= LEVERAGE_ONE)
+    if one.size:
+        transform = parts.transform
+        moves = np.abs(transform @ (transform.T @ parts.observations.exog[rows][one].T))
+        length = np.linalg.norm(transform, axis=1)[:, None]
+        decided[: len(transform)] = (moves > LOADING * length).any(axis=1)
     return decided
 
 
@@ -298,14 +352,24 @@ def _text(cov_type: str, more: str = "") -> str:
     return f"Covariance: {COVARIANCE_TYPES[cov_type].description}{more}."
 
 
-def _finished(
+def finished(
     made: CovarianceEstimate,
     cov: FloatArray,
     identified: BoolArray,
     held: tuple[str, ...],
     names: Sequence[str] | None,
 ) -> CovarianceEstimate:
-    """Return an estimate whose matrix is NaN where it is not identified, and warn of that."""
+    """Return an estimate whose matrix is NaN where it is not identified, and warn of that.
+
+    Parameters
+    ----------
+    made : CovarianceEstimate
+        The estimate of the parameters that were fitted.
+    cov, identified, held
+        Matrix, and what is identified and held, of all parameters.
+    names : sequence of str or None
+        Names of all parameters.
+    """
     if not identified.all():
         cov = cov.copy()
         cov[~identified] = cov[:, ~identified] = np.nan

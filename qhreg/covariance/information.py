@@ -27,7 +27,6 @@ from scipy import special
 from scipy.linalg.lapack import dpotrf
 
 from qhreg._typing import FloatArray
-from qhreg.engine.gram import plain_gram
 from qhreg.exceptions import ColumnRangeError, DataError, DomainError
 from qhreg.family.domain import check_kappa, check_sigma, check_tau
 from qhreg.family.normalizer import log_normalizer_derivatives, restricted_normalizer
@@ -350,7 +349,7 @@ def design_moments(exog: Any, weights: Any = None) -> DesignMoments:
     gram, column_sum = np.zeros((p, p)), np.zeros(p)
     for rows in row_blocks(n, p):
         block = _weighted_block(x, root, rows)
-        gram += plain_gram(block)
+        gram += block.T @ block
         column_sum += np.ones(block.shape[0]) @ block if root is None else root[rows] @ block
     _require_squares(gram)
     factor = gram_factor(gram)

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -26,12 +25,12 @@ from qhreg._typing import BoolArray, FloatArray
 from qhreg.covariance.bandwidth import bread_window
 from qhreg.covariance.information import design_moments, row_blocks
 from qhreg.covariance.scores import (
+    CriterionHessian,
     Fitted,
     criterion_hessian,
     extra_scores,
     slopes,
     standardized,
-    zone_blocks,
 )
 from qhreg.exceptions import ModelWarning, RankWarning
 from qhreg.solver import Solution
@@ -43,6 +42,7 @@ from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
 __all__ = [
     "Inverse",
     "Parts",
+    "assembled",
     "coordinates_of",
     "covariance_parts",
     "positive_inverse",
@@ -141,6 +141,14 @@ def to_parameters(space: ParameterSpace, fit: Fitted, extras: Sequence[str]) -> 
     return jacobian
 
 
+class RowParts(NamedTuple):
+    """Some rows: scores of one observation of each in inner coordinates, and its leverage."""
+
+    rows: slice
+    scores: FloatArray
+    leverage: FloatArray
+
+
 @dataclass(frozen=True)
 class Parts:
     """Scores, bread and leverage of a fit.
@@ -159,14 +167,15 @@ class Parts:
         Those that are held though estimated: tau on its bound, kappa at a limit.
     bread : ndarray, shape (q, q)
         Hessian of the criterion in the working coordinates (beta, log sigma, logit tau, log kappa).
-    inverse : ndarray, shape (q, q)
-        Its inverse, zero along directions in which it has none.
+    change : ndarray, shape (q, r)
+        The working coordinates in inner ones, in which the block of beta in the bread is a multiple of
+        the identity: neither units nor collinearity cost digits there.
+    inner : ndarray, shape (r, r)
+        Inverse of the bread in the inner coordinates, zero along directions in which it has none.
     identified : ndarray of bool, shape (q,)
-        Which parameters do not move along such directions.
+        Which working parameters do not move along such directions.
     jacobian : ndarray, shape (size, q)
         Derivative of all parameters of the model in the working coordinates, zero rows where held.
-    transform : ndarray, shape (k, r)
-        Coordinates T in which the rows in the zone of the bread have the Gram matrix T'X'CXT = 1.
     """
 
     observations: Observations
@@ -175,10 +184,10 @@ class Parts:
     extras: tuple[str, ...]
     held: tuple[str, ...]
     bread: FloatArray
-    inverse: FloatArray
+    change: FloatArray
+    inner: FloatArray
     identified: BoolArray
     jacobian: FloatArray
-    transform: FloatArray
 
     @property
     def width(self) -> float:
@@ -200,43 +209,75 @@ class Parts:
         """Frequency weights: how many observations each row is."""
         return self.observations.freq_weights
 
-    @cached_property
-    def scores(self) -> FloatArray:
-        """Derivatives of the log-likelihood of one observation of each row at the fit, shape (n, q).
+    @property
+    def inverse(self) -> FloatArray:
+        """Inverse of the bread, shape (q, q), zero along directions in which it has none."""
+        return self.change @ self.inner @ self.change.T
 
-        Sampling weights multiply them, frequency weights do not.
-        """
-        obs, fit = self.observations, self.fit
-        (n, k), weights, slope = obs.exog.shape, obs.weights, working_slopes(fit)
+    @property
+    def transform(self) -> FloatArray:
+        """Coordinates T, shape (k, r), in which rows in the zone of the bread have T'X'CXT = 1."""
+        k, e = self.observations.exog.shape[1], len(self.extras)
+        wide = self.wide
+        inward = self.change[:k, : self.change.shape[1] - e]
+        return inward / (wide.sigma * math.sqrt(wide.kappa * wide.n))
+
+    def blocks(self) -> Iterator[RowParts]:
+        """Iterate over blocks of rows with their scores, in inner coordinates, and leverage."""
+        obs, fit, wide = self.observations, self.fit, self.wide
+        n, k = obs.exog.shape
+        slope, r = working_slopes(fit), self.change.shape[1] - len(self.extras)
         u = standardized(obs, fit)
-        psi = slopes(u, fit.tau, fit.kappa)
-        scores = np.empty((n, k + len(self.extras)))
-        factor = psi / fit.sigma if weights is None else psi * weights / fit.sigma
+        # one product gives the rows in inner coordinates and their location in the wider zone
+        both = np.column_stack([self.change[:k, :r], wide.beta])
+        low, high = -wide.kappa * wide.tau * wide.sigma, wide.kappa * (1 - wide.tau) * wide.sigma
         for rows in row_blocks(n, k):
-            np.multiply(obs.exog[rows], factor[rows, None], out=scores[rows, :k])
-        for j, column in enumerate(extra_scores(u, psi, fit, self.extras)):
-            name = self.extras[j]
-            size = 1.0 if name == "sigma" else slope[name]
-            np.multiply(column, size if weights is None else size * weights, out=scores[:, k + j])
-        return scores
+            moved = obs.exog[rows] @ both
+            resid = obs.endog[rows] - moved[:, r]
+            if obs.offset is not None:
+                resid -= obs.offset[rows]
+            psi = slopes(u[rows], fit.tau, fit.kappa)
+            design, scores = moved[:, :r], np.empty((psi.size, self.change.shape[1]))
+            leverage = np.einsum("ij,ij->i", design, design)
+            leverage *= (resid >= low) & (resid <= high)
+            leverage /= wide.sigma**2 * wide.kappa * wide.n
+            np.multiply(design, (psi / fit.sigma)[:, None], out=scores[:, :r])
+            for j, column in enumerate(extra_scores(u[rows], psi, fit, self.extras)):
+                name = self.extras[j]
+                np.multiply(column, 1.0 if name == "sigma" else slope[name], out=scores[:, r + j])
+            if obs.weights is not None:
+                leverage *= obs.weights[rows]
+                scores *= obs.weights[rows, None]
+            yield RowParts(rows, scores, leverage)
 
-    @cached_property
+    @property
     def leverage(self) -> FloatArray:
         r"""Leverage of one observation of each row in the bread, shape (n,).
 
         :math:`h_i = c_i x_i'(\sum_j c_j x_j x_j')^{-1}x_i` with c the curvature of the row: its weight
         over the width, zero outside the zone.
         """
-        obs, leverage = self.observations, np.zeros(self.observations.endog.size)
-        for rows, _, zone in zone_blocks(obs, self.wide):
-            moved = obs.exog[rows] @ self.transform
-            leverage[rows] = zone * np.einsum("ij,ij->i", moved, moved)
-        return leverage if obs.weights is None else leverage * obs.weights
+        return np.concatenate([block.leverage for block in self.blocks()])
 
     @property
     def influence(self) -> FloatArray:
         """Scores times the inverse bread: how far a row moves the working parameters, shape (n, q)."""
-        return np.asarray(self.scores @ self.inverse)
+        outward = self.inner @ self.change.T
+        return np.vstack([block.scores @ outward for block in self.blocks()])
+
+    @property
+    def scores(self) -> FloatArray:
+        """Derivatives of the log-likelihood of one observation of each row at the fit, shape (n, q).
+
+        In the working coordinates; sampling weights multiply them, frequency weights do not.
+        """
+        obs, fit = self.observations, self.fit
+        u, slope = standardized(obs, fit), working_slopes(fit) | {"sigma": 1.0}
+        psi = slopes(u, fit.tau, fit.kappa)
+        extra = extra_scores(u, psi, fit, self.extras)
+        columns = [slope[name] * column for name, column in zip(self.extras, extra, strict=True)]
+        scores = np.column_stack([obs.exog * (psi / fit.sigma)[:, None], *columns])
+        return scores if obs.weights is None else scores * obs.weights[:, None]
 
 
 def wide_fit(data: ModelData, solution: Solution, held: Sequence[str] = ()) -> Solution:
@@ -287,17 +328,50 @@ def covariance_parts(data: ModelData, solution: Solution, held: Sequence[str] = 
     obs, space = data.observations, data.space
     bound = ("tau",) if solution.tau_at_bound and space.tau is None else ()
     known = tuple(dict.fromkeys((*bound, *held)))
-    extras = tuple(name for name in space.extra_names if name not in known)
     wide = wide_fit(data, solution, known)
     hessian = criterion_hessian(obs, wide, wide.p)
+    factor = design_moments(obs.exog, hessian.in_zone).factor
+    parts = assembled(obs, space, solution, wide, known, hessian, factor)
+    if parts.change.shape[1] - len(parts.extras) < solution.rank:
+        # the rows in the zone tell less than all rows
+        parts.identified[: space.k] &= ~_seen(coordinates_of(factor)[1], obs)
+    return parts
+
+
+def assembled(
+    obs: Observations,
+    space: ParameterSpace,
+    solution: Solution,
+    wide: Solution,
+    held: tuple[str, ...],
+    hessian: CriterionHessian,
+    factor: FloatArray,
+) -> Parts:
+    """Return the parts of a fit from the derivatives of the criterion at the wider one.
+
+    Parameters
+    ----------
+    obs : Observations
+        The rows that the parts are to give scores of: all, or some of them.
+    space : ParameterSpace
+        The parameters.
+    solution, wide : Solution
+        The fit, and that at the width of the bread.
+    held : tuple of str
+        Estimated parameters that are treated as known.
+    hessian : CriterionHessian
+        Derivatives of the criterion of all rows at `wide`.
+    factor : ndarray, shape (k, k)
+        Triangular factor of the Gram matrix of all rows in the zone there.
+    """
+    extras = tuple(name for name in space.extra_names if name not in held)
     place = [EXTRA_NAMES.index(name) for name in extras]
     slope = np.array([1.0, wide.tau * (1.0 - wide.tau), wide.kappa])
     corner = hessian.corner * np.outer(slope, slope)
     corner[1, 1] += slope[1] * (1.0 - 2.0 * wide.tau) * hessian.gradient[1]
     corner[2, 2] += slope[2] * hessian.gradient[2]
     cross, corner = (hessian.cross * slope)[:, place], corner[np.ix_(place, place)]
-    factor = design_moments(obs.exog, hessian.in_zone).factor
-    transform, null = coordinates_of(factor)
+    transform, _ = coordinates_of(factor)
     k, r, q = space.k, transform.shape[1], space.k + len(extras)
     bread = np.empty((q, q))
     bread[:k, :k] = factor.T @ factor / (wide.kappa * wide.sigma**2)
@@ -310,21 +384,18 @@ def covariance_parts(data: ModelData, solution: Solution, held: Sequence[str] = 
     inner[:r, :r], inner[r:, r:] = wide.n * np.eye(r), corner
     inner[:r, r:] = change[:k, :r].T @ cross
     inner[r:, :r] = inner[:r, r:].T
-    made = positive_inverse(inner, wide.n)
-    identified = ~made.moved(change)
-    if r < solution.rank:  # the rows in the zone tell less than all rows
-        identified[:k] &= ~_seen(null, obs)
+    inverse = positive_inverse(inner, wide.n)
     return Parts(
         obs,
         solution,
         wide,
         extras,
-        known,
+        held,
         bread,
-        change @ made.inverse @ change.T,
-        identified,
+        change,
+        inverse.inverse,
+        ~inverse.moved(change),
         to_parameters(space, solution, extras),
-        transform,
     )
 
 

@@ -29,7 +29,6 @@ import pandas as pd
 from statsmodels.stats import sandwich_covariance as statsmodels_sandwich
 
 from qhreg._typing import FloatArray, IntArray
-from qhreg.engine.gram import plain_gram
 from qhreg.exceptions import DataError, DomainError
 
 __all__ = ["CORRECTIONS", "group_codes", "lag_weights", "lags", "sandwich", "score_factors"]
@@ -150,7 +149,7 @@ def _products(
             block = block * (part[:, None] if part.ndim == 1 else part)
         if freq is not None:
             block = block * np.sqrt(freq[rows])[:, None]
-        total += plain_gram(block)
+        total += block.T @ block
     return total
 
 

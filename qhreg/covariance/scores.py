@@ -35,11 +35,13 @@ __all__ = [
     "criterion_hessian",
     "extra_scores",
     "interpolated_rows",
+    "loss_hessian",
     "observed_hessian",
     "score_obs",
     "score_sum",
     "slopes",
     "standardized",
+    "with_normalizer",
 ]
 
 
@@ -281,7 +283,7 @@ def zone_blocks(obs: Observations, fit: Fitted) -> Iterator[tuple[slice, FloatAr
 
 
 def criterion_hessian(obs: Observations, fit: Fitted, p: float = 0.0) -> CriterionHessian:
-    r"""Return the second derivatives of the criterion, exact wherever they exist.
+    """Return the second derivatives of the criterion, exact wherever they exist.
 
     Parameters
     ----------
@@ -291,6 +293,43 @@ def criterion_hessian(obs: Observations, fit: Fitted, p: float = 0.0) -> Criteri
         Where to differentiate.
     p : float
         p of the restricted likelihood, zero for the ordinary one.
+    """
+    weights = obs.case_weights
+    total = float(obs.endog.size if weights is None else weights.sum())
+    return with_normalizer(loss_hessian(obs, fit), fit, total, p)
+
+
+def with_normalizer(
+    sums: CriterionHessian, fit: Fitted, total: float, p: float
+) -> CriterionHessian:
+    """Return the derivatives of the criterion from those of the loss of all rows.
+
+    Parameters
+    ----------
+    sums : CriterionHessian
+        Those of the loss.
+    fit : Fitted
+        Where they were taken.
+    total, p : float
+        Sum of the weights; p of the restricted likelihood.
+    """
+    c = normalizer_hessian(fit.tau, fit.kappa, total, p)
+    more = np.array(
+        [[0.0, 0.0, 0.0], [0.0, c.d2_tau, c.d_tau_kappa], [0.0, c.d_tau_kappa, c.d2_kappa]]
+    )
+    slope = np.array([total - p, c.d_tau, c.d_kappa])
+    return sums._replace(corner=sums.corner + more, gradient=sums.gradient + slope)
+
+
+def loss_hessian(obs: Observations, fit: Fitted) -> CriterionHessian:
+    r"""Return the derivatives of the loss of the rows: those of disjoint rows add up.
+
+    Parameters
+    ----------
+    obs : Observations
+        The data.
+    fit : Fitted
+        Where to differentiate.
 
     Notes
     -----
@@ -330,11 +369,7 @@ def criterion_hessian(obs: Observations, fit: Fitted, p: float = 0.0) -> Criteri
     if kappa > 0.0:
         cross[2] /= kappa
         corner[2, 2] /= kappa
-    total = float(n if weights is None else weights.sum())
-    c = normalizer_hessian(tau, kappa, total, p)
-    corner += [[0.0, 0.0, 0.0], [0.0, c.d2_tau, c.d_tau_kappa], [0.0, 0.0, c.d2_kappa]]
     corner += np.triu(corner, 1).T
-    gradient += [total - p, c.d_tau, c.d_kappa]
     return CriterionHessian(in_zone, cross.T / fit.sigma, corner, gradient)
 
 

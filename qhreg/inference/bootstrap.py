@@ -147,7 +147,7 @@ def _streams(rng: Any, count: int) -> list[np.random.Generator]:
 
 
 def _task(data: ModelData, solution: Solution, kind: str, groups: Any) -> _Task:
-    """Return the checked task of a bootstrap: rows of weight zero dropped, cases that draw noise apart."""
+    """Return the checked task: without rows of weight zero, a row for each case that draws noise."""
     if kind not in KINDS:
         raise DomainError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
     if kind == "cluster" and groups is None:
@@ -175,8 +175,9 @@ def _task(data: ModelData, solution: Solution, kind: str, groups: Any) -> _Task:
     if apart and freq is not None:
         rows = np.repeat(rows, freq[rows].astype(np.intp))
     if rows.size != obs.endog.size or apart:
-        parts = (obs.exog, obs.endog, obs.offset, None if apart else freq, obs.weights)
-        obs = Observations(*(part if part is None else part[rows] for part in parts))
+        extras = (obs.offset, None if apart else freq, obs.weights)
+        kept = [None if extra is None else extra[rows] for extra in extras]
+        obs = Observations(obs.exog[rows], obs.endog[rows], *kept)
         codes = None if codes is None else codes[rows]
     data = replace(data, observations=obs, reml=solution.p > 0.0, rank=solution.p or None)
     return _Task(data, solution, kind, codes)

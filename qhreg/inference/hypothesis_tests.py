@@ -80,18 +80,18 @@ def density_note(cov_type: str) -> str:
     return "" if cov_type == "nonrobust" else f"assumes the density, which {cov_type} does not"
 
 
-def chi2_test(name: str, null: str, statistic: float, df: int, **options: str) -> HypothesisTest:
-    """Return the outcome of a test with the chi-square law; options are `missing` and `note`."""
-    pvalue = float(special.chdtrc(df, max(statistic, 0.0)))
-    return HypothesisTest(name, null, statistic, df, pvalue, **options)
-
-
-def f_test(
-    name: str, null: str, fvalue: float, df: int, df_resid: float, **options: str
+def chi2_test(
+    name: str, null: str, statistic: float, df: int, *, missing: str = ""
 ) -> HypothesisTest:
+    """Return the outcome of a test with the chi-square law."""
+    pvalue = float(special.chdtrc(df, max(statistic, 0.0)))
+    return HypothesisTest(name, null, statistic, df, pvalue, missing=missing)
+
+
+def f_test(name: str, null: str, fvalue: float, df: int, df_resid: float) -> HypothesisTest:
     """Return the outcome of a Wald test with the F law; its statistic is `df` times `fvalue`."""
     pvalue = float(special.fdtrc(df, df_resid, fvalue))
-    return HypothesisTest(name, null, df * fvalue, df, pvalue, fvalue, df_resid, **options)
+    return HypothesisTest(name, null, df * fvalue, df, pvalue, fvalue, df_resid)
 
 
 def lr_cut(alpha: float, df_resid: float, *, df: int = 1, cut: str | float = "F") -> float:

@@ -29,9 +29,9 @@ class QuantileHuberInfluence(_Base):  # type: ignore[misc]
     """Influence and outlier measures of a fit, under the names of statsmodels.
 
     Scores, bread and leverage are those of the robust covariances
-    (:mod:`qhreg.covariance.parts`): the step from the fit towards the fit without a row is its score over
-    one minus its leverage, as in HC3, times the inverse bread. ``d_params``, ``params_one``, ``dfbetas``,
-    ``cooks_distance``, ``d_fittedvalues``, ``hat_matrix_diag``, ``resid_studentized``,
+    (:mod:`qhreg.covariance.parts`): the step from the fit towards the fit without a row is its score
+    over one minus its leverage, as in HC3, times the inverse bread. ``d_params``, ``params_one``,
+    ``dfbetas``, ``cooks_distance``, ``d_fittedvalues``, ``hat_matrix_diag``, ``resid_studentized``,
     ``summary_frame()`` and the plots of statsmodels.
 
     Parameters

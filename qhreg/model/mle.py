@@ -330,7 +330,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         self.require_data()
         return Observations(
             self.exog, self.endog, self.offset, getattr(self, "freq_weights", None), self.weights
-        )
+        ).scaled
 
     @property
     def has_weights(self) -> bool:
@@ -432,9 +432,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
                 warnings.simplefilter("ignore", ConvergenceWarning)
             names = tuple(str(name) for name in self.data.xnames[: self.k_exog])
             data = ModelData(self.observations, self.space, self.tau_bounds, names, reml=reml)
-            solution, width = solution_and_width(
-                data, start=start, search=search, names=names
-            )
+            solution, width = solution_and_width(data, start=start, search=search, names=names)
         settings = {
             "optimizer": method,
             "start_params": start_params,

@@ -11,7 +11,7 @@ import pandas as pd
 
 from qhreg._typing import FloatArray
 from qhreg.covariance import SANDWICHES, CovarianceChoice, Parts, covariance_parts, sandwich
-from qhreg.covariance.estimate import grouping_of, identified_by
+from qhreg.covariance.estimate import decided_alone, grouping_of
 from qhreg.exceptions import CurvatureWarning, DomainError, warn_caller
 from qhreg.family.domain import check_alpha
 from qhreg.process.fits import equality_test
@@ -220,10 +220,14 @@ def joint_covariance(
     """
     first = parts[0]
     moves = [part.influence @ part.jacobian[list(chosen)].T for part in parts]
-    leverage = None
+    leverage, alone = None, [np.zeros_like(part.identified) for part in parts]
     if choice.cov_type in ("HC2", "HC3"):
-        columns = np.column_stack([part.leverage for part in parts])
-        leverage = np.repeat(columns, len(chosen), axis=1)
+        columns = [part.leverage for part in parts]
+        every = slice(0, columns[0].size)
+        alone = [
+            decided_alone(*pair) for pair in zip(parts, [every] * len(parts), columns, strict=True)
+        ]
+        leverage = np.repeat(np.column_stack(columns), len(chosen), axis=1)
     obs = first.observations
     cov = sandwich(
         np.hstack(moves),
@@ -236,8 +240,8 @@ def joint_covariance(
     )
     known = np.concatenate(
         [
-            ~np.abs(part.jacobian[list(chosen)][:, ~identified_by(choice, part)]).any(axis=1)
-            for part in parts
+            ~np.abs(part.jacobian[list(chosen)][:, ~part.identified | one]).any(axis=1)
+            for part, one in zip(parts, alone, strict=True)
         ]
     )
     cov[~known] = cov[:, ~known] = np.nan

@@ -16,457 +16,38 @@ noise the interval of a coefficient is the t interval of least squares.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from scipy import interpolate, optimize, special
 
 from qhreg._typing import FloatArray
 from qhreg.certificate.global_optimum import GlobalCertificate
-from qhreg.certificate.profile_bound import ProfileBound, profile_bound
+from qhreg.certificate.profile_bound import profile_bound
 from qhreg.exceptions import ConvergenceWarning, DomainError, warn_caller
-from qhreg.figures import ProfileFigure
 from qhreg.inference.hypothesis_tests import lr_cut
 from qhreg.profile.curve import Curve, ProfilePoint, TauCurve, curve_of, point_of
-from qhreg.profile.maxima import LocalMaxima, local_maxima, scan_tau
+from qhreg.profile.maxima import LocalMaxima, local_maxima
+from qhreg.profile.result import (
+    SHIFT,
+    ProfileInterval,
+    ProfileLikelihood,
+    find_interval,
+    scale_of,
+)
 from qhreg.progress import with_progress
 from qhreg.solver import Solution
 from qhreg.specification.model_data import ModelData, refit
 
-__all__ = ["ProfileInterval", "ProfileLikelihood", "profile_intervals", "profile_likelihood"]
+__all__ = ["profile_intervals", "profile_likelihood"]
 
-
-SHIFT = 0.01
-"""kappa is traced in log(kappa + SHIFT), which reaches zero."""
 
 POINTS = 5
 """Fits on each side of a default grid."""
 
 BETTER = 1e-5
 """Log-likelihood above the fit's at which a point of the profile shows that the fit is not the best."""
-
-CROWDED = 2e-3
-"""Distance between points, as a share of the range, below which the curve uses one of them."""
-
-CURVE_POINTS = 601
-"""Points at which the curve of a figure is drawn."""
-
-Scale = tuple[Callable[[Any], Any], Callable[[Any], Any]]
-
-_SCALES: dict[str, Scale] = {
-    "tau": (special.logit, special.expit),
-    "sigma": (np.log, np.exp),
-    "kappa": (lambda x: np.log(np.add(x, SHIFT)), lambda t: np.maximum(np.exp(t) - SHIFT, 0.0)),
-}
-
-
-def _scale_of(param: str) -> Scale:
-    """Return the map of a parameter to where its signed root is nearly linear, and its inverse."""
-    return _SCALES.get(param, (np.asarray, np.asarray))
-
-
-@dataclass(frozen=True, repr=False)
-class ProfileInterval:
-    """The values of a parameter that the likelihood ratio does not reject.
-
-    Attributes
-    ----------
-    param : str
-        The parameter.
-    alpha : float
-        One minus the nominal coverage.
-    cut : float
-        Critical value of the likelihood ratio.
-    lower, upper : float
-        Limits; the end of the range, or infinity, where the interval is open.
-    lower_open, upper_open : bool
-        Whether the likelihood ratio stays below the cut up to that end of the range.
-    elsewhere : float or None
-        A value outside the limits that is not rejected either, where one was seen: the likelihood has
-        another maximum there.
-    """
-
-    param: str
-    alpha: float
-    cut: float
-    lower: float
-    upper: float
-    lower_open: bool
-    upper_open: bool
-    elsewhere: float | None = None
-
-    def __repr__(self) -> str:
-        if self.elsewhere is None:
-            return self._limits()
-        other = f"{self.param} near {self.elsewhere:.3g} is not rejected either"
-        return f"{self._limits()}; {other}: the likelihood has another maximum there"
-
-    def _limits(self) -> str:
-        level = f"{100 * (1 - self.alpha):g} % profile interval for {self.param}"
-        if self.lower_open and self.upper_open:
-            return (
-                f"{level}: none; the data reject no value between {self.lower:g} and {self.upper:g}"
-            )
-        if self.lower_open:
-            return (
-                f"{level}: up to {self.upper:.6g} "
-                f"(open below: nothing down to {self.lower:g} is rejected)"
-            )
-        if self.upper_open:
-            return (
-                f"{level}: from {self.lower:.6g} "
-                f"(open above: nothing up to {self.upper:g} is rejected)"
-            )
-        return f"{level}: {self.lower:.6g} to {self.upper:.6g}"
-
-
-@dataclass(frozen=True, repr=False)
-class ProfileLikelihood:
-    """The profile likelihood of one parameter.
-
-    Attributes
-    ----------
-    param : str
-        The parameter.
-    estimate, loglike : float
-        Where the profile is highest, and how high.
-    interval : ProfileInterval
-        The interval at the level asked for.
-    points : tuple of ProfilePoint
-        The fits made, in increasing order of the parameter.
-    names : tuple of str
-        Names of the coefficients.
-    se : float
-        Standard error of the estimate, for comparison; NaN where none was given.
-    cut : {"F", "chi2"} or float
-        How the critical values are found, see :func:`qhreg.inference.hypothesis_tests.lr_cut`.
-    df_resid : float
-        m of the F law.
-    fixed : float or None
-        The value at which the model fixes the parameter, if it does.
-    certificate : GlobalCertificate or None
-        Of the fit, where tau is profiled.
-    certified : ProfileBound or None
-        What the fits of the certificate prove about every tau.
-    maxima : LocalMaxima or None
-        The local maxima over tau, where tau is profiled at a given width.
-    note : str
-        What the profile takes for granted.
-    """
-
-    param: str
-    estimate: float
-    loglike: float
-    interval: ProfileInterval
-    points: tuple[ProfilePoint, ...]
-    names: tuple[str, ...]
-    se: float
-    cut: str | float
-    df_resid: float
-    fixed: float | None
-    certificate: GlobalCertificate | None = None
-    certified: ProfileBound | None = None
-    maxima: LocalMaxima | None = None
-    note: str = ""
-    _curve: Any = field(default=None, repr=False, compare=False)
-
-    @property
-    def values(self) -> FloatArray:
-        """The values of the parameter at which fits were made, increasing."""
-        return np.array([point.value for point in self.points])
-
-    @property
-    def lr(self) -> FloatArray:
-        """The likelihood ratio statistic 2 (loglike - profile) at `values`."""
-        below = self.loglike - np.array([point.loglike for point in self.points])
-        return np.maximum(2.0 * below, 0.0)
-
-    @property
-    def signed_root(self) -> FloatArray:
-        """The square root of `lr` with the sign of the distance from the estimate."""
-        root: FloatArray = np.sign(self.values - self.estimate) * np.sqrt(self.lr)
-        return root
-
-    def critical_value(self, alpha: float) -> float:
-        """Return the value of `lr` above which a value of the parameter is rejected."""
-        return lr_cut(alpha, self.df_resid, cut=self.cut)
-
-    def confidence(self, alpha: float | None = None) -> ProfileInterval:
-        """Return the interval with its statement; further fits are made for another alpha.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            One minus the nominal coverage; that of the profile by default.
-        """
-        if alpha is None or alpha == self.interval.alpha:
-            return self.interval
-        cut = self.critical_value(alpha)
-        known = self.interval
-        forward = _scale_of(self.param)[0]
-        ends = [end for end in (known.lower, known.upper) if math.isfinite(forward(end))]
-        steps = [abs(forward(end) - forward(self.estimate)) for end in ends]
-        step = max(steps, default=0.0) / math.sqrt(known.cut) or 0.1
-        return _interval(self.param, self._curve, self.estimate, self.loglike, alpha, cut, step)
-
-    def conf_int(self, alpha: float | None = None) -> FloatArray:
-        """Return the limits of the interval, shape (2,); infinite or an end of the range where open.
-
-        Where the values that are not rejected form several pieces, these are the limits of the piece
-        around the estimate; ``interval.elsewhere`` is then the maximum in another one.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            One minus the nominal coverage; that of the profile by default.
-        """
-        interval = self.confidence(alpha)
-        return np.array([interval.lower, interval.upper])
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row for each fit: value, llf, lr, signed root, and all estimates.
-
-        llf is what was maximised: the restricted log-likelihood, or the ordinary one.
-        """
-        points = self.points
-        columns: dict[str, Any] = {
-            "value": self.values,
-            "llf": [point.loglike for point in points],
-            "lr": self.lr,
-            "signed_root": self.signed_root,
-        }
-        for j, name in enumerate(self.names):
-            columns[name] = [point.beta[j] for point in points]
-        for name in ("sigma", "tau", "kappa"):
-            columns[name] = [getattr(point, name) for point in points]
-        return pd.DataFrame(columns)
-
-    def interpolate(self, values: Any) -> FloatArray:
-        """Return the likelihood ratio between the fits, shape of `values`; NaN outside them.
-
-        The signed root is interpolated by a monotone cubic, on the scale of the profile.
-
-        Parameters
-        ----------
-        values : array_like
-            Values of the parameter.
-        """
-        wanted = np.asarray(values, dtype=np.float64)
-        curve = _between(self.values, self.lr, self.estimate, self.param, wanted.ravel())
-        return curve.reshape(wanted.shape)
-
-    def figure(
-        self, alphas: tuple[float, ...] = (0.05, 0.01), *, whole: bool | None = None
-    ) -> ProfileFigure:
-        """Return the numbers that the plot draws.
-
-        Parameters
-        ----------
-        alphas : tuple of float
-            Levels whose cuts are shown; the interval is that of the profile.
-        whole : bool, optional
-            Whether to show the whole range of tau. By default where another local maximum is below the
-            highest cut.
-        """
-        cuts = tuple((alpha, self.critical_value(alpha)) for alpha in alphas)
-        others = self._other_maxima()
-        if whole is None:
-            whole = any(lr < max(cut for _, cut in cuts) for _, lr in others)
-        x, lr = self._over_all_tau() if whole else (self.values, self.lr)
-        forward, backward = _scale_of(self.param)
-        dense = backward(np.linspace(forward(x[0]), forward(x[-1]), CURVE_POINTS))
-        dense = np.clip(dense, x[0], x[-1])
-        curve = _between(x, lr, self.estimate, self.param, dense)
-        known = math.isfinite(self.se) and self.se > 0.0
-        return ProfileFigure(
-            self.param,
-            dense,
-            curve,
-            x,
-            lr,
-            self.estimate,
-            cuts,
-            1.0 - self.interval.alpha,
-            (self.interval.lower, self.interval.upper),
-            (self.interval.lower_open, self.interval.upper_open),
-            ((dense - self.estimate) / self.se) ** 2 if known else None,
-            None if self.certified is None else 2.0 * (self.loglike - self.certified(dense)),
-            self.fixed,
-            tuple((tau, lr) for tau, lr in others if x[0] <= tau <= x[-1]),
-            not isinstance(self.cut, str),
-            _pieces(dense, curve, self.interval),
-        )
-
-    def _other_maxima(self) -> tuple[tuple[float, float], ...]:
-        """Return the local maxima beside the estimate, each with its likelihood ratio."""
-        if self.maxima is None:
-            return ()
-        return tuple(
-            (point.value, 2.0 * (self.loglike - point.loglike))
-            for point in self.maxima.points
-            if point.value != self.estimate
-        )
-
-    def _over_all_tau(self) -> tuple[FloatArray, FloatArray]:
-        """Return the profile over the whole range of tau, the fits made so far among its points."""
-        curve = self._curve
-        if not isinstance(curve, TauCurve):
-            return self.values, self.lr
-        taus = {point.value for point in (*self.points, *scan_tau(curve))}
-        if self.maxima is not None:
-            taus.update(point.value for point in self.maxima.points)
-        if self.certificate is not None:
-            taus.update(self.certificate.nodes_tau.tolist())
-        x = np.array(sorted(taus))
-        lr = 2.0 * (self.loglike - np.array([curve(float(tau)).loglike for tau in x]))
-        return x, np.maximum(lr, 0.0)
-
-    def plot(self, ax: Any = None, *, whole: bool | None = None) -> Any:
-        """Draw the profile and return the Axes; see :func:`qhreg.plotting.plot_profile`.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw.
-        whole : bool, optional
-            Whether to show the whole range of tau; by default where another local maximum is not
-            rejected.
-        """
-        from qhreg.plotting import plot_profile
-
-        return plot_profile(self.figure(whole=whole), ax=ax)
-
-    def __repr__(self) -> str:
-        note = f"; {self.note}" if self.note else ""
-        return f"{self.interval}; estimate {self.estimate:.6g}, {len(self.points)} fits{note}"
-
-
-def _between(
-    x: FloatArray, lr: FloatArray, estimate: float, param: str, wanted: FloatArray
-) -> FloatArray:
-    """Return the likelihood ratio between known points: the signed root by a monotone cubic."""
-    forward = _scale_of(param)[0]
-    t = np.asarray(forward(x))
-    kept = _apart(t)
-    signed = np.sign(x - estimate) * np.sqrt(lr)
-    root = interpolate.PchipInterpolator(t[kept], signed[kept], extrapolate=False)
-    curve: FloatArray = root(forward(wanted)) ** 2
-    return curve
-
-
-def _apart(t: FloatArray) -> list[int]:
-    """Return the points that are not crowded; where a root was closed in on, one of many.
-
-    A slope between points a millionth apart is the rounding of their fits.
-    """
-    gap = CROWDED * (t[-1] - t[0])
-    kept = [0]
-    for i in range(1, t.size - 1):
-        if t[i] - t[kept[-1]] > gap and t[-1] - t[i] > gap:
-            kept.append(i)
-    return [*kept, t.size - 1]
-
-
-def _pieces(
-    x: FloatArray, lr: FloatArray, interval: ProfileInterval
-) -> tuple[tuple[float, float], ...]:
-    """Return where a curve is below the cut of an interval outside the interval."""
-    below = np.concatenate([[False], lr < interval.cut, [False]])
-    starts, ends = np.flatnonzero(below[1:] & ~below[:-1]), np.flatnonzero(below[:-1] & ~below[1:])
-    pieces = []
-    for first, last in zip(starts.tolist(), (ends - 1).tolist(), strict=True):
-        if x[first] <= interval.upper and x[last] >= interval.lower:
-            continue
-        low, high = float(x[first]), float(x[last])
-        if first > 0:
-            low = float(np.interp(interval.cut, lr[[first, first - 1]], x[[first, first - 1]]))
-        if last < x.size - 1:
-            high = float(np.interp(interval.cut, lr[[last, last + 1]], x[[last, last + 1]]))
-        pieces.append((low, high))
-    return tuple(pieces)
-
-
-# --------------------------------------------------------------------------- limits
-
-
-def _limit(
-    param: str,
-    distance: Callable[[float], float],
-    estimate: float,
-    end: float,
-    target: float,
-    step: float,
-) -> tuple[float, bool]:
-    """Return where a distance from the estimate reaches a target, on the way to an end of the range.
-
-    Parameters
-    ----------
-    param : str
-        The parameter, which decides the scale.
-    distance : callable
-        Zero at the estimate.
-    estimate, end : float
-        Where the way begins and ends.
-    target : float
-        Positive.
-    step : float
-        Change on the scale of the parameter that moves the distance by about one; steps are doubled
-        until the target is passed, and Brent's method closes in on it.
-
-    Returns
-    -------
-    (float, bool)
-        The limit and False, or the end and True where the distance stays below the target.
-    """
-    forward, backward = _scale_of(param)
-    with np.errstate(divide="ignore"):
-        origin, last = float(forward(estimate)), float(forward(end))
-    outwards = math.copysign(1.0, end - estimate)
-
-    def excess(t: float) -> float:
-        if t == origin:
-            return -target
-        return distance(end if t == last else float(backward(t))) - target
-
-    inner = outer = origin
-    length = 1.1 * target * step
-    while outer != last:
-        inner, outer = outer, outer + outwards * length
-        outer = last if outwards * (outer - last) >= 0.0 else outer
-        if excess(outer) >= 0.0:
-            precision = max(1e-11 * abs(outer - origin), 4e-16 * abs(outer))
-            limit = optimize.brentq(excess, inner, outer, xtol=precision)
-            return float(end if limit == last else backward(limit)), False
-        length *= 2.0
-    return end, True
-
-
-def _interval(
-    param: str,
-    curve: Curve,
-    estimate: float,
-    loglike: float,
-    alpha: float,
-    cut: float,
-    step: float,
-) -> ProfileInterval:
-    """Return the interval at a critical value."""
-
-    def root(value: float) -> float:
-        return math.sqrt(max(2.0 * (loglike - curve(value).loglike), 0.0))
-
-    target = math.sqrt(cut)
-    lower, lower_open = _limit(param, root, estimate, curve.lower, target, step)
-    upper, upper_open = _limit(param, root, estimate, curve.upper, target, step)
-    # where the profile is level up to the end of its range, the parameter has no limit
-    if lower_open and param == "sigma":
-        lower = 0.0
-    if upper_open and param == "kappa":
-        upper = math.inf
-    return ProfileInterval(param, alpha, cut, lower, upper, lower_open, upper_open)
 
 
 def _first_step(data: ModelData, solution: Solution, param: str | int, se: float) -> float:
@@ -496,7 +77,7 @@ def _spread(
     Evenly spaced where the parameter has the scale of its profile, on which the signed root is nearly
     linear.
     """
-    forward, backward = _scale_of(param)
+    forward, backward = scale_of(param)
     origin, root = float(forward(estimate)), math.sqrt(cut)
     ends = ((interval.lower, curve.lower), (interval.upper, curve.upper))
     for limit, end in ends:
@@ -515,9 +96,6 @@ def _spread(
             reach = origin + 1.2 * (reach - origin)
         for t in np.linspace(origin, reach, POINTS + 1)[1:-1]:
             curve(float(backward(t)))
-
-
-# --------------------------------------------------------------------------- doors
 
 
 def _freed(
@@ -613,7 +191,7 @@ def profile_likelihood(
     curve = curve_of(data, solution, param, search=search)
     curve.points[estimate] = replace(point_of(solution, estimate), slope=0.0)
     step = _first_step(data, solution, param, se)
-    interval = _interval(name, curve, estimate, loglike, alpha, critical, step)
+    interval = find_interval(name, curve, estimate, loglike, alpha, critical, step)
     if grid is None:
         widest = max(critical, lr_cut(min(alpha, 0.01), df_resid, cut=cut))
         _spread(name, curve, estimate, loglike, interval, widest)
@@ -723,6 +301,6 @@ def profile_intervals(
         estimate = float(getattr(solution, name) if column is None else beta[column])
         curve = curve_of(data, solution, param, search=search)
         step = _first_step(data, solution, param, float(errors[i]))
-        interval = _interval(name, curve, estimate, loglike, alpha, critical, step)
+        interval = find_interval(name, curve, estimate, loglike, alpha, critical, step)
         limits[i] = interval.lower, interval.upper
     return limits

@@ -167,7 +167,7 @@ def _refined(
     if side.slope * node.slope < 0.0:
         tau = optimize.brentq(lambda tau: curve(tau).slope, node.value, side.value, xtol=1e-12)
     else:  # ripples between the two
-        ends = sorted((node.value, side.value))
+        ends = min(node.value, side.value), max(node.value, side.value)
         tau = optimize.minimize_scalar(
             lambda tau: -curve(float(tau)).loglike, bounds=ends, options={"xatol": 1e-10}
         ).x

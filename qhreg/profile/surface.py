@@ -206,7 +206,7 @@ def profile_surface(
     outwards = np.argsort(np.abs(first - best.tau), kind="stable")
     for i in with_progress(range(second.size), progress, f"profile of tau and {other}"):
         value = float(second[i])
-        held = replace(free.space, **({other: value} if other == "sigma" else {}))
+        held = replace(free.space, sigma=value) if other == "sigma" else free.space
         width = value if other == "kappa" else best.kappa
         curve = tau_curve(replace(free, space=held), best, width)
         for j in outwards:

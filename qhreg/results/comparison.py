@@ -174,8 +174,9 @@ class ComparisonResults:
         kind : {"r1", "cs", "mcf"}
             "r1" (Koenker and Machado): one minus the loss over that of the best constant at the same
             sigma, tau and kappa. "cs" (Cox and Snell): one minus exp(-llr / m), m the sum of the
-            weights, less the rank for the restricted likelihood; R-squared itself for normal noise. "mcf" (McFadden): one minus llf / llnull,
-            whose value depends on the units of the response, as that of any density does.
+            weights, less the rank for the restricted likelihood; R-squared itself for normal noise.
+            "mcf" (McFadden): one minus llf / llnull, whose value depends on the units of the response,
+            as that of any density does.
         """
         if kind == "r1":
             return self.prsquared
@@ -310,8 +311,9 @@ class ComparisonResults:
             missing = "tau is on its bound"
         elif math.isnan(t):
             missing = "tau has no standard error, or depends on a width that is not determined"
-        law = {"fvalue": t * t, "df_resid": self.df_resid_inference} if self.use_t else {}
-        return HypothesisTest("Wald test", "tau = 1/2", t * t, 1, p, missing=missing, **law)
+        df_resid = self.df_resid_inference if self.use_t else math.inf
+        fvalue = t * t if self.use_t else None
+        return HypothesisTest("Wald test", "tau = 1/2", t * t, 1, p, fvalue, df_resid, missing)
 
     def score_test(self, exog_extra: Any, *, robust: bool | None = None) -> HypothesisTest:
         """Return the score test of adding columns, without fitting the larger model.

@@ -300,8 +300,9 @@ class CovarianceResults(UncertaintyResults):
         cols : sequence of int or str, optional
             Which parameters, by place or name; all by default.
         **options
-            Options of the profile or of the bootstrap (see `bootstrap`), and ``interval``, "percentile", "basic" or "bca", for the latter. Fits with a
-            bootstrap covariance use its replicates when no option of the bootstrap is given.
+            Options of the profile or of the bootstrap (see `bootstrap`), and ``interval``, "percentile",
+            "basic" or "bca", for the latter. Fits with a bootstrap covariance use its replicates when
+            no option of the bootstrap is given.
 
         Notes
         -----

@@ -13,8 +13,9 @@ from qhreg.certificate.global_optimum import GlobalCertificate
 from qhreg.diagnostics.goodness import GoodnessOfFit, goodness_of_fit
 from qhreg.exceptions import DomainError
 from qhreg.inference.hypothesis_tests import density_note
-from qhreg.profile.likelihood import ProfileLikelihood, profile_intervals, profile_likelihood
+from qhreg.profile.likelihood import profile_intervals, profile_likelihood
 from qhreg.profile.maxima import LocalMaxima, local_maxima
+from qhreg.profile.result import ProfileLikelihood
 from qhreg.profile.surface import ProfileSurface, profile_surface
 from qhreg.solver import Solution
 from qhreg.specification.model_data import ModelData

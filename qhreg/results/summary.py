@@ -191,8 +191,8 @@ def notes(results: Any) -> list[str]:
     found = [about, results.cov_kwds["description"]]
     if results.model.has_weights:
         found.append(
-            "Log-likelihood, AIC and BIC have the unit of the sampling weights: they compare models "
-            "with the same weights only."
+            "With sampling weights the log-likelihood is that of the weighted rows: AIC and BIC compare "
+            "models with the same weights only."
         )
     if results.constraint is not None:
         found.append(

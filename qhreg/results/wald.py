@@ -38,43 +38,6 @@ class WaldResults:
     use_t: bool
     df_resid_inference: Any
 
-    def cov_params(
-        self,
-        r_matrix: Any = None,
-        column: Any = None,
-        scale: Any = None,
-        cov_p: Any = None,
-        other: Any = None,
-    ) -> Any:
-        """Return the covariance of the parameters or of combinations of them; see statsmodels.
-
-        Parameters
-        ----------
-        r_matrix, column, scale, cov_p, other
-            As in statsmodels. A combination is NaN where it involves a parameter without a variance.
-        """
-        results: Any = self
-        known = results._covariance.identified
-        if r_matrix is None or cov_p is not None or known.all():
-            return super().cov_params(r_matrix, column, scale, cov_p, other)  # type: ignore[misc]
-        covariance = np.where(np.outer(known, known), results._covariance.cov, 0.0)
-        made = super().cov_params(r_matrix, None, scale, covariance, other)  # type: ignore[misc]
-        lost = np.atleast_2d(r_matrix)[:, ~known].any(axis=1)
-        if other is None and np.ndim(made) == 2:
-            made[lost] = made[:, lost] = np.nan
-        elif lost.any():
-            made = np.full_like(made, np.nan)
-        return made
-
-    def _variances(self, gradient: FloatArray) -> FloatArray:
-        """Return the variances of functions of the parameters, given their derivatives."""
-        results: Any = self
-        known = results._covariance.identified
-        covariance = np.where(np.outer(known, known), results._covariance.cov, 0.0)
-        variance = np.einsum("ij,ij->i", gradient @ covariance, gradient)
-        variance[gradient[:, ~known].any(axis=1)] = np.nan
-        return np.asarray(variance)
-
     def t_test(self, r_matrix: Any, cov_p: Any = None, use_t: bool | None = None) -> Any:
         """Return t tests of linear restrictions; see statsmodels.
 

@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray, SideArray
-from qhreg.engine.gram import weighted_gram
 from qhreg.engine.rows import residuals
 from qhreg.family.loss import zone_part
 from qhreg.solver.newton import NewtonPoint, solve_positive
@@ -267,7 +266,7 @@ def dual_from_rows(
     v = np.clip(v, -tau, 1.0 - tau)
     exog = design[:, :-1]
     slack = np.minimum(v + tau, 1.0 - tau - v)
-    gram = weighted_gram(exog, _weighted(slack, weights))
+    gram = exog.T @ (_weighted(slack, weights)[:, None] * exog)
     if not (np.isfinite(gram).all() and np.isfinite(ell).all()):
         return DualPoint(-np.inf, 0.0, 0.0, None)
     for _ in range(2 if exog.shape[1] else 0):  # the second sweep removes the first one's rounding

@@ -306,12 +306,13 @@ class _Profile:
 
     def _root(self, low: float, high: float, start: Solution) -> None:
         """Add the fit where the slope turns from up to down, in the basin of one of the ends."""
-        last = start
+        path: dict[float, Solution] = {}
 
         def slope(x: float) -> float:
-            nonlocal last
-            last = self.at(max(math.exp(x) - SHIFT, 0.0), last)
-            return kappa_slope(last) * math.exp(x)
+            if x not in path:
+                near = path[min(path, key=lambda known: abs(known - x))] if path else start
+                path[x] = self.at(max(math.exp(x) - SHIFT, 0.0), near)
+            return kappa_slope(path[x]) * math.exp(x)
 
         ends = math.log(low + SHIFT), math.log(high + SHIFT)
         if slope(ends[0]) > 0.0 > slope(ends[1]):

@@ -56,7 +56,7 @@ ROUGH = 1e-4
 """Duality gap per unit of weight of an exact fit in the scan."""
 
 FLAT_SLOPE = 1e-7
-"""Slope of the profile per unit of weight at which tau counts as stationary."""
+"""Slope of the profile in logit tau per unit of weight at which tau counts as stationary."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def stationary_in_tau(fit: TauFit, problem: Problem, task: Task) -> bool:
     slope = profile_slope(fit, problem)
     lower, upper = task.tau_bounds
     return (
-        abs(slope) <= FLAT_SLOPE
+        abs(slope) * fit.tau * (1.0 - fit.tau) <= FLAT_SLOPE
         or (fit.tau == lower and slope >= 0.0)
         or (fit.tau == upper and slope <= 0.0)
     )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,7 +31,7 @@ class Observations:
     freq_weights : ndarray, shape (n,), or None
         How often each row was observed.
     weights : ndarray, shape (n,), or None
-        Sampling weights: what each row counts for in the likelihood, in any unit.
+        Sampling weights: what each row counts for in the likelihood; see `scaled`.
     """
 
     exog: FloatArray
@@ -41,16 +40,21 @@ class Observations:
     freq_weights: FloatArray | None = None
     weights: FloatArray | None = None
 
-    @cached_property
+    @property
     def case_weights(self) -> FloatArray | None:
-        """What each row counts for in the likelihood, in all as much as there are observations.
+        """What each row counts for in the likelihood: the product of both kinds of weights."""
+        if self.freq_weights is None or self.weights is None:
+            return self.weights if self.freq_weights is None else self.freq_weights
+        return self.freq_weights * self.weights
 
-        The frequency weights times the sampling weights, which are scaled so that these sum to `nobs`.
-        """
+    @property
+    def scaled(self) -> Observations:
+        """The same rows with sampling weights of which all together count as many as `nobs`."""
         if self.weights is None:
-            return self.freq_weights
-        product = self.weights if self.freq_weights is None else self.freq_weights * self.weights
-        return np.asarray(product * (self.nobs / product.sum()))
+            return self
+        total = self.case_weights
+        assert total is not None
+        return replace(self, weights=self.weights * (self.nobs / total.sum()))
 
     @property
     def nobs(self) -> float:
@@ -70,9 +74,9 @@ class Observations:
         return self.endog.shape[0] if weights is None else int(np.count_nonzero(weights))
 
     def blocks(self) -> Iterator[Observations]:
-        """Iterate over blocks of rows that fit in cache, their case weights as frequencies; views."""
+        """Iterate over blocks of rows that fit in cache; views, nothing is copied."""
         step = max(256, _BLOCK_BYTES // (8 * max(self.exog.shape[1], 1)))
-        extras = (self.offset, self.case_weights)
+        extras = (self.offset, self.freq_weights, self.weights)
         for start in range(0, self.endog.shape[0], step):
             rows = slice(start, start + step)
             part = (None if extra is None else extra[rows] for extra in extras)
