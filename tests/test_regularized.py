@@ -151,7 +151,7 @@ def test_a_wide_zone_gives_sklearns_least_squares(model):
 @pytest.mark.parametrize("reml", [True, False])
 def test_no_penalty_is_the_fit(reml):
     X, y = regression(n=400)
-    for fixed in ({}, {"tau": 0.3}, {"sigma": 1.2}, {"tau": 0.6, "sigma": 0.8}, {"kappa": 0.5}):
+    for fixed in ({}, {"tau": 0.3}, {"sigma": 1.2}, {"tau": 0.6, "sigma": 0.8}, {"kappa": 1.0}):
         options = {**fixed, "reml": reml}
         plain, fit = solve(X, y, **options), solve_regularized(X, y, alpha=0.0, **options)
         assert fit.loglike == pytest.approx(plain.loglike, abs=1e-7)
@@ -249,7 +249,7 @@ def test_a_vanishing_penalty_has_the_optimum_over_tau_of_the_plain_fit(n):
     for name, noise in noises(rng, n).items():
         y = X @ np.arange(5.0) + noise
         plain = solve(X, y)
-        fit = solve_regularized(X, y, alpha=1e-9)
+        fit = solve_regularized(X, y, alpha=1e-12)
         assert fit.tau == pytest.approx(plain.tau, abs=1e-5), name
         assert fit.sigma == pytest.approx(plain.sigma, rel=1e-5), name
         assert_allclose(fit.beta, plain.beta, atol=1e-4, err_msg=name)
@@ -523,6 +523,35 @@ def test_rows_of_a_penalised_fit_carry_their_labels():
         assert getattr(fit, name).index.equals(kept.index), name
 
 
+def test_the_likelihood_of_a_model_is_restricted_or_not_as_in_its_fit(model):
+    for reml in (True, False):
+        plain, fit = model.fit(reml=reml), model.fit_regularized(alpha=0.0, reml=reml)
+        assert_allclose(fit.params, plain.params, atol=1e-6)
+        assert fit.llf == pytest.approx(plain.llf, abs=1e-8)
+        point = model.fit_regularized(alpha=0.1, reml=reml)
+        assert point.llf == pytest.approx(model.loglike(point.params), abs=1e-9)
+        (path,) = model.fit_regularized_path([0.1], reml=reml).results
+        assert_allclose(path.params, point.params, atol=1e-9)
+    assert point.sigma < model.fit_regularized(alpha=0.1).sigma
+    one, other = (model.cross_validate_penalty([0.1], reml=reml).mean[0] for reml in (True, False))
+    assert one != other
+    with pytest.raises(DomainError, match="reml must be True or False"):
+        model.fit_regularized(alpha=0.1, reml="yes")
+
+
+def test_a_model_with_more_columns_than_rows_says_what_to_do():
+    X, y = regression(n=20, p=30)
+    model = QuantileHuberMLE(y, X, tau=0.4)
+    with pytest.raises(DataError, match="20 for a rank of 20; pass reml=False"):
+        model.fit_regularized(alpha=0.1)
+    path = model.fit_regularized_path(n_alphas=4, reml=False)
+    assert all(fit.converged for fit in path.results)
+    kept = np.flatnonzero(path.results[1].solution.beta)
+    refit = model.fit_regularized(alpha=path.alphas[1], reml=False, refit=True)
+    plain = solve(X[:, kept], y, tau=0.4, reml=False)
+    assert refit.llf == pytest.approx(plain.loglike, abs=1e-6)
+
+
 def test_a_refit_is_the_plain_fit_of_what_is_left(model):
     fit = model.fit_regularized(alpha=0.15)
     assert 1 < len(fit.selected) < 5
@@ -602,8 +631,9 @@ def test_cross_validation_finds_that_noise_columns_do_not_help():
     assert made.one_se_alpha >= made.best_alpha
     assert made.mean.min() < made.mean[-1] - 0.02
     assert f"alpha = {made.best_alpha:.4g}" in repr(made)
-    again = model.cross_validate_penalty(n_alphas=8, ratio=1e-3)
-    assert_array_equal(again.losses, made.losses)
+    for seed in ({}, {"seed": 0}, {"rng": 0}, {"rng": np.random.default_rng(0)}):
+        again = model.cross_validate_penalty(n_alphas=8, ratio=1e-3, **seed)
+        assert_array_equal(again.losses, made.losses)
 
 
 def test_the_objective_is_that_of_statsmodels_elastic_net():

@@ -79,9 +79,9 @@ class OtherFits:
         constraint = linear_constraint(*linear_constraints(constraints, names), self.space)
         choice = covariance_request(self, cov_type, cov_kwds, constraint)
         space = replace(self.space, k=constraint.transform.shape[1])
-        names = tuple(f"x{j}" for j in range(space.k))
+        columns = tuple(f"x{j}" for j in range(space.k))
         data = ModelData(
-            constraint.reduce(self.observations), space, self.tau_bounds, names, reml=reml
+            constraint.reduce(self.observations), space, self.tau_bounds, columns, reml=reml
         )
         found, width = solution_and_width(data, constraint.fixed, search=search)
         solution = replace(found, beta=constraint.expand(found.beta), dependent=())

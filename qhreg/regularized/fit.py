@@ -386,15 +386,16 @@ def _scan(
     Each starts from its neighbour, or from the fit at the same tau with another penalty.
     """
     smooth = replace(problem, kappa=smoothing_width(problem.kappa, problem.n, start.size - 1))
-    taus = expit(np.linspace(*logit(bounds), POINTS))
-    taus[[0, -1]] = bounds
+    ends = logit(np.asarray(bounds))
+    inside = np.atleast_1d(expit(np.linspace(ends[0], ends[1], POINTS)[1:-1]))
+    taus = [bounds[0], *inside.tolist(), bounds[1]]
     nodes: dict[int, PenalizedPoint] = {}
     middle = POINTS // 2
     for inner, places in ((-1, range(middle, POINTS)), (1, range(middle - 1, -1, -1))):
         for i in places:
             near = nodes[i + inner].z if i + inner in nodes else start
             z = near if before is None else before[i].z
-            nodes[i] = minimise_penalized(smooth, penalty, z, float(taus[i]), tol=FLAT_SLOPE)
+            nodes[i] = minimise_penalized(smooth, penalty, z, taus[i], tol=FLAT_SLOPE)
     return [nodes[i] for i in range(POINTS)]
 
 
@@ -406,10 +407,8 @@ def _basins(nodes: list[PenalizedPoint]) -> list[tuple[FloatArray, float]]:
         falling, rising = left.objective.d_tau, right.objective.d_tau
         if falling < 0.0 <= rising:
             share = falling / (falling - rising)
-            z, tau = (
-                (1.0 - share) * before + share * after
-                for before, after in ((left.z, right.z), (left.tau, right.tau))
-            )
+            z = left.z + share * (right.z - left.z)
+            tau = left.tau + share * (right.tau - left.tau)
             basins.append((min(left.value, right.value), z, tau))
     return [(z, tau) for _, z, tau in sorted(basins, key=lambda basin: basin[0])[:FOLLOWED]]
 

@@ -314,7 +314,8 @@ def duality_gap(problem: Problem, penalty: Penalty, point: PenalizedPoint) -> fl
     """
     rows, kappa, tau = problem.rows, problem.kappa, point.tau
     assert isinstance(rows, ArrayRows)
-    n, m, theta, design, weights = problem.n, problem.m, problem.theta, rows.exog, rows.weights
+    n, m, theta, weights = problem.n, problem.m, problem.theta, rows.weights
+    design = np.asarray(rows.exog, dtype=np.float64)
     only_l1 = (penalty.l2 == 0.0) & (penalty.l1 > 0.0)
     known = penalty.is_absent | (only_l1 & (point.z != 0.0))  # the response among them
     target = n * penalty.l1[known] * np.sign(point.z[known])
@@ -329,4 +330,4 @@ def duality_gap(problem: Problem, penalty: Penalty, point: PenalizedPoint) -> fl
     shrink = 1.0 / float(ratio.max(initial=1.0))
     bound = float(dual_value(dual.alignment * shrink, dual.square * shrink**2, m, kappa, theta))
     bound = bound / n - penalty.conjugate(np.where(penalty.l2 > 0.0, s * shrink, 0.0))
-    return max(point.value - problem.normalizer(tau).value / n - bound, 0.0)
+    return max(float(point.value - problem.normalizer(tau).value / n - bound), 0.0)

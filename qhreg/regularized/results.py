@@ -36,6 +36,11 @@ def _labelled(name: str) -> Any:
     return property(values, doc=plain.__doc__)
 
 
+def _solved(name: str, doc: str) -> Any:
+    """Return a property that the solution has."""
+    return property(lambda results: getattr(results.solution, name), doc=doc)
+
+
 @dataclass(frozen=True, repr=False)
 class RegularizedResults(RowResults):
     """A penalised fit: estimates and predictions, without standard errors.
@@ -58,6 +63,13 @@ class RegularizedResults(RowResults):
     resid_pit = _labelled("resid_pit")
     resid_quantile = _labelled("resid_quantile")
     weights = _labelled("weights")
+    sigma = _solved("sigma", "Scale.")
+    tau = _solved("tau", "Asymmetry.")
+    kappa = _solved("kappa", "Huber width.")
+    llf = _solved("loglike", "Ordinary log-likelihood at the estimates, without the penalty.")
+    converged = _solved("converged", "Whether the duality gap is closed and tau stationary.")
+    duality_gap = _solved("gap", "How far the objective can be above its minimum at this tau.")
+    subgradient = _solved("subgradient", "Largest violation of the subgradient condition.")
 
     @property
     def space(self) -> ParameterSpace:  # type: ignore[override]
@@ -75,41 +87,6 @@ class RegularizedResults(RowResults):
         """Estimates: coefficients, then those of sigma and tau that are estimated."""
         values = self.space.pack(self.parameters)
         return pd.Series(values, index=[str(name) for name in self.model.data.param_names])
-
-    @property
-    def sigma(self) -> float:  # type: ignore[override]
-        """Scale."""
-        return self.solution.sigma
-
-    @property
-    def tau(self) -> float:  # type: ignore[override]
-        """Asymmetry."""
-        return self.solution.tau
-
-    @property
-    def kappa(self) -> float:  # type: ignore[override]
-        """Huber width."""
-        return self.solution.kappa
-
-    @property
-    def llf(self) -> float:
-        """Ordinary log-likelihood at the estimates, without the penalty."""
-        return self.solution.loglike
-
-    @property
-    def converged(self) -> bool:
-        """Whether the duality gap is closed and tau stationary."""
-        return self.solution.converged
-
-    @property
-    def duality_gap(self) -> float:
-        """How far the objective can be above its minimum at this tau."""
-        return self.solution.gap
-
-    @property
-    def subgradient(self) -> float:
-        """Largest violation of the subgradient condition."""
-        return self.solution.subgradient
 
     @property
     def quantile_level(self) -> float:
@@ -323,4 +300,4 @@ def _rows(observations: Observations, chosen: BoolArray) -> Observations:
     obs = observations
     extras = (obs.offset, obs.freq_weights, obs.weights)
     kept = (None if extra is None else extra[chosen] for extra in extras)
-    return Observations(obs.exog[chosen], obs.endog[chosen], *kept)
+    return Observations(obs.exog[chosen], obs.endog[chosen], *kept).scaled
