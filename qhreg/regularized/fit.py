@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
-from qhreg._typing import BoolArray, FloatArray
+from qhreg._typing import FloatArray
 from qhreg.engine.rows import ArrayRows
 from qhreg.exceptions import (
     BoundaryWarning,
@@ -37,7 +37,6 @@ from qhreg.exceptions import (
     DomainError,
     warn_caller,
 )
-from qhreg.family.loss import loss_slope
 from qhreg.family.normalizer import log_normalizer
 from qhreg.regularized.penalized import (
     PenalizedPoint,
@@ -65,6 +64,10 @@ __all__ = [
     "solve_regularized",
     "warn_about",
 ]
+
+
+PROHIBITIVE = 1e300
+"""A penalty that leaves every coefficient at zero."""
 
 
 @dataclass(frozen=True)
@@ -260,16 +263,6 @@ class _Setup:
         """Return a penalty on b in these coordinates, none on theta."""
         whole = Penalty(np.append(on_b.l1, 0.0), np.append(on_b.l2, 0.0))
         return whole.scaled(self.matrix.diagonal())
-
-    def of_columns(self, chosen: BoolArray) -> _Setup:
-        """Return the problem of some columns, by the criterion of all."""
-        return replace(
-            self, problem=_columns(self.problem, chosen), sample=_columns(self.sample, chosen)
-        )
-
-
-def _columns(problem: Problem, chosen: BoolArray) -> Problem:
-    return replace(problem, rows=ArrayRows(_design(problem)[:, chosen], None, problem.weights()))
 
 
 def _design(problem: Problem) -> FloatArray:
@@ -587,10 +580,7 @@ def largest_alpha(exog: Any, endog: Any, *, tol: float = 1e-11, **options: Any) 
     _require_residual(setup, setup.unit_penalty)
     penalty = setup.penalty(setup.unit_penalty)
     bare = penalty.is_absent
-    null = setup.of_columns(bare)
-    none = Penalty(np.zeros(int(bare.sum())), np.zeros(int(bare.sum())))
-    (fit,) = _fits(null, [none], tol)
-    psi = loss_slope(null.problem.residuals(fit.z), fit.tau, null.problem.kappa)
-    weights = setup.problem.weights()
-    slope = (psi if weights is None else weights * psi) @ _design(setup.problem)[:, ~bare]
-    return float((np.abs(slope) / penalty.l1[~bare]).max(initial=0.0)) / setup.problem.n
+    prohibitive = Penalty(np.where(bare, 0.0, PROHIBITIVE), np.zeros(bare.size))
+    (fit,) = _fits(setup, [prohibitive], tol)
+    ratio = np.abs(fit.objective.d_z[~bare]) / penalty.l1[~bare]
+    return float(ratio.max(initial=0.0)) / setup.problem.n
