@@ -22,11 +22,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, logit
 
 from qhreg._typing import FloatArray
 from qhreg.engine.rows import ArrayRows
@@ -49,7 +47,7 @@ from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
 from qhreg.solver.basis import basis_of
 from qhreg.solver.dual import GAP_TOLERANCE
 from qhreg.solver.inputs import rows_of
-from qhreg.solver.over_tau import FLAT_SLOPE, FOLLOWED, POINTS
+from qhreg.solver.over_tau import FLAT_SLOPE, ProfileNode, profile_minima, tau_grid
 from qhreg.solver.problem import Problem, Task, smoothing_width
 from qhreg.solver.setup import SAMPLE_PER_COLUMN, SAMPLE_ROWS
 from qhreg.solver.threads import one_blas_thread
@@ -379,31 +377,15 @@ def _scan(
     Each starts from its neighbour, or from the fit at the same tau with another penalty.
     """
     smooth = replace(problem, kappa=smoothing_width(problem.kappa, problem.n, start.size - 1))
-    ends = logit(np.asarray(bounds))
-    inside = np.atleast_1d(expit(np.linspace(ends[0], ends[1], POINTS)[1:-1]))
-    taus = [bounds[0], *inside.tolist(), bounds[1]]
+    taus = tau_grid(bounds)
     nodes: dict[int, PenalizedPoint] = {}
-    middle = POINTS // 2
-    for inner, places in ((-1, range(middle, POINTS)), (1, range(middle - 1, -1, -1))):
+    middle = len(taus) // 2
+    for inner, places in ((-1, range(middle, len(taus))), (1, range(middle - 1, -1, -1))):
         for i in places:
             near = nodes[i + inner].z if i + inner in nodes else start
             z = near if before is None else before[i].z
             nodes[i] = minimise_penalized(smooth, penalty, z, taus[i], tol=FLAT_SLOPE)
-    return [nodes[i] for i in range(POINTS)]
-
-
-def _basins(nodes: list[PenalizedPoint]) -> list[tuple[FloatArray, float]]:
-    """Return where the deepest minima of the profile are about, those on bounds included."""
-    basins = [(node.value, node.z, node.tau) for node in nodes[:1] if node.objective.d_tau >= 0.0]
-    basins += [(node.value, node.z, node.tau) for node in nodes[-1:] if node.objective.d_tau <= 0.0]
-    for left, right in pairwise(nodes):
-        falling, rising = left.objective.d_tau, right.objective.d_tau
-        if falling < 0.0 <= rising:
-            share = falling / (falling - rising)
-            z = left.z + share * (right.z - left.z)
-            tau = left.tau + share * (right.tau - left.tau)
-            basins.append((min(left.value, right.value), z, tau))
-    return [(z, tau) for _, z, tau in sorted(basins, key=lambda basin: basin[0])[:FOLLOWED]]
+    return [nodes[i] for i in range(len(taus))]
 
 
 def _fits(setup: _Setup, penalties: Iterable[Penalty], tol: float) -> Iterator[PenalizedPoint]:
@@ -416,9 +398,10 @@ def _fits(setup: _Setup, penalties: Iterable[Penalty], tol: float) -> Iterator[P
         else:
             bounds = task.tau_bounds
             nodes = _scan(setup.sample, penalty, bounds, z, nodes)
+            scanned = [ProfileNode(x.tau, x.value, x.objective.d_tau, x.z) for x in nodes]
             fits = [
-                minimise_penalized(problem, penalty, *basin, bounds=bounds, tol=tol)
-                for basin in _basins(nodes)
+                minimise_penalized(problem, penalty, basin.z, basin.tau, bounds=bounds, tol=tol)
+                for basin in profile_minima(scanned, bounds)
             ]
         best = min(fits, key=lambda fit: fit.value)
         z = best.z
