@@ -40,9 +40,8 @@ __all__ = [
 ]
 
 
-# Residuals per block: they, their loss and their slope stay in cache between passes, and the fixed
-# cost of the calls per block stays small beside the work.
 _BLOCK = 32768
+"""Residuals per block: they, their loss and their slope stay in cache between the passes."""
 
 
 def zone_part(r: Any, tau: Any, kappa: Any, out: FloatArray | None = None) -> FloatArray:

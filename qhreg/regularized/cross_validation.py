@@ -10,7 +10,7 @@ import pandas as pd
 
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.exceptions import DataError, DomainError
-from qhreg.fitstatistics import loglike_obs
+from qhreg.inference.fit_statistics import loglike_obs
 from qhreg.progress import with_progress
 from qhreg.regularized.fit import regularized_path
 from qhreg.specification.observations import Observations

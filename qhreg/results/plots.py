@@ -19,6 +19,7 @@ from qhreg.diagnostics import (
     worm_figure,
 )
 from qhreg.diagnostics.coefficients import partial_residual_figure
+from qhreg.diagnostics.figures import QQFigure, WormFigure
 from qhreg.diagnostics.simulation import (
     SimulatedResiduals,
     expanded,
@@ -26,7 +27,6 @@ from qhreg.diagnostics.simulation import (
     whole_counts,
 )
 from qhreg.exceptions import DomainError
-from qhreg.figures import QQFigure, WormFigure
 from qhreg.results.profile import ProfileResults
 from qhreg.specification.model_data import ModelData
 
