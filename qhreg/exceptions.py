@@ -22,7 +22,6 @@ __all__ = [
     "DataError",
     "DataWarning",
     "DomainError",
-    "FewRowsError",
     "MissingValuesError",
     "NotOffered",
     "QhregError",
@@ -63,10 +62,6 @@ class ColumnRangeError(DataError):
 
     def __reduce__(self) -> tuple[type, tuple[int]]:
         return type(self), (self.column,)
-
-
-class FewRowsError(DataError):
-    """Too few observations for a covariance: no more than parameters, or next to none on one side."""
 
 
 class MissingValuesError(DataError, MissingDataError):  # type: ignore[misc]

@@ -11,7 +11,7 @@ from statsmodels.tools.numdiff import approx_fprime
 import qhreg.formula.api as qhf
 from qhreg import QuantileHuberDistributional, QuantileHuberMLE, quantile_huber
 from qhreg.exceptions import DataError, DomainError
-from qhreg.inference.prediction import Prediction
+from qhreg.prediction import Prediction
 
 FRAME = skewed_frame()
 
@@ -111,7 +111,7 @@ def test_the_delta_method_of_statsmodels_agrees(fit):
 
 def test_standard_errors_with_kappa_free_use_its_derivative():
     model = qhf.quantile_huber("y ~ x", FRAME, kappa=None)
-    from qhreg.inference.prediction import prediction_gradient
+    from qhreg.prediction import prediction_gradient
     from qhreg.specification.parameters import Parameters
 
     at = np.array([1.0, 2.0, 0.7, 0.6, 0.8])

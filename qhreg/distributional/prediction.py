@@ -17,7 +17,7 @@ from qhreg._typing import FloatArray
 from qhreg.exceptions import DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.family.normalizer import log_normalizer_derivatives, log_normalizer_higher
-from qhreg.inference.prediction import PredictionIntervals
+from qhreg.prediction_intervals import PredictionIntervals
 
 __all__ = ["KINDS", "DistributionalPrediction", "RowLaw", "predict", "prediction_factors"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError
 from qhreg.family.distribution import quantile_huber
-from qhreg.inference.prediction import predict
+from qhreg.prediction import predict
 from qhreg.specification.parameters import ParameterSpace
 
 __all__ = ["PredictionMethods"]
@@ -41,7 +41,7 @@ class PredictionMethods:
         exog : array_like, shape (m, k), optional
             Regressors; those of the model by default.
         which : {"location", "mean", "median", "quantile", "prob", "var"}
-            See :func:`qhreg.inference.prediction.predict`.
+            See :func:`qhreg.prediction.predict`.
         offset : float or array_like, optional
             Offset of the new rows. Needed when the model has one and `exog` is given.
         q : float or sequence of float

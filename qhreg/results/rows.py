@@ -15,7 +15,7 @@ from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.inference.fit_statistics import robust_weights
 from qhreg.inference.influence import QuantileHuberInfluence
-from qhreg.inference.prediction import Prediction, predict, prediction_gradient
+from qhreg.prediction import Prediction, predict, prediction_gradient
 from qhreg.solver import Solution
 from qhreg.specification.alignment import RowSource, to_pandas
 from qhreg.specification.formula_text import mentions
@@ -105,7 +105,7 @@ class RowResults:
             Whether to put `exog` through the formula.
         *args, **kwargs
             ``which`` ("location", "mean", "median", "quantile", "prob", "var"), ``offset``, ``q`` and
-            ``y_values``: see :func:`qhreg.inference.prediction.predict`. The location is not a
+            ``y_values``: see :func:`qhreg.prediction.predict`. The location is not a
             quantile of level 1 - tau when kappa > 0.
 
         Returns
