@@ -259,6 +259,12 @@ def restricted_normalizer(tau: Any, kappa: Any, n: float, rank: float) -> LogNor
 
     `rank` is that of the regressors in the restricted likelihood and zero in the ordinary one.
     Parameters are not checked.
+
+    Examples
+    --------
+    >>> from qhreg.family.normalizer import restricted_normalizer
+    >>> round(restricted_normalizer(0.5, 0.0, 10.0, 2.0).value, 4)  # 10 log 4 + log 1/4
+    12.4766
     """
     c = log_normalizer_derivatives(tau, kappa)
     if not rank:
