@@ -20,7 +20,7 @@ from qhreg.diagnostics import (
 )
 from qhreg.diagnostics.coefficients import partial_residual_figure
 from qhreg.diagnostics.figures import QQFigure, WormFigure
-from qhreg.diagnostics.simulation import (
+from qhreg.diagnostics.goodness import (
     SimulatedResiduals,
     expanded,
     simulated_residuals,
