@@ -15,7 +15,7 @@ from qhreg.distributional.results_rows import DistributionalRows
 from qhreg.distributional.solution import DistributionalSolution
 from qhreg.distributional.summary import summary2_tables, summary_tables
 from qhreg.exceptions import DomainError
-from qhreg.fitstatistics import information_criterion
+from qhreg.inference.fit_statistics import information_criterion
 from qhreg.results.tables import TableResults
 from qhreg.results.uncertainty import labelled_covariance, labelled_limits
 from qhreg.specification.formulas import linear_constraints

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from statsmodels.iolib.summary import summary_params
 
-from qhreg.markup import FitSummary, FitSummary2
+from qhreg.inference.summary_tables import FitSummary, FitSummary2
 
 __all__ = ["summary2_tables", "summary_tables"]
 

@@ -12,7 +12,7 @@ from statsmodels.stats.outliers_influence import MLEInfluence
 
 from qhreg._typing import FloatArray
 from qhreg.covariance.parts import covariance_parts
-from qhreg.notoffered import NotOffered, without
+from qhreg.exceptions import NotOffered, without
 
 __all__ = ["QuantileHuberInfluence"]
 

@@ -11,7 +11,7 @@ from qhreg.covariance import Point, expected_information, observed_hessian, scor
 from qhreg.covariance.information import unit_information
 from qhreg.covariance.scores import score_sum
 from qhreg.family.loss import loss_curvature, loss_slope
-from qhreg.fitstatistics import loglike_obs, starting_values
+from qhreg.inference.fit_statistics import loglike_obs, starting_values
 from qhreg.specification.parameters import Parameters, ParameterSpace
 
 __all__ = ["LikelihoodMethods"]

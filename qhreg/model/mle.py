@@ -18,13 +18,14 @@ from qhreg.exceptions import (
     DataWarning,
     DomainError,
     MissingValuesError,
+    NotOffered,
     warn_caller,
+    without,
 )
 from qhreg.family.domain import check_kappa, check_sigma, check_tau
 from qhreg.model.fits import OtherFits
 from qhreg.model.likelihood import LikelihoodMethods
 from qhreg.model.prediction import PredictionMethods
-from qhreg.notoffered import NotOffered, without
 from qhreg.results import (
     QuantileHuberResults,
     QuantileHuberResultsWrapper,

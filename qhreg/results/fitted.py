@@ -15,11 +15,10 @@ from qhreg.certificate import BiconvexityCertificate, biconvexity_certificate
 from qhreg.certificate.global_optimum import GlobalCertificate, certify_global
 from qhreg.covariance import CovarianceChoice, choose_covariance
 from qhreg.covariance.scores import INTERPOLATED, standardized
-from qhreg.exceptions import DomainError
+from qhreg.exceptions import DomainError, NotOffered, without
 from qhreg.family.normalizer import location_level
-from qhreg.fitstatistics import share_below
 from qhreg.inference.bootstrap import BootstrapResult
-from qhreg.notoffered import NotOffered, without
+from qhreg.inference.fit_statistics import share_below
 from qhreg.results.comparison import ComparisonResults
 from qhreg.results.covariance import CovarianceResults
 from qhreg.results.plots import PlotResults

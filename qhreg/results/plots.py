@@ -19,13 +19,13 @@ from qhreg.diagnostics import (
     worm_figure,
 )
 from qhreg.diagnostics.coefficients import partial_residual_figure
-from qhreg.diagnostics.simulation import (
+from qhreg.diagnostics.figures import QQFigure, WormFigure
+from qhreg.diagnostics.goodness import (
     SimulatedResiduals,
     expanded,
     simulated_residuals,
 )
 from qhreg.exceptions import DomainError
-from qhreg.figures import QQFigure, WormFigure
 from qhreg.results.profile import ProfileResults
 from qhreg.specification.model_data import ModelData
 

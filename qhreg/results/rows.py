@@ -13,7 +13,7 @@ from scipy import stats
 from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
-from qhreg.fitstatistics import robust_weights
+from qhreg.inference.fit_statistics import robust_weights
 from qhreg.inference.influence import QuantileHuberInfluence
 from qhreg.prediction import Prediction, predict, prediction_gradient
 from qhreg.solver import Solution
@@ -105,8 +105,8 @@ class RowResults:
             Whether to put `exog` through the formula.
         *args, **kwargs
             ``which`` ("location", "mean", "median", "quantile", "prob", "var"), ``offset``, ``q`` and
-            ``y_values``: see :func:`qhreg.prediction.predict`. The location is not a quantile of
-            level 1 - tau when kappa > 0.
+            ``y_values``: see :func:`qhreg.prediction.predict`. The location is not a
+            quantile of level 1 - tau when kappa > 0.
 
         Returns
         -------
