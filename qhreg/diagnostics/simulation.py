@@ -21,7 +21,6 @@ __all__ = [
     "expanded",
     "simulate_fits",
     "simulated_residuals",
-    "whole_counts",
 ]
 
 
@@ -35,16 +34,14 @@ class SimulatedFit:
         Standardised residuals of the refit, in increasing order.
     tau, kappa : float
         The law that they have in the refit.
+    solution : Solution or DistributionalSolution
+        The refit.
     """
 
     u: FloatArray
     tau: float
     kappa: float
-
-
-def whole_counts(freq_weights: FloatArray | None) -> bool:
-    """Return whether frequency weights are whole numbers, or there are none."""
-    return freq_weights is None or bool((freq_weights == np.floor(freq_weights)).all())
+    solution: Any
 
 
 def expanded(data: Any) -> Any:
@@ -61,7 +58,7 @@ def expanded(data: Any) -> Any:
         raise DataError("the model cannot be simulated with sampling weights")
     if obs.freq_weights is None:
         return data
-    if not whole_counts(obs.freq_weights):
+    if not (obs.freq_weights == np.floor(obs.freq_weights)).all():
         raise DataError("the model can be simulated with whole frequency weights only")
     counts = obs.freq_weights.astype(np.intp)
     return data.take(np.repeat(np.arange(counts.size), counts), apart=True)
@@ -110,7 +107,7 @@ def simulate_fits(
             except QhregError:
                 continue
         u, tau, kappa = sample.standardized(fit)
-        yield SimulatedFit(np.sort(u), tau, kappa)
+        yield SimulatedFit(np.sort(u), tau, kappa, fit)
 
 
 @dataclass(frozen=True)

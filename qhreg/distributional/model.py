@@ -103,6 +103,7 @@ class QuantileHuberDistributional(RegressionModel):
     """
 
     _keywords = ("exog_scale", "exog_tau", *KEYWORDS)
+    _formula_keywords = (*KEYWORDS, "scale", "eval_env")
 
     def __init__(
         self,
@@ -125,11 +126,13 @@ class QuantileHuberDistributional(RegressionModel):
         further = {"exog_scale": exog_scale, "exog_tau": exog_tau}
         for name, what, fixed in (("exog_scale", "sigma", sigma), ("exog_tau", "tau", tau)):
             if fixed is not None:
-                if further[name] is not None and np.size(further[name]):
+                if further[name] is not None:
                     raise DomainError(
                         f"{what} is fixed at {fixed!r}: {name} has nothing to explain"
                     )
                 further[name] = np.empty((len(endog), 0))
+            elif further[name] is not None and np.shape(further[name])[1:] == (0,):
+                raise DataError(f"{name} must be a matrix with at least one column")
         super().__init__(
             endog,
             exog,

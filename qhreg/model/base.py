@@ -86,6 +86,7 @@ class RegressionModel(_Base):  # type: ignore[misc]
 
     _formula_max_endog = 1
     _keywords: ClassVar[tuple[str, ...]] = KEYWORDS
+    _formula_keywords: ClassVar[tuple[str, ...]] = (*KEYWORDS, "eval_env")
 
     expandparams = NotOffered("fix tau, sigma or kappa when the model is built")
     reduceparams = NotOffered("fix tau, sigma or kappa when the model is built")
@@ -141,7 +142,8 @@ class RegressionModel(_Base):  # type: ignore[misc]
             raise MissingValuesError(f'{told}, and missing="raise"') from error
         mask = kwargs.get("missing_idx")
         self.nobs_given = len(endog) if mask is None else int(mask.size)
-        self._init_keys = ["kappa", "tau", "sigma", "tau_bounds", *arrays]
+        self._init_keys = ["kappa", "tau", "sigma", "tau_bounds"]
+        self._init_keys += [name for name, values in arrays.items() if np.size(values)]
         if hasconst is not None:
             self.hasconst = hasconst
             self._init_keys.append("hasconst")
@@ -228,7 +230,7 @@ class RegressionModel(_Base):  # type: ignore[misc]
         """Return the model of a formula, and of those of further regressors by name."""
         if args:
             raise TypeError(f"from_formula takes keywords after drop_cols, got {args!r}")
-        reject_unknown(cls.__name__, kwargs, (*cls._keywords, "eval_env"))
+        reject_unknown(cls.__name__, kwargs, cls._formula_keywords)
         check_formula(formula, data)
         text = " ".join([str(formula), *others.values()])
         namespace = formula_namespace(text, kwargs.pop("eval_env", None), depth=3)

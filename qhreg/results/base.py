@@ -248,8 +248,11 @@ class RegressionResults(
     def _covariance(self) -> CovarianceEstimate:
         if self.cov_type == "bootstrap":
             return self._bootstrap_covariance()
-        with np.errstate(over="ignore", invalid="ignore"):
-            estimate = self._estimate_covariance()
+        try:
+            with np.errstate(all="ignore"):
+                estimate = self._estimate_covariance()
+        except OverflowError as error:  # of the square of sigma
+            raise self._beyond_range(int(np.argmax(np.abs(self.params)))) from error
         variances = np.where(estimate.identified, estimate.cov.diagonal(), 1.0)
         lost = ~(variances < math.inf) | ((variances > 0.0) & (variances < SMALLEST_VARIANCE))
         lost |= (variances == 0.0) & (float(np.min(self.sigma)) < math.sqrt(SMALLEST_VARIANCE))

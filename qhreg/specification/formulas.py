@@ -232,12 +232,11 @@ def formula_frame(data: Any, formula: Any) -> pd.DataFrame:
             )
     frame = frame.loc[:, ~twice] if twice.any() else frame
     reject_dates(formula, frame)
-    engine = "patsy" if FormulaManager is None else FormulaManager().engine
-    return _plain_columns(frame) if engine == "patsy" else frame
+    return _plain_columns(frame)
 
 
 def _plain_columns(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return nullable columns as numpy's, which is all that patsy knows, with NaN or None for NA."""
+    """Return nullable columns as numpy's, which both engines know, with NaN or None for NA."""
     nullable = [
         place
         for place, dtype in enumerate(frame.dtypes)
@@ -280,9 +279,8 @@ def design_matrix(spec: Any, data: Any, namespace: Any) -> pd.DataFrame:
     namespace : dict
         Other names in the formula.
     """
-    numbered = data.reset_index(drop=True)
+    numbered = _plain_columns(data.reset_index(drop=True))
     if _engine_of(spec) == "patsy":
-        numbered = _plain_columns(numbered)
         _require_numbers(spec, numbered)
     with unknown_names_told(_text_of(spec), list(data.columns)):
         made = _new_rows(spec, numbered, namespace)
