@@ -37,6 +37,15 @@ __all__ = [
 
 
 ARMIJO = 1e-4
+"""Share of the decrease that the slope promises which a step must have (Nocedal & Wright 2006, 3.1)."""
+
+SINGULAR = 1e-13
+"""Pivot of a Hessian, over its largest diagonal element, that is rounding."""
+
+DAMPING = 1e-2
+"""Shift of a singular Hessian per unit of weight, in orthonormal coordinates, where the curvature of all
+rows would be one: a direction without rows in the zone moves by the order of the scale."""
+
 MAX_TAU_STEP = 0.15
 """Longest step in tau: farther away the quadratic model of log c is not to be trusted."""
 
@@ -81,8 +90,10 @@ def solve_positive(matrix: FloatArray, rhs: FloatArray) -> FloatArray | None:
     """Return the solution of a positive definite system, or None when it is not one."""
     if rhs.size == 0:
         return rhs
-    _, solution, info = dposv(matrix, rhs)
-    return solution if info == 0 else None
+    factor, solution, info = dposv(matrix, rhs)
+    if info != 0 or factor.diagonal().min() ** 2 < SINGULAR * matrix.diagonal().max():
+        return None
+    return np.asarray(solution)
 
 
 def _solve_shifted(matrix: FloatArray, rhs: FloatArray, n: float) -> FloatArray:
@@ -93,7 +104,7 @@ def _solve_shifted(matrix: FloatArray, rhs: FloatArray, n: float) -> FloatArray:
         solution = solve_positive(shifted, rhs)
         if solution is not None:
             return solution
-        shift = max(10.0 * shift, 1e-10 * n)
+        shift = max(10.0 * shift, DAMPING * n)
 
 
 def newton_step(

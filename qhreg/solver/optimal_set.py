@@ -125,7 +125,7 @@ def _centre(moves: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray 
         length = float(np.sqrt(gradient @ direction))
         step = step + direction / (1.0 + length)  # the damped step of self-concordance
         if length < 1e-12:
-            return step
+            return np.asarray(step)
         if not np.isfinite(step).all() or np.abs(step).max() > 1e12 * (1.0 + slack.max()):
             return None
     return step
