@@ -8,11 +8,10 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 import pandas as pd
 from statsmodels.base.model import GenericLikelihoodModel, LikelihoodModel
-from statsmodels.tools.sm_exceptions import MissingDataError
 
 from qhreg._typing import FloatArray
 from qhreg.covariance.choice import OPTIONS, CovarianceChoice, choose_covariance
-from qhreg.exceptions import DataError, DomainError, MissingValuesError
+from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.family.domain import check_kappa, check_sigma, check_tau
 from qhreg.notoffered import NotOffered, without
@@ -36,11 +35,11 @@ from qhreg.specification.inputs import (
     as_table,
     bounds,
     check_design,
+    complete_rows,
     default_names,
     formula_extras,
     gaps,
     match_extras,
-    missing_told,
     number,
     regressors,
     reject_fit_keywords,
@@ -124,7 +123,7 @@ class RegressionModel(_Base):  # type: ignore[misc]
         if len(endog) != len(exog):
             raise DataError(f"endog has {len(endog)} rows, exog has {len(exog)}")
         extras = {"freq_weights": freq_weights, "weights": weights, "offset": offset}
-        if "missing_idx" not in kwargs:  # a formula has matched them
+        if "missing_idx" not in kwargs:  # of a formula they are matched already
             extras = match_extras(endog, exog, extras)
         arrays = {name: values for name, values in extras.items() if values is not None}
         labels = next((t.index for t in (exog, endog) if hasattr(t, "index")), None)
@@ -132,23 +131,24 @@ class RegressionModel(_Base):  # type: ignore[misc]
         self.further_names: dict[str, list[str]] = {}
         for name, values in further.items():
             arrays[name], self.further_names[name] = regressors(name, values, source)
+        mask = kwargs.pop("missing_idx", None)  # rows that the formula left out
+        given = np.arange(len(endog)) if mask is None else np.flatnonzero(~mask)
+        self.nobs_given = len(given) if mask is None else len(mask)
+        arrays = {k: v if len(v) == len(endog) else v[given] for k, v in arrays.items()}
+        tables = {"endog": endog, "exog": exog, **arrays}
+        complete = None if missing == "none" else complete_rows(tables, missing)
+        if complete is not None:
+            given, tables = given[complete], {k: v[complete] for k, v in tables.items()}
         self.weights = self.offset = None
-        try:
-            LikelihoodModel.__init__(
-                self, endog, exog, missing=missing, hasconst=hasconst, **arrays, **kwargs
-            )
-        except MissingDataError as error:
-            told = missing_told({"endog": endog, "exog": exog, **arrays})
-            raise MissingValuesError(f'{told}, and missing="raise"') from error
-        mask = kwargs.get("missing_idx")
-        self.nobs_given = len(endog) if mask is None else int(mask.size)
+        LikelihoodModel.__init__(self, missing="none", hasconst=hasconst, **tables, **kwargs)
+        if len(given) < self.nobs_given:
+            self.data.missing_row_idx = np.setdiff1d(np.arange(self.nobs_given), given).tolist()
         self._init_keys = ["kappa", "tau", "sigma", "tau_bounds"]
         self._init_keys += [name for name, values in arrays.items() if np.size(values)]
         if hasconst is not None:
             self.hasconst = hasconst
             self._init_keys.append("hasconst")
-        for key in ("missing_idx", SPEC_NAME):
-            self.__dict__.pop(key, None)
+        self.__dict__.pop(SPEC_NAME, None)
         self._data_attr.extend((*ROW_EXTRAS, *further))
         self._offset_name: str | None = None
         self._namespace: Any = {}

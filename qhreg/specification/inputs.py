@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from qhreg._typing import FloatArray
-from qhreg.exceptions import DataError, DomainError, warn_caller
+from qhreg._typing import BoolArray, FloatArray
+from qhreg.exceptions import DataError, DomainError, MissingValuesError, warn_caller
 from qhreg.family.domain import check_real
 from qhreg.specification.alignment import RowSource, numeric_vector, to_pandas, unmasked
 from qhreg.specification.formulas import SPEC_NAME
@@ -192,15 +192,17 @@ def _chosen(index: pd.Index, subset: Any) -> npt.NDArray[np.intp]:
     return np.asarray(found, dtype=np.intp)
 
 
-def missing_told(tables: dict[str, Any]) -> str:
-    """Return which arrays have missing values, and how many; of a table, in which columns.
+def complete_rows(tables: dict[str, Any], missing: str) -> BoolArray | None:
+    """Return which rows have no missing value in any table, None when all are complete.
 
     Parameters
     ----------
     tables : dict
-        Arrays and pandas objects by name.
+        Arrays and pandas objects by name, of the same length.
+    missing : {"drop", "raise"}
+        Whether a missing value is an error, which says where it is.
     """
-    found = []
+    complete, reasons = None, []
     for name, table in tables.items():
         gap = np.isnan(np.asarray(table, dtype=np.float64))
         if not gap.any():
@@ -208,8 +210,12 @@ def missing_told(tables: dict[str, Any]) -> str:
         columns = getattr(table, "columns", range(gap.shape[-1]))
         bad = np.flatnonzero(gap.any(axis=0)) if gap.ndim > 1 else ()
         where = f" in column(s) {', '.join(str(columns[j]) for j in bad[:10])}" if len(bad) else ""
-        found.append(f"{name} contains {int(gap.sum())} NaN value(s){where}")
-    return "; ".join(found)
+        reasons.append(f"{name} contains {int(gap.sum())} NaN value(s){where}")
+        rows = ~(gap.any(axis=1) if gap.ndim > 1 else gap)
+        complete = rows if complete is None else complete & rows
+    if reasons and missing == "raise":
+        raise MissingValuesError(f'{"; ".join(reasons)}, and missing="raise"')
+    return complete
 
 
 def require_rows(n: int, n_given: int) -> None:
