@@ -353,7 +353,7 @@ def test_names_with_dollar_signs_are_no_formulas():
     for ax in (fit.plot_fit(), fit.plot_partial_residuals(1)):
         ax.figure.canvas.draw()
         assert ax.get_xlabel() == r"\$\nosuch^\$"
-    with pytest.raises(DomainError, match="there is no parameter 'q'"):
+    with pytest.raises(DomainError, match="'q' is no regressor"):
         fit.plot_fit("q")
     with pytest.raises(DomainError, match="'tau' is no regressor"):
         fit.plot_fit("tau")

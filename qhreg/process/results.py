@@ -179,10 +179,8 @@ class ProcessResults(ProcessInference):
         offset : float or array_like, optional
             Offset of the new rows.
         """
-        rows, offset, labels = self._first._new_rows(exog, transform, offset)
-        curves = [
-            self.model.location(fit._results.solution.beta, rows, offset) for fit in self.results
-        ]
+        rows, labels = self._first._new_rows(exog, transform, offset, {})
+        curves = [fit.model.law(fit._results.params, rows).location for fit in self.results]
         return pd.DataFrame(
             np.column_stack(curves), index=labels, columns=pd.Index(self.taus, name="tau")
         )
