@@ -1,0 +1,178 @@
+"""LightGBM trees grown on given gradients: on all rows, and with folds held out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+
+from qhreg._typing import FloatArray
+from qhreg.boosting.folds import Folds
+from qhreg.boosting.noise import Noise
+
+__all__ = ["CrossFit", "Gradient", "TreeSum", "cross_fit", "grow"]
+
+
+Gradient = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
+"""From predictions and weights to the gradient and the curvature of the loss, weights included."""
+
+
+@dataclass(frozen=True)
+class TreeSum:
+    """A constant plus trees.
+
+    Attributes
+    ----------
+    constant : float
+        What the trees are added to.
+    booster : lightgbm.Booster or None
+        The trees; None where there are none.
+    """
+
+    constant: float
+    booster: lgb.Booster | None
+
+    def predict(self, exog: Any) -> FloatArray:
+        """Return the sum for rows of features."""
+        if self.booster is None:
+            return np.full(exog.shape[0], self.constant)
+        trees: FloatArray = np.asarray(self.booster.predict(exog), dtype=np.float64)
+        return self.constant + trees
+
+    def first(self, n_stages: int) -> TreeSum:
+        """Return the sum of the first trees."""
+        if self.booster is None or not n_stages:
+            return TreeSum(self.constant, None)
+        text = self.booster.model_to_string(num_iteration=n_stages)
+        return TreeSum(self.constant, lgb.Booster(model_str=text))
+
+    def in_first_tree(self, shift: float = 0.0) -> TreeSum:
+        """Return the same sum plus a shift, the constant inside the leaves of the first tree."""
+        constant = self.constant + shift
+        if self.booster is None:
+            return TreeSum(constant, None)
+        first = self.booster.dump_model(num_iteration=1)["tree_info"][0]
+        for leaf in range(first["num_leaves"]):
+            self.booster.set_leaf_output(0, leaf, self.booster.get_leaf_output(0, leaf) + constant)
+        return TreeSum(0.0, self.booster)
+
+
+@dataclass(frozen=True)
+class CrossFit:
+    """Trees with folds held out.
+
+    Attributes
+    ----------
+    n_stages : int
+        Stages that are kept.
+    predictions : ndarray, shape (n,)
+        Of each row by the trees of its fold, after as many stages.
+    noises : list of Noise
+        The noise of the rows that test, before the first stage and after each one that was run.
+    sums : list of TreeSum
+        The trees of each fold.
+    """
+
+    n_stages: int
+    predictions: FloatArray
+    noises: Sequence[Noise]
+    sums: Sequence[TreeSum]
+
+
+def grow(
+    data: lgb.Dataset,
+    options: dict[str, Any],
+    gradient: Gradient,
+    constant: float,
+    weights: FloatArray,
+    n_stages: int,
+) -> TreeSum:
+    """Return a number of trees on the rows with positive weight; fewer where no split is left."""
+    if not n_stages or not _has_splits(data):
+        return TreeSum(constant, None)
+    booster = lgb.Booster(options, data)
+    for _ in range(n_stages):
+        booster.update(fobj=lambda f, _: gradient(constant + f, weights))
+    return TreeSum(constant, booster)
+
+
+def cross_fit(
+    data: lgb.Dataset,
+    options: dict[str, Any],
+    gradient: Gradient,
+    constant: Callable[[FloatArray], float],
+    noise_of: Callable[[FloatArray, Noise | None], Noise],
+    folds: Folds,
+    *,
+    max_stages: int,
+    patience: int | None,
+) -> CrossFit:
+    """Return trees for every fold, grown side by side until the rows held out gain no more.
+
+    All folds use the same bins: rows that are held out have weight zero. After each stage the noise is
+    fitted to the rows that test, and its likelihood is the score.
+
+    Parameters
+    ----------
+    data : lightgbm.Dataset
+        All rows.
+    options : dict
+        LightGBM's parameters.
+    gradient : callable
+        See `Gradient`.
+    constant : callable
+        From weights to the constant that trees are added to.
+    noise_of : callable
+        From predictions of all rows, and the noise a stage before, to the noise of those that test.
+    folds : Folds
+        Which rows teach and which test.
+    max_stages : int
+        Most stages.
+    patience : int or None
+        Stages without a better score after which to stop; the stages up to the best one are kept. None
+        runs and keeps all of them.
+    """
+    constants = [constant(weights) for weights in folds.training]
+    predictions = np.zeros(folds.weights.size)
+    for rows, base in zip(folds.predicted, constants, strict=True):
+        predictions[rows] = base
+    noise = noise_of(predictions, None)
+    if not max_stages or not _has_splits(data):
+        return CrossFit(0, predictions, [noise], [TreeSum(base, None) for base in constants])
+    boosters = [lgb.Booster(options, data) for _ in constants]
+    noises, best, kept = [noise], 0, predictions.copy()
+    for stage in range(1, max_stages + 1):
+        for booster, base, weights, rows in zip(
+            boosters, constants, folds.training, folds.predicted, strict=True
+        ):
+            booster.update(fobj=lambda f, _, b=base, w=weights: gradient(b + f, w))
+            predictions[rows] = base + _scores(booster)[rows]
+        noise = noise_of(predictions, noise)
+        noises.append(noise)
+        if patience is None or noise.loss < noises[best].loss:
+            best, kept = stage, predictions.copy()
+        elif stage - best >= patience:
+            break
+    sums = [TreeSum(base, each) for base, each in zip(constants, boosters, strict=True)]
+    return CrossFit(best, kept, noises, [each.first(best) for each in sums])
+
+
+def _scores(booster: lgb.Booster) -> FloatArray:
+    """Return the trees' sum for the rows of their own data set."""
+    scores: list[FloatArray] = []
+
+    def keep(values: FloatArray, _: lgb.Dataset) -> tuple[str, float, bool]:
+        scores.append(values)
+        return "", 0.0, False
+
+    booster.eval_train(feval=keep)
+    return scores[0]
+
+
+def _has_splits(data: lgb.Dataset) -> bool:
+    """Return whether any feature has two values."""
+    data.construct()
+    return any(data.feature_num_bin(j) > 1 for j in range(data.num_feature()))
