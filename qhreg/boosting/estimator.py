@@ -62,11 +62,11 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         Most stages.
     learning_rate : float
         Shrinkage of each stage. The paper has 1.
-    max_leaf_nodes, max_depth : int or None
-        Leaves and depth of a tree; None for no limit.
+    max_depth, max_leaf_nodes : int or None
+        Depth and leaves of a tree; None for no limit.
     min_samples_leaf : int
-        Least sum in a leaf of the rows' case weights times Huber's weights, which are one for all rows
-        but outlying ones.
+        Least sum in a leaf of case weights times Huber's weights; the latter are one for all rows but
+        outlying ones.
     l2_regularization : float
         Added to that sum in the mean that is the leaf's output.
     max_features, subsample : float
@@ -167,10 +167,10 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         scale: str = "constant",
         n_estimators: int = 200,
         learning_rate: float = 0.1,
-        max_leaf_nodes: int | None = 31,
-        max_depth: int | None = None,
-        min_samples_leaf: int = 20,
-        l2_regularization: float = 0.0,
+        max_depth: int | None = 3,
+        max_leaf_nodes: int | None = None,
+        min_samples_leaf: int = 1,
+        l2_regularization: float = 1.0,
         max_features: float = 1.0,
         subsample: float = 1.0,
         max_bins: int = 255,
@@ -313,7 +313,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
             folds = evaluation_fold(weights, endog_test.size)
             exog = _stacked(exog, exog_test)
             endog = np.concatenate([endog, endog_test])
-        options = self._lightgbm_options(rng)
+        options = self._lightgbm_options(endog.size, rng)
         data = lgb.Dataset(
             exog,
             params=options,
@@ -334,12 +334,15 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         )
         self._location, self._spread = fit.location, fit.spread
         self.booster_, self.spread_booster_ = fit.location.booster, fit.spread.booster
-        self._set_noise(fit.noise, fit.location_folds.noises, fit.location_folds.n_stages)
+        stages = fit.location_folds.stages
+        self._set_noise(fit.noise, [each.noise for each in stages], fit.location_folds.n_stages)
+        self.validation_score_ = np.array([each.symmetric.loss for each in stages])
         self._fold_models = fold_models(fit, folds) if self.interval == "conformal" else None
 
-    def _lightgbm_options(self, rng: Any) -> dict[str, Any]:
+    def _lightgbm_options(self, n_rows: int, rng: Any) -> dict[str, Any]:
         """Return the parameters as LightGBM names them."""
-        leaves = 131072 if self.max_leaf_nodes is None else self.max_leaf_nodes  # its most
+        # LightGBM takes memory for as many leaves as are allowed, and allows 131072
+        limits = [self.max_leaf_nodes, None if self.max_depth is None else 2**self.max_depth, n_rows]
         options = {
             "objective": "none",
             "metric": "none",
@@ -349,7 +352,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
             "deterministic": True,
             "force_row_wise": True,
             "learning_rate": self.learning_rate,
-            "num_leaves": leaves,
+            "num_leaves": max(2, min(each for each in [*limits, 131072] if each is not None)),
             "max_depth": -1 if self.max_depth is None else self.max_depth,
             "min_data_in_leaf": 1,
             "min_sum_hessian_in_leaf": self.min_samples_leaf,

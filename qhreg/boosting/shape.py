@@ -55,27 +55,26 @@ def symmetric_scale(residuals: FloatArray, weights: FloatArray, kappa: float) ->
 
 
 def location_gradient(
-    residuals: FloatArray, weights: FloatArray, kappa: float
+    residuals: FloatArray, weights: FloatArray, width: float
 ) -> tuple[FloatArray, FloatArray]:
     r"""Return gradient and curvature in the location, for a tree of weighted least squares.
 
-    With sigma from the same residuals, :math:`u = r/\sigma` and :math:`\psi` at tau = 1/2, the loss is
-    below the quadratic with Huber's weights :math:`w\,\psi(u)/(u/\kappa)` that touches it at u. Each
-    leaf then holds the weighted mean of its residuals, a step of iteratively reweighted least squares
-    (Holland & Welsch 1977), which never raises the loss.
+    The width is that of the quadratic zone, :math:`\kappa\sigma`. A row's weight is Huber's, one in the
+    zone and :math:`\kappa\sigma/(2|r|)` beyond it: the quadratic with this curvature touches the loss at
+    r and is nowhere below it. Each leaf then holds the weighted mean of its residuals, a step of
+    iteratively reweighted least squares, which never raises the loss (Huber 1981, section 7.8).
 
     Examples
     --------
     >>> import numpy as np
     >>> from qhreg.boosting.shape import location_gradient
-    >>> gradient, curvature = location_gradient(np.array([-1.0, 1.0, 8.0]), np.ones(3), kappa=4.0)
-    >>> curvature.round(2).tolist()
-    [1.0, 1.0, 0.59]
+    >>> gradient, curvature = location_gradient(np.array([-1.0, 1.0, 8.0]), np.ones(3), width=4.0)
+    >>> gradient.tolist(), curvature.tolist()
+    ([1.0, -1.0, -2.0], [1.0, 1.0, 0.25])
     """
-    edge = 0.5 * kappa * symmetric_scale(residuals, weights, kappa)
-    size = np.abs(residuals)
-    curvature = weights * np.divide(edge, size, out=np.ones_like(size), where=size > edge)
-    return -curvature * residuals, curvature
+    clipped = np.clip(residuals, -0.5 * width, 0.5 * width)
+    share = np.divide(clipped, residuals, out=np.ones_like(residuals), where=clipped != residuals)
+    return -weights * clipped, weights * share
 
 
 def spread_gradient(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import lightgbm as lgb
 import numpy as np
@@ -13,11 +13,26 @@ from qhreg._typing import FloatArray
 from qhreg.boosting.folds import Folds
 from qhreg.boosting.noise import Noise
 
-__all__ = ["CrossFit", "Gradient", "TreeSum", "cross_fit", "grow"]
+__all__ = ["CrossFit", "Gradient", "Stage", "TreeSum", "cross_fit", "grow"]
 
 
-Gradient = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
-"""From predictions and weights to the gradient and the curvature of the loss, weights included."""
+class Stage(NamedTuple):
+    """What the rows that test say after a stage.
+
+    Attributes
+    ----------
+    symmetric : Noise
+        Their noise at tau = 1/2; its loss is the score of the stage, its sigma the scale of the next.
+    noise : Noise
+        Their noise.
+    """
+
+    symmetric: Noise
+    noise: Noise
+
+
+Gradient = Callable[[FloatArray, FloatArray, float], tuple[FloatArray, FloatArray]]
+"""From predictions, weights and sigma to gradient and curvature of the loss, weights included."""
 
 
 @dataclass(frozen=True)
@@ -70,15 +85,15 @@ class CrossFit:
         Stages that are kept.
     predictions : ndarray, shape (n,)
         Of each row by the trees of its fold, after as many stages.
-    noises : list of Noise
-        The noise of the rows that test, before the first stage and after each one that was run.
+    stages : list of Stage
+        Before the first stage, and after each one that was run.
     sums : list of TreeSum
         The trees of each fold.
     """
 
     n_stages: int
     predictions: FloatArray
-    noises: Sequence[Noise]
+    stages: Sequence[Stage]
     sums: Sequence[TreeSum]
 
 
@@ -88,14 +103,14 @@ def grow(
     gradient: Gradient,
     constant: float,
     weights: FloatArray,
-    n_stages: int,
+    sigmas: Sequence[float],
 ) -> TreeSum:
-    """Return a number of trees on the rows with positive weight; fewer where no split is left."""
-    if not n_stages or not _has_splits(data):
+    """Return trees on the rows with positive weight, one for each sigma where a split is left."""
+    if not sigmas or not _has_splits(data):
         return TreeSum(constant, None)
     booster = lgb.Booster(options, data)
-    for _ in range(n_stages):
-        booster.update(fobj=lambda f, _: gradient(constant + f, weights))
+    for sigma in sigmas:
+        booster.update(fobj=lambda f, _, s=sigma: gradient(constant + f, weights, s))
     return TreeSum(constant, booster)
 
 
@@ -104,7 +119,7 @@ def cross_fit(
     options: dict[str, Any],
     gradient: Gradient,
     constant: Callable[[FloatArray], float],
-    noise_of: Callable[[FloatArray, Noise | None], Noise],
+    judge: Callable[[FloatArray, Stage | None], Stage],
     folds: Folds,
     *,
     max_stages: int,
@@ -113,7 +128,7 @@ def cross_fit(
     """Return trees for every fold, grown side by side until the rows held out gain no more.
 
     All folds use the same bins: rows that are held out have weight zero. After each stage the noise is
-    fitted to the rows that test, and its likelihood is the score.
+    fitted to the rows that test, and its likelihood at tau = 1/2 is the score.
 
     Parameters
     ----------
@@ -125,8 +140,8 @@ def cross_fit(
         See `Gradient`.
     constant : callable
         From weights to the constant that trees are added to.
-    noise_of : callable
-        From predictions of all rows, and the noise a stage before, to the noise of those that test.
+    judge : callable
+        From predictions of all rows, and the stage before, to what the rows that test say.
     folds : Folds
         Which rows teach and which test.
     max_stages : int
@@ -139,25 +154,24 @@ def cross_fit(
     predictions = np.zeros(folds.weights.size)
     for rows, base in zip(folds.predicted, constants, strict=True):
         predictions[rows] = base
-    noise = noise_of(predictions, None)
-    if not max_stages or not _has_splits(data):
-        return CrossFit(0, predictions, [noise], [TreeSum(base, None) for base in constants])
+    stages, best, kept = [judge(predictions, None)], 0, predictions.copy()
+    if not _has_splits(data):
+        return CrossFit(0, kept, stages, [TreeSum(base, None) for base in constants])
     boosters = [lgb.Booster(options, data) for _ in constants]
-    noises, best, kept = [noise], 0, predictions.copy()
     for stage in range(1, max_stages + 1):
+        sigma = stages[-1].symmetric.sigma
         for booster, base, weights, rows in zip(
             boosters, constants, folds.training, folds.predicted, strict=True
         ):
-            booster.update(fobj=lambda f, _, b=base, w=weights: gradient(b + f, w))
+            booster.update(fobj=lambda f, _, b=base, w=weights: gradient(b + f, w, sigma))
             predictions[rows] = base + _scores(booster)[rows]
-        noise = noise_of(predictions, noise)
-        noises.append(noise)
-        if patience is None or noise.loss < noises[best].loss:
+        stages.append(judge(predictions, stages[-1]))
+        if patience is None or stages[-1].symmetric.loss < stages[best].symmetric.loss:
             best, kept = stage, predictions.copy()
         elif stage - best >= patience:
             break
     sums = [TreeSum(base, each) for base, each in zip(constants, boosters, strict=True)]
-    return CrossFit(best, kept, noises, [each.first(best) for each in sums])
+    return CrossFit(best, kept, stages, [each.first(best) for each in sums])
 
 
 def _scores(booster: lgb.Booster) -> FloatArray:

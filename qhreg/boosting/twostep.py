@@ -22,7 +22,7 @@ from qhreg._typing import FloatArray
 from qhreg.boosting.folds import Folds
 from qhreg.boosting.noise import Noise, fit_noise
 from qhreg.boosting.shape import location_gradient, spread_gradient, symmetric_scale
-from qhreg.boosting.trees import CrossFit, Gradient, TreeSum, cross_fit, grow
+from qhreg.boosting.trees import CrossFit, Gradient, Stage, TreeSum, cross_fit, grow
 from qhreg.engine.weighted_quantile import weighted_quantiles
 
 __all__ = ["TwoStepFit", "fit_two_step"]
@@ -87,31 +87,37 @@ def fit_two_step(
     tested = folds.test_weights > 0.0
     test_weights = folds.test_weights[tested]
 
-    def noise_of(residuals: FloatArray, near: Noise | None = None) -> Noise:
+    def judge(residuals: FloatArray, near: Stage | None = None) -> Stage:
         values = residuals[tested]
-        return fit_noise(values, test_weights, kappa=kappa, tau=tau, sigma=sigma, near=near)
+        before = (None, None) if near is None else near
+        symmetric = fit_noise(values, test_weights, kappa=kappa, tau=0.5, near=before[0])
+        return Stage(
+            symmetric,
+            fit_noise(values, test_weights, kappa=kappa, tau=tau, sigma=sigma, near=before[1]),
+        )
 
     def trees(
         gradient: Gradient,
         constant: Callable[[FloatArray], float],
-        score: Callable[[FloatArray, Noise | None], Noise],
+        score: Callable[[FloatArray, Stage | None], Stage],
     ) -> tuple[CrossFit, TreeSum]:
         crossed = cross_fit(
             data, options, gradient, constant, score, folds, max_stages=max_stages, patience=patience
         )
         if len(crossed.sums) == 1:  # the fold had all training rows
             return crossed, crossed.sums[0]
+        sigmas = [stage.symmetric.sigma for stage in crossed.stages[: crossed.n_stages]]
         base = constant(folds.weights)
-        return crossed, grow(data, options, gradient, base, folds.weights, crossed.n_stages)
+        return crossed, grow(data, options, gradient, base, folds.weights, sigmas)
 
     location_folds, location = trees(
-        lambda f, w: location_gradient(endog - f, w, kappa),
+        lambda f, w, sigma: location_gradient(endog - f, w, kappa * sigma),
         lambda w: weighted_quantiles(endog[w > 0.0], [0.5], w[w > 0.0])[0],
-        lambda f, near: noise_of(endog - f, near),
+        lambda f, near: judge(endog - f, near),
     )
     residuals = endog - location_folds.predictions
     if not boost_spread:
-        noise = noise_of(residuals)
+        noise = judge(residuals).noise
         mean = noise.mean  # to the first tree: the booster then predicts the mean
         return TwoStepFit(
             location.in_first_tree(mean),
@@ -122,21 +128,22 @@ def fit_two_step(
             residuals,
         )
 
-    def spread_score(s: FloatArray, near: Noise | None) -> Noise:
-        noise = noise_of(residuals * np.exp(-s), near)
-        return replace(noise, loss=noise.loss + float(np.average(s[tested], weights=test_weights)))
+    def judge_spread(s: FloatArray, near: Stage | None) -> Stage:
+        mean = float(np.average(s[tested], weights=test_weights))
+        stage = judge(residuals * np.exp(-s), near)
+        return Stage(*(replace(each, loss=each.loss + mean) for each in stage))
 
     least = float(np.finfo(float).tiny)
     spread_folds, spread = trees(
-        lambda s, w: spread_gradient(residuals, s, w, kappa),
+        lambda s, w, _: spread_gradient(residuals, s, w, kappa),
         lambda w: float(np.log(max(symmetric_scale(residuals, w, kappa), least))),
-        spread_score,
+        judge_spread,
     )
     residuals = residuals * np.exp(-spread_folds.predictions)
     return TwoStepFit(
         location.in_first_tree(),
         spread.in_first_tree(),
-        noise_of(residuals),
+        judge(residuals).noise,
         location_folds,
         spread_folds,
         residuals,
