@@ -71,9 +71,10 @@ def data_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     for name in ("fair", "randhie", "star98", "heart", "ccard", "modechoice"):
         each = getattr(sm.datasets, name).load_pandas()
         if each.exog is not None and each.endog is not None:
-            found[name] = each.exog, np.ravel(np.asarray(each.endog)[:, :1]) if np.ndim(
-                each.endog
-            ) > 1 else each.endog
+            found[name] = (
+                each.exog,
+                np.ravel(np.asarray(each.endog)[:, :1]) if np.ndim(each.endog) > 1 else each.endog,
+            )
     sets = {}
     for name, (X, y) in sorted(found.items()):
         X, y = np.asarray(X, float), np.asarray(y, float)

@@ -22,14 +22,14 @@ BISECTIONS = 60
 
 
 class FoldModel(NamedTuple):
-    """The model of one fold and what it left of the rows that test it.
+    r"""The model of one fold and what it left of the rows that test it.
 
     Attributes
     ----------
     location, spread : TreeSum
         f and s.
     residuals : ndarray
-        :math:`u = (y - f(x))\\,e^{-s(x)}` of the rows held out, in increasing order.
+        :math:`u = (y - f(x))\,e^{-s(x)}` of the rows held out, in increasing order.
     """
 
     location: TreeSum
@@ -53,8 +53,8 @@ def cross_interval(models: Sequence[FoldModel], exog: Any, coverage: float) -> F
     With :math:`u_i` the residual of row i under the model :math:`(f_{k(i)}, s_{k(i)})` that has not seen
     it, and :math:`\alpha` one minus the coverage, the ends for x are the
     :math:`\lfloor(n + 1)\alpha/2\rfloor`-th least and the :math:`\lceil(n + 1)(1 - \alpha/2)\rceil`-th
-    least of the n values :math:`f_{k(i)}(x) + e^{s_{k(i)}(x)} u_i`. For exchangeable rows, whatever their
-    law, such an interval contains a new response with a probability of at least about
+    least of the n values :math:`f_{k(i)}(x) + e^{s_{k(i)}(x)} u_i`. For exchangeable rows, whatever
+    their law, such an interval contains a new response with a probability of at least about
     :math:`1 - 2\alpha`, in practice about :math:`1 - \alpha` (Barber, Candes, Ramdas & Tibshirani 2021,
     section 3). Ends for which there are too few rows are infinite. Case weights play no part.
 

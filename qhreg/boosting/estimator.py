@@ -300,7 +300,9 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
     ) -> None:
         """Run the two-step scheme, and set what it gives."""
         if self.estimator is not None:
-            raise DomainError("estimator needs scheme='paper': scheme='two-step' grows LightGBM trees")
+            raise DomainError(
+                "estimator needs scheme='paper': scheme='two-step' grows LightGBM trees"
+            )
         if self.scale == "boosted" and self.sigma is not None:
             raise DomainError("sigma cannot be fixed with scale='boosted', which infers it by row")
         if self.interval == "conformal" and self.cv is None and eval_set is None:
@@ -336,13 +338,17 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         self.booster_, self.spread_booster_ = fit.location.booster, fit.spread.booster
         stages = fit.location_folds.stages
         self._set_noise(fit.noise, [each.noise for each in stages], fit.location_folds.n_stages)
-        self.validation_score_ = np.array([each.symmetric.loss for each in stages])
+        self.validation_score_ = np.array([each.loss for each in stages])
         self._fold_models = fold_models(fit, folds) if self.interval == "conformal" else None
 
     def _lightgbm_options(self, n_rows: int, rng: Any) -> dict[str, Any]:
         """Return the parameters as LightGBM names them."""
         # LightGBM takes memory for as many leaves as are allowed, and allows 131072
-        limits = [self.max_leaf_nodes, None if self.max_depth is None else 2**self.max_depth, n_rows]
+        limits = [
+            self.max_leaf_nodes,
+            None if self.max_depth is None else 2**self.max_depth,
+            n_rows,
+        ]
         options = {
             "objective": "none",
             "metric": "none",
@@ -365,7 +371,9 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
             "feature_pre_filter": False,
         }
         if self.monotonic_cst is not None:
-            options["monotone_constraints"] = _check_monotonic_cst(self, self.monotonic_cst).tolist()
+            options["monotone_constraints"] = _check_monotonic_cst(
+                self, self.monotonic_cst
+            ).tolist()
         if self.interaction_cst is not None:
             options["interaction_constraints"] = _groups(self.interaction_cst, self.n_features_in_)
         return options

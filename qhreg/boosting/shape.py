@@ -7,11 +7,14 @@ would move to its bound. The noise is inferred afterwards, from rows that the tr
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from qhreg._typing import FloatArray
 from qhreg.covariance.information import unit_information
-from qhreg.family.loss import loss_curvature, loss_slope
+from qhreg.family.loss import loss_slope, quantile_huber_loss
+from qhreg.family.normalizer import log_normalizer_derivatives
 
 __all__ = ["location_gradient", "spread_gradient", "symmetric_scale"]
 
@@ -20,11 +23,14 @@ SCALE_TOLERANCE = 1e-6
 """Relative error at which sigma is taken."""
 
 
-def symmetric_scale(residuals: FloatArray, weights: FloatArray, kappa: float) -> float:
-    r"""Return the maximum-likelihood sigma at tau = 1/2 around zero, 0 where no residual differs from it.
+def symmetric_scale(
+    residuals: FloatArray, weights: FloatArray, kappa: float
+) -> tuple[float, float]:
+    r"""Return the maximum-likelihood sigma at tau = 1/2 around zero, and the mean loss there.
 
     It solves :math:`\sum_i w_i u_i\psi(u_i) = \sum_i w_i` with :math:`u = r/\sigma`, by Newton's method
     on the logarithms of both sides: the slope there is between -2 (all rows in the zone) and -1 (none).
+    The loss is minus the log-likelihood. Residuals that are all zero have the least positive sigma.
 
     Parameters
     ----------
@@ -37,21 +43,24 @@ def symmetric_scale(residuals: FloatArray, weights: FloatArray, kappa: float) ->
     --------
     >>> import numpy as np
     >>> from qhreg.boosting.shape import symmetric_scale
-    >>> symmetric_scale(np.array([-1.0, 3.0]), np.ones(2), kappa=0.0)
-    1.0
+    >>> sigma, loss = symmetric_scale(np.array([-1.0, 3.0]), np.ones(2), kappa=0.0)
+    >>> sigma, round(loss, 6) == round(1 + np.log(4.0), 6)
+    (1.0, True)
     """
-    total = weights.sum()
-    sigma = 0.5 * float(np.abs(residuals) @ weights / total)
-    error = np.inf if sigma > 0.0 else 0.0
-    while abs(error) > SCALE_TOLERANCE:
+    share = weights / weights.sum()
+    sigma = 0.5 * float(np.abs(residuals) @ share)
+    step = np.inf if sigma > 0.0 else 0.0
+    while abs(step) > SCALE_TOLERANCE:
         u = residuals / sigma
         psi = loss_slope(u, 0.5, kappa)
-        level = float((u * psi) @ weights)
-        curvature = loss_curvature(u, 0.5, kappa) if kappa > 0.0 else 0.0
-        slope = 1.0 + float((u * u * curvature) @ weights) / level
-        error = float(np.log(level / total)) / slope
-        sigma *= float(np.exp(error))
-    return sigma
+        score = float((u * psi) @ share)
+        slope = 1.0 + kappa * float(psi * psi * (np.abs(psi) < 0.5) @ share) / score
+        step = math.log(score) / slope
+        sigma *= math.exp(step)
+    sigma = max(sigma, float(np.finfo(float).tiny))
+    mean = float(quantile_huber_loss(residuals / sigma, 0.5, kappa) @ share)
+    log_c = float(log_normalizer_derivatives(0.5, kappa).value)
+    return sigma, mean + log_c + math.log(sigma)
 
 
 def location_gradient(

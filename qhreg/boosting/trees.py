@@ -21,13 +21,15 @@ class Stage(NamedTuple):
 
     Attributes
     ----------
-    symmetric : Noise
-        Their noise at tau = 1/2; its loss is the score of the stage, its sigma the scale of the next.
+    sigma, loss : float
+        Their scale and mean negative log-likelihood at tau = 1/2: the scale for the next stage, and the
+        score of this one.
     noise : Noise
         Their noise.
     """
 
-    symmetric: Noise
+    sigma: float
+    loss: float
     noise: Noise
 
 
@@ -159,14 +161,14 @@ def cross_fit(
         return CrossFit(0, kept, stages, [TreeSum(base, None) for base in constants])
     boosters = [lgb.Booster(options, data) for _ in constants]
     for stage in range(1, max_stages + 1):
-        sigma = stages[-1].symmetric.sigma
+        sigma = stages[-1].sigma
         for booster, base, weights, rows in zip(
             boosters, constants, folds.training, folds.predicted, strict=True
         ):
-            booster.update(fobj=lambda f, _, b=base, w=weights: gradient(b + f, w, sigma))
+            booster.update(fobj=lambda f, _, b=base, w=weights, s=sigma: gradient(b + f, w, s))
             predictions[rows] = base + _scores(booster)[rows]
         stages.append(judge(predictions, stages[-1]))
-        if patience is None or stages[-1].symmetric.loss < stages[best].symmetric.loss:
+        if patience is None or stages[-1].loss < stages[best].loss:
             best, kept = stage, predictions.copy()
         elif stage - best >= patience:
             break

@@ -11,6 +11,7 @@ r"""The default scheme: learn the shape at tau = 1/2, then infer the noise from 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -88,13 +89,9 @@ def fit_two_step(
     test_weights = folds.test_weights[tested]
 
     def judge(residuals: FloatArray, near: Stage | None = None) -> Stage:
-        values = residuals[tested]
-        before = (None, None) if near is None else near
-        symmetric = fit_noise(values, test_weights, kappa=kappa, tau=0.5, near=before[0])
-        return Stage(
-            symmetric,
-            fit_noise(values, test_weights, kappa=kappa, tau=tau, sigma=sigma, near=before[1]),
-        )
+        values, before = residuals[tested], None if near is None else near.noise
+        noise = fit_noise(values, test_weights, kappa=kappa, tau=tau, sigma=sigma, near=before)
+        return Stage(*symmetric_scale(values, test_weights, kappa), noise)
 
     def trees(
         gradient: Gradient,
@@ -102,11 +99,18 @@ def fit_two_step(
         score: Callable[[FloatArray, Stage | None], Stage],
     ) -> tuple[CrossFit, TreeSum]:
         crossed = cross_fit(
-            data, options, gradient, constant, score, folds, max_stages=max_stages, patience=patience
+            data,
+            options,
+            gradient,
+            constant,
+            score,
+            folds,
+            max_stages=max_stages,
+            patience=patience,
         )
         if len(crossed.sums) == 1:  # the fold had all training rows
             return crossed, crossed.sums[0]
-        sigmas = [stage.symmetric.sigma for stage in crossed.stages[: crossed.n_stages]]
+        sigmas = [stage.sigma for stage in crossed.stages[: crossed.n_stages]]
         base = constant(folds.weights)
         return crossed, grow(data, options, gradient, base, folds.weights, sigmas)
 
@@ -131,12 +135,11 @@ def fit_two_step(
     def judge_spread(s: FloatArray, near: Stage | None) -> Stage:
         mean = float(np.average(s[tested], weights=test_weights))
         stage = judge(residuals * np.exp(-s), near)
-        return Stage(*(replace(each, loss=each.loss + mean) for each in stage))
+        return stage._replace(loss=stage.loss + mean)
 
-    least = float(np.finfo(float).tiny)
     spread_folds, spread = trees(
         lambda s, w, _: spread_gradient(residuals, s, w, kappa),
-        lambda w: float(np.log(max(symmetric_scale(residuals, w, kappa), least))),
+        lambda w: math.log(symmetric_scale(residuals, w, kappa)[0]),
         judge_spread,
     )
     residuals = residuals * np.exp(-spread_folds.predictions)
