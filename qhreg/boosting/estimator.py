@@ -29,7 +29,7 @@ from qhreg.boosting.folds import cross_folds, evaluation_fold
 from qhreg.boosting.noise import Noise
 from qhreg.boosting.paper import fit_paper
 from qhreg.boosting.plot import plot_path
-from qhreg.boosting.trees import TreeSum
+from qhreg.boosting.trees import TreeSum, readable
 from qhreg.boosting.twostep import fit_two_step
 from qhreg.exceptions import DataError, DomainError, warn_caller
 from qhreg.family.distribution import quantile_huber
@@ -317,7 +317,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
             endog = np.concatenate([endog, endog_test])
         options = self._lightgbm_options(endog.size, rng)
         data = lgb.Dataset(
-            exog,
+            readable(exog),
             params=options,
             feature_name=_lightgbm_names(self),
             categorical_feature=_column_numbers(self, self.categorical_features),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,9 +16,13 @@ from qhreg._typing import FloatArray
 from qhreg.boosting.noise import Noise, fit_noise
 from qhreg.exceptions import BoundaryWarning, DataError
 from qhreg.family.loss import loss_slope
-from qhreg.solver import solve
+from qhreg.solver import Solution, solve
 
 __all__ = ["PaperFit", "fit_paper"]
+
+
+FLAT_SLOPE = 1e-9
+"""Derivative of the loss in the step, relative to its terms, that is rounding error."""
 
 
 @dataclass(frozen=True)
@@ -122,19 +127,42 @@ def fit_paper(
                     tau=tau,
                     sigma=sigma,
                     weights=weights,
-                    start=before.solution,
+                    start=before.solution and replace(before.solution, beta=np.zeros(1)),
                     search=False,
                     reml=False,
                 )
         except DataError:  # the learner explains every row: there is no noise left to model
             break
-        factor = learning_rate * float(fit.beta[0])
+        factor = learning_rate * _central_step(outputs, residuals, weights, fit)
         residuals = residuals - factor * outputs
         learners.append(learner)
         factors.append(factor)
         variances.append(factor**2 * float(np.var(outputs)))
         noises.append(Noise(0.0, fit.sigma, fit.tau, kappa, fit.value / fit.n, fit))
     return PaperFit(constant, learners, np.array(factors), np.array(variances), noises)
+
+
+def _central_step(
+    outputs: FloatArray, residuals: FloatArray, weights: FloatArray | None, fit: Solution
+) -> float:
+    """Return the middle of the steps that are as good as that of a fit.
+
+    With equal responses the loss can be flat between two of its kinks, and which point a solver ends at
+    would depend on how the rows are written down.
+    """
+    moved = outputs != 0.0
+    g, r = outputs[moved], residuals[moved]
+    pull = g if weights is None else g * weights[moved]
+    edges = fit.sigma * fit.kappa * np.array([-fit.tau, 1.0 - fit.tau])
+    kinks = np.unique(np.subtract.outer(r, edges) / g[:, None])
+
+    def slope(index: int) -> float:
+        psi = loss_slope((r - kinks[index] * g) / fit.sigma, fit.tau, fit.kappa)
+        return -float(psi @ pull) / float(np.abs(pull).sum())
+
+    first = bisect_left(range(kinks.size), -FLAT_SLOPE, key=slope)
+    last = bisect_right(range(kinks.size), FLAT_SLOPE, key=slope) - 1
+    return 0.5 * float(kinks[first] + kinks[last]) if first < last else float(fit.beta[0])
 
 
 def _outputs(learner: Any, exog: Any) -> FloatArray:

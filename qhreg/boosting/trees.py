@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import lightgbm as lgb
 import numpy as np
+from scipy import sparse
 
 from qhreg._typing import FloatArray
 from qhreg.boosting.folds import Folds
 from qhreg.boosting.noise import Noise
 
-__all__ = ["CrossFit", "Gradient", "Stage", "TreeSum", "cross_fit", "grow"]
+__all__ = ["CrossFit", "Gradient", "Stage", "TreeSum", "cross_fit", "grow", "readable"]
 
 
 class Stage(NamedTuple):
@@ -56,7 +57,7 @@ class TreeSum:
         """Return the sum for rows of features."""
         if self.booster is None:
             return np.full(exog.shape[0], self.constant)
-        trees: FloatArray = np.asarray(self.booster.predict(exog), dtype=np.float64)
+        trees: FloatArray = np.asarray(self.booster.predict(readable(exog)), dtype=np.float64)
         return self.constant + trees
 
     def first(self, n_stages: int) -> TreeSum:
@@ -97,6 +98,11 @@ class CrossFit:
     predictions: FloatArray
     stages: Sequence[Stage]
     sums: Sequence[TreeSum]
+
+
+def readable(exog: Any) -> Any:
+    """Return rows as LightGBM reads them: sparse ones as matrices, not as arrays."""
+    return sparse.csr_matrix(exog) if sparse.issparse(exog) else exog
 
 
 def grow(
