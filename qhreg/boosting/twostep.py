@@ -116,11 +116,11 @@ def fit_two_step(
 
     location_folds, location = trees(
         lambda f, w, sigma: location_gradient(endog - f, w, kappa * sigma),
-        lambda w: weighted_quantiles(endog[w > 0.0], [0.5], w[w > 0.0])[0],
+        lambda w: _median(endog, w),
         lambda f, near: judge(endog - f, near),
     )
     residuals = endog - location_folds.predictions
-    if not boost_spread:
+    if not boost_spread or not residuals.any():
         noise = judge(residuals).noise
         mean = noise.mean  # to the first tree: the booster then predicts the mean
         return TwoStepFit(
@@ -151,3 +151,9 @@ def fit_two_step(
         spread_folds,
         residuals,
     )
+
+
+def _median(values: FloatArray, weights: FloatArray) -> float:
+    """Return the median of weighted values: the middle between the lower and the upper one."""
+    (low,), (high,) = (weighted_quantiles(each, [0.5], weights) for each in (values, -values))
+    return 0.5 * (low - high)
