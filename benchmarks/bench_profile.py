@@ -19,9 +19,9 @@ from threadpoolctl import threadpool_limits
 
 from qhreg.family.distribution import quantile_huber
 from qhreg.profile import profile_likelihood
-from qhreg.profile.data import profile_data
 from qhreg.solver import solve
-from qhreg.solver.kappafit import solve_kappa
+from qhreg.solver.over_kappa import solve_kappa
+from qhreg.specification.model_data import model_data
 
 BAR = 12.0
 COEFFICIENT = 1
@@ -73,7 +73,7 @@ def measure(case: Case) -> tuple[float, float, int]:
     """Return the seconds of the profile and of the fit, and the number of points of the profile."""
     # an estimated width near zero would be another task: the quantile loss is fitted exactly
     exog, endog = sample(case.n, case.p, 3.0 if case.kappa is None else case.kappa)
-    data = profile_data(exog, endog, kappa=case.kappa)
+    data = model_data(exog, endog, kappa=case.kappa)
 
     def fit() -> Any:
         if case.kappa is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ import pandas as pd
 from qhreg.exceptions import BoundaryWarning, DomainError
 from qhreg.fitstatistics import information_criterion
 from qhreg.model import QuantileHuberMLE
-from qhreg.solver.kappafit import gaussian_loglike
+from qhreg.solver.over_kappa import gaussian_loglike
 from qhreg.specification.formulas import formula_namespace
 
 __all__ = ["ModelComparison", "compare_models"]
@@ -65,7 +66,7 @@ def compare_models(
     *,
     endog: Any = None,
     exog: Any = None,
-    kappa: float = 1.0,
+    kappa: float = 4.0,
     **options: Any,
 ) -> ModelComparison:
     r"""Return the log-likelihood, AIC and BIC of six models of the same data.
@@ -91,10 +92,10 @@ def compare_models(
 
     Notes
     -----
-    Least squares is the normal law, with sigma the maximum-likelihood standard deviation. Least
-    absolute deviations is the quantile Huber law with kappa = 0 and tau = 1/2 (Laplace), Huber
-    regression that with tau = 1/2, the asymmetric Laplace law that with kappa = 0; all with sigma
-    estimated. sigma belongs to its own model: the laws have different variances at the same sigma.
+    All are fitted by restricted likelihood; llf is the ordinary log-likelihood at the estimates. Least
+    squares is the normal law, with sigma the standard deviation with n - p. Least absolute deviations
+    is the quantile Huber law with kappa = 0 and tau = 1/2 (Laplace), Huber regression that with
+    tau = 1/2, the asymmetric Laplace law that with kappa = 0; all with sigma estimated. sigma belongs to its own model: the laws have different variances at the same sigma.
 
     Examples
     --------
@@ -160,9 +161,11 @@ def _model(
 def _least_squares(observations: Any, rank: int) -> list[Any]:
     """Return the row of the normal model, which has no tau and no finite width."""
     weights = observations.case_weights
-    llf = gaussian_loglike(
+    n = float(observations.endog.size if weights is None else weights.sum())
+    highest = gaussian_loglike(
         observations.exog, observations.endog, weights=weights, offset=observations.offset
     )
-    n = float(observations.endog.size if weights is None else weights.sum())
-    sigma = float(np.exp(-llf / n - 0.5) / np.sqrt(2.0 * np.pi))
+    log_rss = math.log(n) - 2.0 * highest / n - 1.0 - math.log(2.0 * math.pi)
+    sigma = math.exp(0.5 * log_rss) / math.sqrt(n - rank)
+    llf = -0.5 * n * math.log(2.0 * math.pi) - n * math.log(sigma) - 0.5 * (n - rank)
     return [np.nan, np.inf, sigma, rank + 1, llf]

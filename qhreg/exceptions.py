@@ -17,7 +17,7 @@ __all__ = [
     "ConvergenceWarning",
     "CurvatureWarning",
     "DataError",
-    "DensityWarning",
+    "DataWarning",
     "DomainError",
     "FewRowsError",
     "MissingValuesError",
@@ -76,8 +76,8 @@ class CurvatureWarning(ModelWarning):  # type: ignore[misc]
     """The estimated curvature is not that of a maximum: robust standard errors may be far off."""
 
 
-class DensityWarning(ModelWarning):  # type: ignore[misc]
-    """An answer trusts the density of the noise, which with a tau that is given is seldom meant."""
+class DataWarning(ModelWarning):  # type: ignore[misc]
+    """The data are too few, or of a kind that the model cannot describe."""
 
 
 class RankWarning(CollinearityWarning):  # type: ignore[misc]

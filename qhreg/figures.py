@@ -51,8 +51,8 @@ class ProfileFigure:
         The value at which the model fixes the parameter.
     maxima : tuple of (float, float)
         Other local maxima of the likelihood, each with its ratio.
-    factor : float or None
-        What the chi-square quantiles were multiplied by to get `cuts`; None for a cut that was given.
+    cut_given : bool
+        Whether the cut is a number that was given for every level.
     elsewhere : tuple of (float, float)
         Other intervals of `x` on which the ratio is below the cut of the interval.
     """
@@ -71,7 +71,7 @@ class ProfileFigure:
     certified: FloatArray | None
     fixed: float | None
     maxima: tuple[tuple[float, float], ...] = ()
-    factor: float | None = 1.0
+    cut_given: bool = False
     elsewhere: tuple[tuple[float, float], ...] = ()
 
 

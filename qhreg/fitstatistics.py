@@ -3,45 +3,27 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+import warnings
 
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.engine.weighted_quantile import weighted_quantiles
+from qhreg.exceptions import RankWarning
 from qhreg.family.loss import quantile_huber_loss, zone_part
-from qhreg.family.normalizer import location_level, log_normalizer_derivatives
-from qhreg.solver import Solution, solve
-from qhreg.solver.kappafit import solve_kappa
+from qhreg.family.normalizer import log_normalizer_derivatives
+from qhreg.solver import solve
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import Parameters
 
 __all__ = [
-    "best_constant",
     "information_criterion",
     "loglike_obs",
-    "null_fit",
     "null_loss",
     "robust_weights",
     "share_below",
     "starting_values",
     "total_loss",
 ]
-
-
-_BLOCK = 32768
-
-_START = 200
-"""Least values whose quantile is the start."""
-
-_APART = 100
-"""One in how many values is looked at for it, at the least."""
-
-_NARROW = 1e-6
-"""Width of a zone that may miss all values: the minimum is a quantile then."""
-
-_NEGLIGIBLE = 1e-10
-"""Share of the loss below which a Newton step needs no check."""
 
 
 def loglike_obs(observations: Observations, parameters: Parameters) -> FloatArray:
@@ -91,129 +73,22 @@ def information_criterion(llf: float, n_params: int, nobs: float, kind: str) -> 
     return -2.0 * llf + penalty
 
 
-def _ones(observations: Observations) -> FloatArray:
-    return np.ones((observations.endog.shape[0], 1))
-
-
-def null_fit(observations: Observations, *, kappa: float | None, **fixed: Any) -> Solution:
-    """Return the fit with a constant as only regressor.
-
-    Parameters
-    ----------
-    observations : Observations
-        The data; their regressors are not used, weights and offset are.
-    kappa : float or None
-        Width; None estimates it.
-    **fixed
-        tau, sigma and tau_bounds as for the model.
-    """
-    data = (_ones(observations), observations.endog)
-    fixed |= {"weights": observations.case_weights, "offset": observations.offset}
-    if kappa is None:
-        return solve_kappa(*data, **fixed).solution
-    return solve(*data, kappa=kappa, **fixed)
-
-
-def best_constant(
-    values: FloatArray, tau: float, kappa: float, weights: FloatArray | None = None
-) -> float:
-    """Return a constant b that minimises the sum of w rho(values - b).
-
-    Parameters
-    ----------
-    values : ndarray, shape (n,)
-        Values in units of sigma.
-    tau, kappa : float
-        Asymmetry and width.
-    weights : ndarray, shape (n,), or None
-        Weights of the values.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from qhreg.fitstatistics import best_constant
-    >>> best_constant(np.array([0.0, 1.0, 2.0, 3.0, 90.0]), 0.5, 0.0)
-    2.0
-    """
-    if kappa == 0.0:
-        return weighted_quantiles(values, [1.0 - tau], weights)[0]
-    return _least_loss(values, 1.0, tau, kappa, weights)[0]
-
-
-def _least_loss(
-    values: FloatArray, sigma: float, tau: float, kappa: float, weights: FloatArray | None
-) -> tuple[float, float]:
-    """Return the b that minimises the sum of w rho(values / sigma - b), kappa > 0, and the least sum.
-
-    Newton's method, kept inside a bracket of the root of the derivative, which is monotone. What its
-    last step, which stays in the zone, gains is known without another look at the values.
-    """
-    narrow = kappa < _NARROW
-    level = location_level(tau, kappa)
-    if narrow:
-        b = weighted_quantiles(values, [level], weights)[0] / sigma
-    else:  # that of some values is as good a start
-        every = min(max(1, values.size // _START), _APART)
-        b = weighted_quantiles(values[::every], [level], None)[0] / sigma
-    low, high = -math.inf, math.inf
-    total = float(values.size if weights is None else weights.sum())
-    loss = math.nan
-    for _ in range(100):
-        slope, bend, loss = _sums_at(b, values, sigma, tau, kappa, weights)
-        if abs(slope) <= kappa * bend and slope * slope <= _NEGLIGIBLE * total * kappa * bend:
-            if bend > 0.0:
-                b, loss = b + slope / bend, loss - 0.5 * slope / bend * slope / kappa
-            break
-        low, high = (b, high) if slope > 0.0 else (low, b)
-        moved = b + slope / bend if bend > 0.0 else math.inf
-        if not low < moved < high:
-            low = max(low, float(values.min()) / sigma)
-            high = min(high, float(values.max()) / sigma)
-            moved = 0.5 * (low + high)
-        b = moved
-    return b, loss
-
-
-def _sums_at(
-    b: float,
-    values: FloatArray,
-    sigma: float,
-    tau: float,
-    kappa: float,
-    weights: FloatArray | None,
-) -> tuple[float, float, float]:
-    """Return kappa times the sum of w psi(values / sigma - b), the weight in the zone, the loss."""
-    slope = bend = loss = 0.0
-    for start in range(0, values.size, _BLOCK):
-        u = values[start : start + _BLOCK] / sigma
-        u -= b
-        inside = zone_part(u, tau, kappa)
-        in_zone = inside == u
-        weighted = inside
-        if weights is None:
-            slope += float(np.add.reduce(inside))
-            bend += float(np.count_nonzero(in_zone))
-        else:
-            w = weights[start : start + _BLOCK]
-            weighted = inside * w
-            slope += float(np.add.reduce(weighted))
-            bend += float(in_zone @ w)
-        loss += float(weighted.dot(u)) - 0.5 * float(weighted.dot(inside))
-    return slope, bend, loss / kappa
-
-
 def null_loss(observations: Observations, parameters: Parameters) -> float:
     """Return the smallest sum of w rho over constants, at the same sigma, tau and kappa."""
     _, sigma, tau, kappa = parameters
-    values, weights = observations.endog, observations.case_weights
-    if observations.offset is not None:
-        values = values - observations.offset
-    if kappa > 0.0:
-        return _least_loss(values, sigma, tau, kappa, weights)[1]
-    values = values / sigma
-    values -= best_constant(values, tau, kappa, weights)
-    loss = quantile_huber_loss(values, tau, kappa)
-    return float(loss.sum() if weights is None else loss @ weights)
+    weights, ones = observations.case_weights, np.ones((observations.endog.size, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RankWarning)  # any best constant has the least loss
+        null = solve(
+            ones,
+            observations.endog,
+            kappa=kappa,
+            tau=tau,
+            sigma=sigma,
+            weights=weights,
+            offset=observations.offset,
+        )
+    return total_loss(null.loglike, null.n, parameters)
 
 
 def share_below(

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.covariance.calibration import Calibration
 from qhreg.exceptions import DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.family.normalizer import log_normalizer_derivatives, log_normalizer_higher
@@ -209,8 +208,6 @@ class Prediction(PredictionIntervals):
         Labels of the rows.
     df : float or None
         Degrees of freedom of the t distribution; None for the normal one.
-    calibration : Calibration or None
-        What each prediction, over its standard error, is compared with in place of these.
     """
 
     which: str
@@ -220,7 +217,6 @@ class Prediction(PredictionIntervals):
     parameters: Parameters
     row_labels: Any = None
     df: float | None = None
-    calibration: Calibration | None = None
 
     def response_quantiles(self, levels: list[float]) -> FloatArray:
         """Return quantiles of the response in the fitted law, shape (n, number of levels)."""

@@ -9,7 +9,6 @@ import pandas as pd
 from scipy import special, stats
 
 from qhreg._typing import FloatArray
-from qhreg.covariance.calibration import Calibration
 from qhreg.family.domain import check_alpha
 
 __all__ = ["PredictionIntervals"]
@@ -38,9 +37,6 @@ class PredictionIntervals:
         Labels of the rows.
     df : float or None
         Degrees of freedom of the t distribution; None for the normal one.
-    calibration : Calibration or None
-        What each prediction, over its standard error, is compared with in place of these; for
-        predictions whose intervals are on the natural scale.
     """
 
     which: str
@@ -48,7 +44,6 @@ class PredictionIntervals:
     se: FloatArray
     row_labels: Any
     df: float | None
-    calibration: Calibration | None = None
 
     @property
     def predicted_mean(self) -> FloatArray:
@@ -67,8 +62,6 @@ class PredictionIntervals:
         so that no limit leaves the domain; on the natural scale for the others.
         """
         check_alpha(alpha)
-        if self.calibration is not None:
-            return self.predicted[:, None] + self.se[:, None] * self.calibration.steps(alpha)
         law = stats.norm if self.df is None else stats.t(self.df)
         half = float(law.ppf(1.0 - 0.5 * alpha)) * self.se
         value = self.predicted

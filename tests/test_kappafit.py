@@ -1,17 +1,20 @@
 """The fit with estimated width: interior maxima and the three limits."""
 
+import functools
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from solver_data import ml_solve as solve
 
 from qhreg.exceptions import BoundaryWarning
 from qhreg.family.distribution import quantile_huber
-from qhreg.solver import solve
-from qhreg.solver.kappafit import gaussian_loglike, solve_kappa
-from qhreg.solver.kappalocal import climb, kappa_slope
+from qhreg.solver import over_kappa
+from qhreg.solver import solve as full_solve
+
+solve_kappa = functools.partial(over_kappa.solve_kappa, reml=False)
 
 
 def spread(n, tau, kappa):
@@ -124,23 +127,7 @@ def test_the_slope_in_kappa_is_the_derivative_of_the_refitted_likelihood(kappa, 
     sides = [max(kappa - step, 0.0), kappa + step]
     low, high = (solve(exog, endog, kappa=side, start=fit, **options) for side in sides)
     difference = (high.loglike - low.loglike) / (sides[1] - sides[0])
-    assert_allclose(kappa_slope(fit), difference, rtol=1e-4, atol=1e-5)
-
-
-def test_climbing_ends_where_the_slope_is_zero_or_at_an_end(interior):
-    exog, endog, fit = interior
-
-    def refit(kappa, start):
-        return solve(exog, endog, kappa=kappa, start=start, search=False)
-
-    for start in (1.0, 1.9, 2.5, 4.0):
-        found, curvature = climb(refit, solve(exog, endog, kappa=start))
-        assert_allclose(found.loglike, fit.loglike, atol=2e-8)
-        assert curvature > 0.0
-        again, _ = climb(refit, found, curvature=curvature)
-        assert_allclose(again.loglike, fit.loglike, atol=2e-8)
-    stopped, _ = climb(refit, solve(exog, endog, kappa=0.6), widest=0.8)
-    assert_allclose(stopped.kappa, 0.8)
+    assert_allclose(over_kappa.kappa_slope(fit), difference, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
@@ -171,8 +158,8 @@ def test_normal_likelihood_takes_weights_and_offset():
     exog, rng = design(50), np.random.default_rng(0)
     endog = rng.standard_normal(50)
     w = rng.integers(1, 4, 50)
-    repeated = gaussian_loglike(np.repeat(exog, w, axis=0), np.repeat(endog, w))
-    shifted = gaussian_loglike(
+    repeated = over_kappa.gaussian_loglike(np.repeat(exog, w, axis=0), np.repeat(endog, w))
+    shifted = over_kappa.gaussian_loglike(
         exog, endog + 3 * exog[:, 1] ** 2, weights=w, offset=3 * exog[:, 1] ** 2
     )
     assert_allclose(shifted, repeated, rtol=1e-12)
@@ -197,9 +184,8 @@ def test_all_tau_are_searched_at_the_foot_of_a_ridge():
     counts = [1, 3, 2, 2, 2, 2, 3, 3, 2, 2, 2, 3, 1, 1, 2, 2, 1, 2, 1, 1]
     endog, exog = np.repeat(values, counts), np.ones((38, 1))
     found = solve_kappa(exog, endog)
-    assert found.limit == "laplace"
     for kappa in (0.0, 1.0, 20.0, 100.0):
-        assert found.loglike >= solve(exog, endog, kappa=kappa, search=True).loglike - 1e-8
+        assert found.loglike >= solve(exog, endog, kappa=kappa).loglike - 1e-8
 
 
 @pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
@@ -217,3 +203,23 @@ def test_no_width_fits_few_rows_better(seed):
     for kappa in (0.0, 0.2, 1.0, 4.0, 32.0):
         other = solve(exog, endog, weights=weights, kappa=kappa)
         assert found.loglike >= other.loglike - 1e-8
+
+
+def test_the_width_maximises_the_restricted_likelihood_too(interior):
+    exog, endog, _ = interior
+    fit = over_kappa.solve_kappa(exog[:200], endog[:200])
+    assert fit.solution.p == 2.0
+    assert fit.loglike == fit.solution.loglike_restricted
+    for factor in (0.5, 0.99, 1.01, 2.0):
+        other = full_solve(exog[:200], endog[:200], kappa=fit.kappa * factor)
+        assert other.loglike_restricted <= fit.loglike + 1e-8
+
+
+def test_the_normal_limit_of_the_restricted_likelihood_is_ordinary_reml():
+    exog = design(40)
+    endog = exog @ [1.0, 2.0] + np.linspace(-1, 1, 40)
+    with pytest.warns(BoundaryWarning, match="kappa ended at infinity"):
+        fit = over_kappa.solve_kappa(exog, endog)
+    rss = np.linalg.lstsq(exog, endog, rcond=None)[1][0]
+    assert_allclose(fit.solution.sigma**2 * fit.solution.kappa, rss / 38, rtol=1e-6)
+    assert_allclose(fit.loglike, -19 * (1 + math.log(2 * math.pi * rss / 38)), rtol=1e-9)

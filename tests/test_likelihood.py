@@ -12,7 +12,6 @@ from reference_solvers import log_c, loss
 from solver_data import regression
 
 import qhreg.engine.rows
-from qhreg.engine.gram import plain_gram
 from qhreg.engine.likelihood import objective, reduce_rows
 from qhreg.engine.rows import ArrayRows
 from qhreg.solver.newton import newton_step
@@ -182,16 +181,6 @@ def test_a_transform_changes_coordinates_only():
     mapped = reduce_rows(replace(rows, transform=M), z, TAU, KAPPA)
     assert mapped.loss == pytest.approx(plain.loss, rel=1e-12)
     np.testing.assert_allclose(mapped.zone.gram, M.T @ plain.zone.gram @ M, rtol=1e-10)
-
-
-@pytest.mark.parametrize(
-    "shape", [(40, 3), (40, 1), (600_000, 1), (60_001, 3), (5000, 30), (900, 40)]
-)
-@pytest.mark.parametrize("layout", ["C", "F", "strided"])
-def test_the_plain_gram_matrix_is_that_of_the_columns(shape, layout):
-    X = np.random.default_rng(0).standard_normal(shape)
-    X = np.repeat(X, 2, axis=1)[:, ::2] if layout == "strided" else np.asarray(X, order=layout)
-    np.testing.assert_allclose(plain_gram(X), np.einsum("ij,ik->jk", X, X), rtol=1e-12, atol=1e-9)
 
 
 def test_the_derivatives_in_other_coordinates_follow_the_chain_rule():

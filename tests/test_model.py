@@ -15,7 +15,7 @@ from statsmodels.tools.numdiff import approx_fprime, approx_hess
 from statsmodels.tools.sm_exceptions import MissingDataError
 
 from qhreg import QuantileHuberMLE, quantile_huber
-from qhreg.exceptions import DataError, DomainError, QhregError, RankWarning
+from qhreg.exceptions import DataError, DataWarning, DomainError, QhregError, RankWarning
 from qhreg.solver import solve
 
 FRAME = skewed_frame()
@@ -35,14 +35,17 @@ def test_params_hold_the_estimated_parameters_and_only_those(tau, sigma):
     assert fit.params.shape == (3 + len(extra),)
     assert tau is None or fit.tau == tau
     assert sigma is None or fit.sigma == sigma
-    assert fit.df_resid == 300 - 3 - len(extra)
+    assert fit.df_resid == 300 - 3  # as OLS counts
+    assert fit.reml == (sigma is None)
     assert fit.aic == pytest.approx(-2 * fit.llf + 2 * (3 + len(extra)))
 
 
 def test_the_fit_is_that_of_the_solver():
     fit, solution = QuantileHuberMLE(Y, X).fit(), solve(X, Y)
     np.testing.assert_allclose(fit.params[:3], solution.beta, rtol=1e-12)
-    assert (fit.sigma, fit.tau, fit.llf) == (solution.sigma, solution.tau, solution.loglike)
+    assert (fit.sigma, fit.tau) == (solution.sigma, solution.tau)
+    assert fit.llf == pytest.approx(solution.loglike, rel=1e-12)
+    assert fit.llf_restricted == solution.loglike_restricted
     said = fit.mle_retvals
     assert said["converged"]
     assert said["duality_gap"] == solution.gap
@@ -50,9 +53,12 @@ def test_the_fit_is_that_of_the_solver():
     assert fit.mle_settings["optimizer"] == "newton"
 
 
-def test_lbfgs_and_newton_agree():
-    newton, lbfgs = (QuantileHuberMLE(Y, X).fit(method=m) for m in ("newton", "lbfgs"))
-    np.testing.assert_allclose(newton.params, lbfgs.params, rtol=1e-7)
+def test_the_log_likelihood_is_that_of_the_parameters_also_beside_rounding():
+    for level in (1.0, 1e-6, 1e-10):
+        for reml in (True, False):
+            fit = QuantileHuberMLE(X @ [1.0, 2.0, 3.0] + level * Y, X).fit(reml=reml)
+            assert fit.llf == fit.model.loglike(fit.params)
+            assert np.isnan(fit.llf_restricted) != reml
 
 
 def test_starting_values_do_not_change_the_fit():
@@ -93,7 +99,8 @@ def test_robust_errors_at_kappa_0_are_near_those_of_r_nid():
 def test_with_kappa_0_it_is_asymmetric_laplace_maximum_likelihood_as_in_r(name):
     problem = load("r_vgam")["problems"][name]
     exog, endog = design(problem)
-    fit, exact = QuantileHuberMLE(endog, exog, kappa=0.0).fit(), problem["exact"]
+    model, exact = QuantileHuberMLE(endog, exog, kappa=0.0), problem["exact"]
+    fit = model.fit(reml=False, search=True)
     np.testing.assert_allclose(
         fit.params, [*exact["coef"], exact["sigma"], exact["tau"]], rtol=1e-6
     )
@@ -153,26 +160,26 @@ def test_the_factors_are_the_derivatives_in_the_location():
 
 
 def test_score_vanishes_at_the_fit():
-    fit = QuantileHuberMLE(Y, X).fit()
+    fit = QuantileHuberMLE(Y, X).fit(reml=False)
     np.testing.assert_allclose(fit.model.score(fit.params), 0.0, atol=1e-6)
 
 
 def test_expected_information_is_the_mean_of_the_observed_one():
-    model = QuantileHuberMLE(Y, X)
+    model = QuantileHuberMLE(Y, X, kappa=1.0)
     at = np.array([1.0, 2.0, 0.0, 0.8, 0.6])
     rng = np.random.default_rng(0)
     total = np.zeros((5, 5))
     draws = 400
     for _ in range(draws):
         u = quantile_huber.rvs(0.6, 1.0, size=300, random_state=rng)
-        total += QuantileHuberMLE(X @ at[:3] + 0.8 * u, X).information(at, observed=True)
+        total += QuantileHuberMLE(X @ at[:3] + 0.8 * u, X, kappa=1.0).information(at, observed=True)
     np.testing.assert_allclose(
         total / draws, model.information(at), rtol=0.05, atol=0.02 * np.abs(total).max() / draws
     )
 
 
 def test_hessian_of_the_base_class_is_not_used():
-    fit = QuantileHuberMLE(Y, X, kappa=0.01).fit()
+    fit = QuantileHuberMLE(Y, X, kappa=0.01).fit(cov_type="nonrobust")
     numeric = approx_hess(fit.params, fit.model.loglike)
     expected = fit.model.information(fit.params)
     assert np.linalg.norm(numeric + expected) > 0.2 * np.linalg.norm(expected)
@@ -200,8 +207,9 @@ def test_frequency_weights_are_repeated_rows():
 
 def test_sampling_weights_get_a_robust_covariance_that_ignores_their_scale():
     one, ten = (QuantileHuberMLE(Y, X, weights=s * FRAME.w.to_numpy()).fit() for s in (1.0, 10.0))
-    assert one.cov_type == "HC1"
+    assert one.cov_type == "HC3"
     assert one.nobs == 300
+    assert one.llf == pytest.approx(ten.llf, rel=1e-12)
     np.testing.assert_allclose(one.params, ten.params, rtol=1e-7)
     np.testing.assert_allclose(one.bse, ten.bse, rtol=1e-6)
     assert "sampling weights" in str(one.summary())
@@ -290,7 +298,7 @@ def test_the_constant_is_found_and_may_be_implicit():
 
 def test_without_a_constant_all_parameters_count():
     fit = QuantileHuberMLE(Y, X[:, 1:]).fit()
-    assert (fit.df_model, fit.df_resid) == (2, 300 - 4)
+    assert (fit.df_model, fit.df_resid) == (2, 300 - 2)
     assert fit.aic == pytest.approx(-2 * fit.llf + 2 * 4)
     assert np.isnan(fit.llr_pvalue)
 
@@ -449,7 +457,8 @@ def test_bad_input_is_named_when_the_model_is_built(arguments, options, message)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"cov_type": "HC3"}, "cov_type must be one of.*HC3"),
+        ({"cov_type": "HC4"}, "cov_type must be one of.*HC4"),
+        ({"reml": "yes"}, "reml must be True or False, got 'yes'"),
         ({"method": "nm"}, "method must be.*'nm'"),
         ({"cov_type": "cluster"}, "needs cov_kwds"),
         ({"cov_kwds": {"groups": FRAME.g.to_numpy()}}, "cov_type is not given"),
@@ -472,7 +481,7 @@ def test_bad_options_of_fit_are_named(options, message):
     ("weights", "cov_type", "message"),
     [
         ({"weights": FRAME.w}, "nonrobust", "scale of sampling weights is arbitrary"),
-        ({"freq_weights": np.full(Y.size, 2)}, "HAC", "needs one row per period"),
+        ({"freq_weights": np.full(Y.size, 2)}, "HAC", "needs rows that are periods"),
     ],
 )
 def test_a_covariance_that_the_weights_do_not_have_is_refused_before_the_fit(
@@ -483,6 +492,25 @@ def test_a_covariance_that_the_weights_do_not_have_is_refused_before_the_fit(
         model.fit(cov_type=cov_type)
     with pytest.raises(DomainError, match=message):
         model.fit().get_robustcov_results(cov_type)
+
+
+def test_fractional_frequencies_are_refused():
+    with pytest.raises(DataError, match=r"whole numbers, got 1\.5: give other weights as weights"):
+        QuantileHuberMLE(Y, X, freq_weights=np.full(Y.size, 1.5))
+
+
+def test_too_few_rows_are_told():
+    with pytest.warns(DataWarning, match="5 rows for 3 coefficients leave 2"):
+        QuantileHuberMLE(Y[:5], X[:5]).fit()
+    with pytest.raises(DataError, match="leave no residuals"):
+        QuantileHuberMLE(Y[:3], X[:3]).fit()
+
+
+@pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
+def test_a_mass_point_in_the_response_is_named_with_its_share():
+    zeros = np.where(np.arange(300) % 3 == 0, Y, 0.0)
+    with pytest.warns(DataWarning, match="67% of the responses equal 0: a continuous density"):
+        QuantileHuberMLE(zeros, X).fit()
 
 
 def test_a_third_positional_argument_is_refused():

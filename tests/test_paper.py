@@ -1,7 +1,6 @@
-"""The reproduction of the paper: numbers, verdicts that can fail, pages that hold together."""
+"""The reproduction of the paper: numbers, their agreement with the printed ones, files and pages."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,50 +9,74 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from paper_data import FOLDER, needs_data
 
+from qhreg import QuantileHuberMLE
+from qhreg.certificate import KAPPA_STAR
 from qhreg.exceptions import DataError
 from qhreg.family.distribution import quantile_huber
 from qhreg.family.loss import quantile_huber_loss
-from qhreg.paper import drawing, penalty, report, verdicts
+from qhreg.paper import figures, report
 from qhreg.paper.boosted import (
-    VARIANTS,
+    PAPERS as PAPERS_SETTINGS,
+)
+from qhreg.paper.boosted import (
+    TABLE_2,
     BoostingRow,
     TauPath,
     boosting_rows,
+    boosting_table,
     noisy_split,
     own_methods,
+    paper_booster,
+    path_table,
+    pattern_table,
+    tau_paths,
+    unit_table,
 )
-from qhreg.paper.boosted_page import error_verdicts, path_verdicts, pattern_verdicts
 from qhreg.paper.curves import (
     curvature_curve,
+    curvature_table,
     loss_curves,
+    loss_table,
     one_sign_residuals,
     tau_curve,
     tau_curves,
+    tau_table,
 )
-from qhreg.paper.datasets import NAMES, VARIABLE, PaperData, constant_error, load, scaled
-from qhreg.paper.pages import penalty_page
-from qhreg.paper.penalty import PenaltyCurve, penalty_curve, settled_minima
-from qhreg.paper.printed import PENALTY_MINIMA, POSITIVE, TABLE_1, TABLE_2
+from qhreg.paper.datasets import NAMES, VARIABLE, PaperData, load, scaled
 from qhreg.paper.recovery import (
     COEFFICIENTS,
     LEAST_SQUARES,
     METHODS,
     OURS,
     PAPERS,
-    Cell,
-    RecoveryRow,
-    RecoveryTable,
+    PENALTY_MINIMA,
+    POSITIVE,
+    TABLE_1,
+    PenaltyCurve,
+    agreement_table,
+    error_differences,
+    error_table,
     expected_least_squares,
-    recovery_row,
+    penalty_curve,
+    pooled,
+    pooled_minima,
+    recovery_draws,
     recovery_sample,
+    summary,
+    tau_estimates,
+    warning_table,
+    width_table,
+    width_test,
 )
-from qhreg.paper.recovery_page import table_1_page
-from qhreg.paper.report import PARTS, Boosting, Curves, Recovery, reproduce
-from qhreg.solver import solve
+from qhreg.paper.report import PARTS, Part, figure_part, reproduce
 
 pytest.importorskip("matplotlib")
 
-ROOT = Path(__file__).resolve().parents[1]
+PAGES = Path(__file__).resolve().parents[1] / "docs" / "paper"
+
+
+def fit(exog, endog, method):
+    return QuantileHuberMLE(endog, exog, kappa=method.kappa, sigma=method.sigma).fit()
 
 
 # --- figures without regression ---------------------------------------------------------------------
@@ -61,15 +84,17 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def test_figure_1_is_drawn_at_twice_the_width_in_its_code():
     curves = loss_curves()
-    assert_allclose(curves.drawn, curves.huber, atol=1e-15)
-    assert np.abs(curves.drawn - curves.text).max() > 0.09
-    assert [each.holds for each in verdicts.figure_1_verdicts(curves)] == [False, True]
+    assert_allclose(curves["drawn"], curves["huber"], atol=1e-15)
+    assert (curves["drawn"] - curves["text"]).abs().max() > 0.09
+    distances = loss_table(curves).to_numpy(dtype=float)
+    assert_allclose(distances, [[0.4, 0.098], [0.8, 0.0]], atol=1e-4)
 
 
 def test_the_densities_of_figure_1_are_those_of_the_distribution():
     curves = loss_curves(41)
-    assert_allclose(curves.huber_density, quantile_huber.pdf(curves.r, 0.3, 0.8), rtol=1e-13)
-    assert_allclose(curves.quantile_density, quantile_huber.pdf(curves.r, 0.3, 0.0), rtol=1e-13)
+    assert_allclose(curves["huber_density"], quantile_huber.pdf(curves["r"], 0.3, 0.8), rtol=1e-13)
+    density = quantile_huber.pdf(curves["r"], 0.3, 0.0)
+    assert_allclose(curves["quantile_density"], density, rtol=1e-13)
 
 
 @pytest.mark.parametrize("positive", [0, 10, 25, 100])
@@ -91,19 +116,24 @@ def test_the_marked_tau_minimises_the_normalised_loss(positive):
 
 
 def test_what_the_paper_says_about_the_loss_over_tau_holds():
-    assert all(each.holds for each in verdicts.tau_curve_verdicts(tau_curves()))
-
-
-def test_the_verdict_on_the_minimiser_fails_when_it_does_not_rise():
-    turned = tau_curves()[::-1]
-    assert not verdicts.tau_curve_verdicts(turned)[-1].holds
+    curves = tau_curves()
+    for curve in curves:
+        assert np.diff(curve.loss, 2).max() < 0  # concave
+        assert curve.loss.argmin() in (0, curve.loss.size - 1)
+        assert np.diff(curve.normalised, 2).min() > 0  # convex
+    assert np.all(np.diff([curve.best for curve in curves]) > 0.05)
+    table = tau_table(curves)
+    assert table["normalised loss least at"].tolist() == [f"{c.best:.3f}" for c in curves]
 
 
 def test_the_curvature_falls_from_8_to_6_and_changes_sign_at_the_critical_width():
     curve = curvature_curve(6.0, 13)
-    assert_allclose(curve.margins[[0, 2]], [8.0, 6.0760], atol=5e-5)
-    assert_array_equal(curve.margins > 0, curve.kappas < 4.630913775254134)
-    assert all(each.holds for each in verdicts.curvature_verdicts(curve))
+    assert_allclose(curve["margin"][[0, 2]], [8.0, 6.0760], atol=5e-5)
+    assert_array_equal(curve["margin"] > 0, curve["kappa"] < KAPPA_STAR)
+    assert_array_equal(curve["proved"], curve["kappa"] < KAPPA_STAR)
+    table = curvature_table(curve)
+    assert table["paper"].tolist() == ["8", "6", "", "", "", "", ""]
+    assert table["here"].tolist()[:2] == ["8.0000", "6.0760"]
 
 
 # --- Table 1 ----------------------------------------------------------------------------------------
@@ -137,168 +167,175 @@ def test_the_expected_error_of_least_squares_is_within_15_percent_of_every_row_o
 
 
 @pytest.fixture(scope="module")
-def small_rows():
-    return tuple(recovery_row(positive, 2) for positive in POSITIVE)
+def draws():
+    return pd.concat([recovery_draws(positive, 2) for positive in POSITIVE], ignore_index=True)
 
 
-@pytest.fixture(scope="module")
-def small_table(small_rows):
-    return RecoveryTable(small_rows, 2, 0)
+def cell(draws, positive, method):
+    return draws[(draws["positive"] == positive) & (draws["method"] == method)]
 
 
-def test_every_method_is_given_the_same_draws_and_its_own_settings(small_rows):
-    row = small_rows[1]
-    assert list(row.cells) == [LEAST_SQUARES, *(method.name for method in METHODS)]
+def test_every_method_is_given_the_same_draws_and_its_own_settings(draws):
+    assert list(draws["method"].unique()) == [LEAST_SQUARES, *(each.name for each in METHODS)]
     for method in (PAPERS[0], OURS[0]):
-        fit = solve(*recovery_sample(80, 1), kappa=method.kappa, sigma=method.sigma)
-        cell = row.cells[method.name]
-        assert_allclose(cell.errors[1], np.mean((fit.beta - COEFFICIENTS) ** 2), rtol=1e-9)
-        assert_allclose(cell.taus[1], fit.tau, rtol=1e-9)
+        expected = fit(*recovery_sample(80, 1), method)
+        row = cell(draws, 80, method.name).iloc[1]
+        error = np.mean((np.asarray(expected.params)[:2] - COEFFICIENTS) ** 2)
+        assert_allclose(row["error"], error, rtol=1e-9)
+        assert_allclose(row["tau"], expected.tau, rtol=1e-9)
 
 
-def test_fits_that_end_on_the_bound_of_tau_are_counted(small_rows):
-    first = small_rows[0].cells
-    assert first[OURS[0].name].warned == (("BoundaryWarning (tau)",),) * 2
-    assert_allclose(first[OURS[0].name].taus, 0.999)
-    assert first[PAPERS[0].name].warned == ((), ())
-    counted = RecoveryTable(small_rows, 2, 0).warned
-    assert counted[OURS[0].name] == {"BoundaryWarning (tau)": 4}  # all positive, all negative
+def test_the_papers_model_is_maximum_likelihood_with_sigma_one():
+    """Against a minimisation of the sum of losses that shares no code with the solver."""
+    from scipy import optimize
+
+    from qhreg.family.normalizer import log_normalizer
+
+    x, y = recovery_sample(60, 0)
+    (row,) = (
+        recovery_draws(60, 1, methods=PAPERS[:1]).query("method == @PAPERS[0].name").itertuples()
+    )
+
+    def objective(theta):
+        tau = 1 / (1 + np.exp(-theta[2]))
+        loss = quantile_huber_loss(y - x @ theta[:2], tau, 1.0)
+        return loss.sum() + y.size * float(log_normalizer(tau, 1.0))
+
+    best = optimize.minimize(objective, [2.0, 5.0, 0.0], method="Nelder-Mead", tol=1e-10)
+    assert_allclose(row.tau, 1 / (1 + np.exp(-best.x[2])), rtol=1e-5)
+    assert_allclose(row.error, np.mean((best.x[:2] - COEFFICIENTS) ** 2), rtol=1e-4)
 
 
-def test_standard_errors_are_those_of_a_mean():
-    cell = Cell(np.array([1.0, 2.0, 3.0, 4.0]), np.full(4, 0.5), ((),) * 4)
-    assert cell.mse == 2.5
-    assert_allclose(cell.mse_se, np.sqrt(5.0 / 3.0) / 2.0)
+def test_warnings_are_counted_by_method_and_kind():
+    kinds = [(), ("BoundaryWarning (tau)",), ("BoundaryWarning (tau)", "BoundaryWarning (kappa)")]
+    names = [LEAST_SQUARES, "a", "a", "a", "b"]
+    frame = pd.DataFrame({"method": names, "warned": [(), *kinds, ()]})
+    table = warning_table(frame).set_index("method")
+    assert table.loc["a"].to_dict() == {
+        "fits": 3,
+        "BoundaryWarning (kappa)": 1,
+        "BoundaryWarning (tau)": 2,
+    }
+    assert table.loc["b"].tolist() == [1, 0, 0]
+    quiet = warning_table(frame.assign(warned=[()] * 5))
+    assert quiet.columns.tolist() == ["method", "fits"]
 
 
-def test_least_squares_gets_more_draws_of_which_the_first_are_those_of_the_others(small_rows):
-    cell = small_rows[1].cells[LEAST_SQUARES]
-    assert cell.errors.size == 20
+def test_fits_of_the_papers_model_give_no_warning(draws):
+    for method in PAPERS:
+        assert set(draws.loc[draws["method"] == method.name, "warned"]) == {()}
+
+
+def test_standard_errors_are_those_of_a_mean_and_of_the_papers_100_draws():
+    frame = pd.DataFrame(
+        {"method": "a", "positive": 80, "error": [1.0, 2.0, 3.0, 4.0], "tau": [0.5] * 4}
+    )
+    row = summary(frame, "a").loc[80]
+    assert row["mse"] == 2.5
+    assert_allclose(row["mse_se"], np.sqrt(5.0 / 3.0) / 2.0)
+    assert_allclose(row["printed_se"], np.sqrt(5.0 / 3.0) / 10.0)
+    assert (row["tau"], row["tau_se"]) == (0.5, 0.0)
+
+
+def test_least_squares_gets_more_draws_of_which_the_first_are_those_of_the_others(draws):
+    errors = cell(draws, 80, LEAST_SQUARES)["error"].to_numpy()
+    assert errors.size == 20
     for i in (1, 19):
         x, y = recovery_sample(80, i)
         error = np.mean((np.linalg.lstsq(x, y)[0] - COEFFICIENTS) ** 2)
-        assert_allclose(cell.errors[i], error, rtol=1e-10)
+        assert_allclose(errors[i], error, rtol=1e-10)
 
 
 def test_a_fit_to_the_response_with_its_sign_changed_has_the_mirrored_tau_and_the_same_error():
     """What allows the rows with p and 100 - p % positive noise to be pooled."""
     x, y = recovery_sample(80, 0)
     for method in (*PAPERS, *OURS[:2]):
-        fit, turned = (solve(x, each, kappa=method.kappa, sigma=method.sigma) for each in (y, -y))
-        assert_allclose(turned.tau, 1.0 - fit.tau, rtol=1e-6)
-        assert_allclose(turned.beta, -fit.beta, rtol=1e-6)
+        straight, turned = fit(x, y, method), fit(x, -y, method)
+        assert_allclose(turned.tau, 1.0 - straight.tau, rtol=1e-6)
+        assert_allclose(turned.params[:2], -straight.params[:2], rtol=1e-6)
 
 
-def test_settled_rows_hold_the_draws_of_both_rows_that_mirror_each_other(small_table):
-    settled = small_table.settled()
+def test_pooled_rows_hold_the_draws_of_both_rows_that_mirror_each_other(draws):
     name = PAPERS[0].name
-    upper, lower = small_table.rows[1].cells[name], small_table.rows[4].cells[name]
-    pooled, mirrored = settled.rows[1].cells[name], settled.rows[4].cells[name]
-    assert_array_equal(pooled.errors, [*upper.errors, *lower.errors])
-    assert_array_equal(pooled.taus, [*upper.taus, *(1.0 - lower.taus)])
-    assert_allclose(mirrored.tau, 1.0 - pooled.tau)
-    assert_allclose(mirrored.mse, pooled.mse)
-    assert (settled.repetitions, settled.rows[1].positive) == (4, 80)
-
-
-def test_the_first_draws_of_a_table_are_a_table_of_fewer(small_table):
-    one = small_table.first(1)
-    assert one.repetitions == 1
-    for row, whole in zip(one.rows, small_table.rows, strict=True):
-        for name, cell in row.cells.items():
-            assert_array_equal(cell.errors, whole.cells[name].errors[:1])
-    assert one.warned[OURS[0].name] == {"BoundaryWarning (tau)": 2}
-    assert small_table.first(100).repetitions == 2
+    upper, lower = cell(draws, 80, name), cell(draws, 20, name)
+    both, mirrored = cell(pooled(draws), 80, name), cell(pooled(draws), 20, name)
+    assert_array_equal(both["error"], [*upper["error"], *lower["error"]])
+    assert_array_equal(both["tau"], [*upper["tau"], *(1.0 - lower["tau"])])
+    assert_allclose(mirrored["tau"].mean(), 1.0 - both["tau"].mean())
+    assert_allclose(mirrored["error"].mean(), both["error"].mean())
 
 
 @pytest.mark.slow
 def test_the_papers_model_gives_the_papers_tau_and_ours_an_error_at_or_below_the_papers():
     """25 repetitions: tau within 0.015 and three standard errors, errors within three."""
     for entry in TABLE_1:
-        row = recovery_row(entry.positive, 25, methods=(PAPERS[0], OURS[1]))
-        papers, ours = row.cells[PAPERS[0].name], row.cells[OURS[1].name]
-        assert abs(papers.tau - entry.tau) < 0.015 + 3 * papers.tau_se
-        assert papers.tau_se < 0.012
-        assert ours.mse < entry.proposed + 3 * ours.mse_se
+        made = recovery_draws(entry.positive, 25, methods=(PAPERS[0], OURS[1]))
+        papers, ours = (summary(made, m.name).loc[entry.positive] for m in (PAPERS[0], OURS[1]))
+        assert abs(papers["tau"] - entry.tau) < 0.015 + 3 * papers["tau_se"]
+        assert papers["tau_se"] < 0.012
+        assert ours["mse"] < entry.proposed + 3 * ours["mse_se"]
         if entry.positive in (0, 100):
-            assert ours.mse < 0.5 * papers.mse
+            assert ours["mse"] < 0.5 * papers["mse"]
 
 
-# --- verdicts ---------------------------------------------------------------------------------------
-
-
-def made_table(factor=1.0, tau_shift=0.0, repetitions=100):
-    """A table whose averages are the paper's times a factor, with a spread of a tenth."""
-    rows = []
-    wave = 1.0 + np.tile([-1.0, 1.0], repetitions // 2)
+def printed_draws(factor=1.0, tau_shift=0.0, repetitions=100):
+    """Draws whose averages are the paper's, the errors times a factor, tau moved."""
+    wave = np.tile([-1.0, 1.0], repetitions // 2)
+    frames = []
     for entry in TABLE_1:
-        errors = entry.proposed * factor * wave
-        taus = entry.tau + tau_shift + 0.01 * (wave - 1.0)
-        quiet = ((),) * repetitions
-        cells = {m.name: Cell(errors, taus, quiet) for m in METHODS}
-        squares = Cell(entry.least_squares * wave, np.full(repetitions, np.nan), quiet)
-        rows.append(RecoveryRow(entry.positive, {LEAST_SQUARES: squares, **cells}))
-    return RecoveryTable(tuple(rows), repetitions, 0)
+        columns = {"positive": entry.positive, "draw": np.arange(repetitions)}
+        squares = entry.least_squares * (1.0 + wave)
+        frames.append(
+            pd.DataFrame(columns | {"method": LEAST_SQUARES, "error": squares, "tau": np.nan})
+        )
+        errors = entry.proposed * factor * (1.0 + wave)
+        taus = entry.tau + tau_shift + 0.01 * wave
+        frames += [
+            pd.DataFrame(columns | {"method": m.name, "error": errors, "tau": taus})
+            for m in METHODS
+        ]
+    return pd.concat(frames, ignore_index=True)
 
 
-@pytest.mark.parametrize(
-    ("judge", "good", "bad"),
-    [
-        (verdicts.tau_verdicts, made_table(tau_shift=0.014), made_table(tau_shift=0.016)),
-        (verdicts.mse_verdicts, made_table(1.25), made_table(1.6)),
-        (verdicts.mse_verdicts, made_table(0.2), made_table(1.6)),
-        (verdicts.paper_mse_verdicts, made_table(1.2), made_table(1.6)),
-        (verdicts.paper_mse_verdicts, made_table(0.9), made_table(0.7)),
-    ],
-)
-def test_a_verdict_on_table_1_is_decided_by_the_numbers(judge, good, bad):
-    assert all(each.holds for each in judge(good))
-    assert not any(each.holds for each in judge(bad))
+def test_the_table_of_agreement_has_the_differences_from_the_printed_figures():
+    table = agreement_table(printed_draws(tau_shift=0.014))
+    assert table["positive (%)"].tolist() == list(POSITIVE)
+    assert set(table["difference"]) == {"+0.014"}
+    assert set(table["ratio"]) == {"1.00"}
+    assert table["tau: paper"].tolist() == [f"{entry.tau:.3f}" for entry in TABLE_1]
 
 
-def test_the_papers_error_is_that_of_an_average_of_its_100_draws_however_many_are_made_here():
-    few, many = (made_table(repetitions=n).rows[2] for n in (100, 10_000))
-    spread = TABLE_1[2].proposed
-    for row in (few, many):
-        assert_allclose(verdicts.papers_error(row), spread / 10, rtol=0.01)
-    assert_allclose(many.cells[OURS[1].name].mse_se, spread / 100, rtol=0.01)
+@pytest.mark.parametrize(("repetitions", "z"), [(100, 1.5), (2500, 2.5)])
+def test_z_counts_the_papers_monte_carlo_error_and_ours(repetitions, z):
+    """Spread equal to the mean m: (1.3 m - m) / hypot(1.3 m / 10, 1.3 m / sqrt(repetitions))."""
+    table = error_differences(printed_draws(1.3, repetitions=repetitions))
+    expected = (0.3 / 1.3) / np.hypot(0.1, 1 / np.sqrt(repetitions))
+    assert_allclose(table["z"].astype(float), expected, atol=0.06)
+    assert_allclose(table["z of ours"].astype(float), expected, atol=0.06)
+    assert abs(expected - z) < 0.4
 
 
-def test_more_draws_sharpen_a_verdict_down_to_the_papers_own_error():
-    assert all(each.holds for each in verdicts.mse_verdicts(made_table(1.3)))
-    assert not any(each.holds for each in verdicts.mse_verdicts(made_table(1.3, repetitions=2500)))
-    assert all(each.holds for each in verdicts.mse_verdicts(made_table(1.15, repetitions=2500)))
+def test_the_best_of_ours_is_chosen_row_by_row():
+    made = printed_draws(1.6)
+    for positive, method in ((100, OURS[0]), (80, OURS[2])):
+        made.loc[(made["positive"] == positive) & (made["method"] == method.name), "error"] *= 0.5
+    table = error_differences(made)
+    assert table["which"].tolist()[:2] == ["kappa 1", "kappa estimated"]
+    assert_allclose(float(table["best of ours"][0]), 0.8 * TABLE_1[0].proposed, atol=5e-4)
+    assert_allclose(float(table["its model here"][0]), 1.6 * TABLE_1[0].proposed, atol=5e-4)
 
 
-def test_least_squares_is_judged_by_the_average_of_the_run():
-    table = made_table()
-    assert all(each.holds for each in verdicts.least_squares_verdicts(table))
-    rows = []
-    for row, factor in zip(table.rows, (1.14, 1.16, 0.86, 0.84, 1.0, 1.0), strict=True):
-        cell = row.cells[LEAST_SQUARES]
-        moved = replace(cell, errors=factor * cell.errors)
-        rows.append(replace(row, cells={**row.cells, LEAST_SQUARES: moved}))
-    found = verdicts.least_squares_verdicts(replace(table, rows=tuple(rows)))
-    assert [each.holds for each in found] == [True, False, True, False, True, True]
-
-
-def with_errors(table, method, factors):
-    """The table with the errors of a method times a factor, row by row."""
-    rows = []
-    for row, factor in zip(table.rows, factors, strict=True):
-        moved = replace(row.cells[method], errors=factor * row.cells[method].errors)
-        rows.append(replace(row, cells={**row.cells, method: moved}))
-    return replace(table, rows=tuple(rows))
-
-
-def test_the_best_in_a_row_is_chosen_for_that_row_alone():
-    table = with_errors(made_table(1.6), OURS[0].name, [0.5, 1, 1, 1, 1, 1])
-    table = with_errors(table, OURS[2].name, [1, 0.5, 1, 1, 1, 1])
-    best = [verdicts.best_in_row(row) for row in table.rows]
-    assert best[:2] == [OURS[0].name, OURS[2].name]
-    found = verdicts.best_verdicts(table)
-    assert [each.holds for each in found] == [True, True, False, False, False, False]
-    assert OURS[0].name in found[0].off
+def test_the_tables_show_every_mean_with_its_error(draws):
+    errors = error_table(draws).set_index("positive noise")
+    taus = tau_estimates(draws).set_index("positive noise")
+    for method in METHODS:
+        for positive, row in summary(draws, method.name).iterrows():
+            expected = f"{row['mse']:.3f} ± {row['mse_se']:.3f}"
+            assert errors.loc[method.name, f"{positive} %"] == expected
+            expected = f"{row['tau']:.4f} ± {row['tau_se']:.4f}"
+            assert taus.loc[method.name, f"{positive} %"] == expected
+    assert errors.loc["printed: proposed", "80 %"].startswith("0.143 ± ")
+    assert errors.loc["printed: least squares", "0 %"].startswith("0.263 ± ")
 
 
 # --- penalty at fixed tau ---------------------------------------------------------------------------
@@ -306,10 +343,10 @@ def test_the_best_in_a_row_is_chosen_for_that_row_alone():
 
 @pytest.mark.parametrize("positive", [80, 0])
 def test_the_penalty_of_one_draw_is_least_at_the_tau_of_its_joint_fit(positive):
-    joint = solve(*recovery_sample(positive, 0), kappa=1.0, sigma=1.0)
+    joint = fit(*recovery_sample(positive, 0), PAPERS[0])
     curve = penalty_curve(positive, 1)
     assert abs(curve.minimum - joint.tau) < 0.006
-    assert_allclose(curve.penalty.min(), joint.value / 100, atol=2e-3)
+    assert_allclose(curve.penalty.min(), -joint.llf / 100, atol=2e-3)
 
 
 def test_the_minimum_of_a_curve_has_the_error_of_a_minimum_over_draws():
@@ -317,25 +354,25 @@ def test_the_minimum_of_a_curve_has_the_error_of_a_minimum_over_draws():
     taus = np.linspace(0.3, 0.7, 21)
     minima = np.random.default_rng(0).normal(0.513, 0.05, size=400)
     values = 2.0 * (taus - minima[:, None]) ** 2
-    curve = penalty._curve(40, 1.0, taus, values)
+    curve = PenaltyCurve.from_draws(40, 1.0, taus, values)
     assert_allclose(curve.minimum, minima.mean(), rtol=1e-10)
     assert_allclose(curve.error, minima.std(ddof=1) / 20.0, rtol=1e-10)
 
 
-def test_settled_minima_are_those_of_the_pooled_draws_and_mirror_each_other():
+def test_pooled_minima_are_those_of_the_pooled_draws_and_mirror_each_other():
     rough = [penalty_curve(positive, 1) for positive in (80, 20)]
-    upper, lower = settled_minima(rough, 2)
+    upper, lower = pooled_minima(rough, 2)
     whole, mirror = penalty_curve(80, 2), penalty_curve(20, 2)
-    pooled = 0.5 * (whole.penalty + mirror.penalty[::-1])
-    i = np.argmin(pooled)
+    both = 0.5 * (whole.penalty + mirror.penalty[::-1])
+    i = np.argmin(both)
     assert abs(upper.minimum - whole.taus[i]) < 0.012
     assert_allclose(lower.minimum, 1.0 - upper.minimum)
     assert_allclose(lower.error, upper.error)
     assert (upper.positive, lower.positive, upper.draws) == (80, 20, 4)
-    assert_allclose(upper.penalty, np.interp(upper.taus, whole.taus, pooled), atol=1e-3)
+    assert_allclose(upper.penalty, np.interp(upper.taus, whole.taus, both), atol=1e-3)
 
 
-def made_minima(shift, kappa=1.0, error=0.001):
+def captions_minima(shift, kappa=1.0, error=0.001):
     """Curves whose minima are those of the caption, moved."""
     return [
         PenaltyCurve(p, kappa, np.zeros(3), np.zeros(3), PENALTY_MINIMA[p] + shift, error, 2000)
@@ -343,29 +380,12 @@ def made_minima(shift, kappa=1.0, error=0.001):
     ]
 
 
-def test_the_verdicts_on_the_penalty_are_decided_by_the_numbers():
-    assert all(each.holds for each in verdicts.penalty_verdicts(made_minima(0.014)))
-    assert not any(each.holds for each in verdicts.penalty_verdicts(made_minima(-0.016)))
-    table, name = made_table(), PAPERS[0].name
-    assert all(each.holds for each in verdicts.joint_verdicts(made_minima(0.01), table, name))
-    assert not any(each.holds for each in verdicts.joint_verdicts(made_minima(0.02), table, name))
-    assert verdicts.width_test(made_minima(0.01)) > 6 * verdicts.width_test(made_minima(0.004)) > 0
-
-
-@pytest.mark.parametrize(
-    ("wide", "narrow", "text"),
-    [
-        (0.03, 0.0, "The caption's width is rejected and the narrow one is not"),
-        (0.0, 0.03, "The narrow width is rejected"),
-        (0.0, 0.0, "does not tell the two widths apart"),
-    ],
-)
-def test_the_page_on_the_penalty_says_which_width_the_caption_speaks_for(wide, narrow, text):
-    page = penalty_page(
-        made_minima(0.0), made_minima(wide), made_minima(narrow, 0.05), made_table()
-    )
-    assert text in page.text
-    assert len(page.comparisons) == 12
+def test_the_test_of_a_width_is_decided_by_the_distance_from_the_caption():
+    assert width_test(captions_minima(0.01)) > 6 * width_test(captions_minima(0.004)) > 0
+    table = width_table(captions_minima(0.03), captions_minima(0.0, 0.05))
+    assert table["kappa"].tolist() == ["1", "0.05"]
+    assert float(table["p"][0]) < 1e-6
+    assert float(table["p"][1]) == 1.0
 
 
 # --- Table 2 ----------------------------------------------------------------------------------------
@@ -378,8 +398,8 @@ def test_the_tables_of_the_paper_are_complete():
 
 
 def test_scaling_maps_every_column_to_the_range_from_minus_one_to_one():
-    made = scaled(np.array([[1.0, 5.0], [3.0, 6.0], [2.0, 9.0]]))
-    assert_allclose(made, [[-1, -1], [1, -0.5], [0, 1]])
+    values = scaled(np.array([[1.0, 5.0], [3.0, 6.0], [2.0, 9.0]]))
+    assert_allclose(values, [[-1, -1], [1, -0.5], [0, 1]])
 
 
 def test_a_data_set_is_read_from_a_folder_without_the_inputs_the_paper_left_out(tmp_path):
@@ -390,9 +410,11 @@ def test_a_data_set_is_read_from_a_folder_without_the_inputs_the_paper_left_out(
     data = load("concrete_slump", tmp_path)
     assert data.exog.tolist() == [[1.0], [2.0], [4.0]]
     assert data.endog.tolist() == [5.0, 6.0, 9.0]
-    error = constant_error(data)
-    assert_allclose(error.constant, np.var([-1.0, -0.5, 1.0]))
-    assert_allclose(error.others["slump"], np.var([-1.0, 0.0, 1.0]))
+    table = unit_table([data])
+    assert table["target"].tolist() == ["strength", "slump", "flow"]
+    assert set(table["paper, boosting"]) == {"0.19"}
+    expected = [np.var([-1.0, -0.5, 1.0]), np.var([-1.0, 0.0, 1.0])]
+    assert_allclose(table["a constant"][:2].astype(float), expected, atol=5e-5)
 
 
 def test_the_environment_names_the_folder_unless_one_is_given(tmp_path, monkeypatch):
@@ -417,11 +439,12 @@ def test_a_folder_without_the_file_and_an_unknown_name_are_reported(tmp_path):
 
 @needs_data
 def test_without_noise_table_2_prints_errors_above_those_of_a_constant():
-    errors = [constant_error(load(name, FOLDER)) for name in NAMES]
-    assert not any(each.holds for each in verdicts.constant_verdicts(errors))
-    assert_allclose([e.constant for e in errors], [0.0136, 0.1668, 0.1424, 0.1731], atol=5e-5)
-    shapes = [load(name, FOLDER).exog.shape for name in NAMES]
-    assert shapes == [(517, 10), (506, 12), (103, 7), (1030, 8)]
+    sets = [load(name, FOLDER) for name in NAMES]
+    table = unit_table(sets).astype({"paper, boosting": float, "a constant": float})
+    own = table[table["target"].isin(["", "strength"])]
+    assert_allclose(own["a constant"], [0.0136, 0.1668, 0.1424, 0.1731], atol=5e-5)
+    assert np.all(own["paper, boosting"] > own["a constant"])
+    assert [data.exog.shape for data in sets] == [(517, 10), (506, 12), (103, 7), (1030, 8)]
 
 
 # --- boosting ---------------------------------------------------------------------------------------
@@ -467,231 +490,276 @@ def test_each_row_of_table_2_has_the_errors_of_every_variant_on_the_same_splits(
     assert rows[0].errors["sigma = 1"][0] < rows[0].constant
 
 
-def made_rows(factor):
+def test_the_papers_booster_has_the_papers_settings():
+    pytest.importorskip("lightgbm")
+    x, y, _, _ = noisy_split(toy_data(), 4.0, 100, [0])
+    model = paper_booster(0).fit(x, y)
+    assert model.tau_path_.size == 200
+    assert model.tau_path_[:5].max() > 0.6
+    positive, negative, none = tau_paths(toy_data())
+    assert_array_equal(positive.taus, model.tau_path_)
+    assert negative.taus[:5].min() < 0.4
+    assert [path.noise for path in (positive, negative, none)] == ["positive", "negative", "none"]
+
+
+def printed_rows(factor):
     """Table 2 with the paper's errors times a factor, that of the first pattern once more."""
     rows = []
     for entry in TABLE_2:
         tilt = factor if entry.positive == 75 else 1.0
-        errors = {name: np.array([entry.mse * factor * tilt] * 2) for name in VARIANTS}
+        errors = {name: np.array([entry.mse * factor * tilt] * 2) for name in own_methods()}
         rows.append(BoostingRow(entry.dataset, entry.noise, entry.positive, entry.mse, 0.1, errors))
     return rows
 
 
-def made_paths(last):
-    return [
-        TauPath("concrete_slump", 100, np.array([0.6, 0.7, 0.65, 0.6, 0.6, last])),
-        TauPath("concrete_slump", 0, 1.0 - np.array([0.6, 0.7, 0.65, 0.6, 0.6, last])),
-        TauPath("concrete_slump", None, np.full(6, 0.5)),
+PATHS = [
+    TauPath("concrete_slump", 100, np.array([0.6, 0.7, 0.65, 0.6, 0.6, 0.55])),
+    TauPath("concrete_slump", 0, 1.0 - np.array([0.6, 0.7, 0.65, 0.6, 0.6, 0.55])),
+    TauPath("concrete_slump", None, np.full(6, 0.5)),
+]
+
+
+def test_table_2_has_every_row_beside_the_papers():
+    table = boosting_table(printed_rows(0.9))
+    assert len(table) == 28
+    housing = table[table["data"] == "Housing"].iloc[2]
+    assert housing[["noise", "+/-", "paper", PAPERS_SETTINGS]].tolist() == [
+        "2",
+        "50/50",
+        "1.44",
+        "1.296",
     ]
+    patterns = pattern_table(printed_rows(2.0))
+    assert len(patterns) == 8
+    assert patterns.iloc[2].tolist() == ["Housing", "2", "1.09", f"{2.0 * 1.39 / 1.32:.2f}"]
 
 
-def test_the_verdicts_on_table_2_are_decided_by_the_numbers():
-    assert all(each.holds for each in error_verdicts(made_rows(0.9), "sigma = 1"))
-    assert not any(each.holds for each in error_verdicts(made_rows(1.1), "sigma = 1"))
-    assert all(each.holds for each in pattern_verdicts(made_rows(1.0)))
-    assert not any(each.holds for each in pattern_verdicts(made_rows(2.0)))
-    assert [each.holds for each in path_verdicts(made_paths(0.55))] == [True, True]
-    assert [each.holds for each in path_verdicts(made_paths(0.75))] == [False, False]
+def test_the_table_of_paths_has_the_first_reaction_and_the_last_stage():
+    values = path_table(PATHS).to_numpy()[:, 1:].tolist()
+    assert values == [["positive", "0.700", "0.550"], ["negative", "0.300", "0.450"]]
 
 
-def test_the_page_on_table_2_shows_every_row_and_its_picture_every_path():
-    rows, paths = tuple(made_rows(0.9)), tuple(made_paths(0.55))
-    made = Boosting(rows, paths).made()
-    (page,) = made.pages
-    assert page.text.count("| Housing |") == 7
-    assert "| Housing | 2 | 50/50 | 1.44 | 1.296 |" in page.text
-    (ax,) = made.pictures["tau_paths.png"].axes
-    drawn = [line.get_ydata() for line in ax.get_lines()]
-    for path in paths:
-        assert any(np.array_equal(path.taus, each) for each in drawn)
-
-
-# --- pages and pictures -----------------------------------------------------------------------------
+# --- files and pictures -----------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def small_curves():
-    curves = tau_curves()
-    return Curves(loss_curves(), curves[0], curves, curvature_curve(6.0, 7))
-
-
-@pytest.fixture(scope="module")
-def small_recovery(small_table):
-    penalties = tuple(penalty_curve(positive, 1) for positive in POSITIVE)
-    minima = [settled_minima(penalties, 1, kappa=kappa) for kappa in (1.0, 0.05)]
-    return Recovery(small_table, penalties, *minima, None)
+def penalties():
+    return tuple(penalty_curve(positive, 1) for positive in POSITIVE)
 
 
 @pytest.fixture
-def quick(monkeypatch, small_curves, small_recovery):
-    """The numbers of every part are there already; Table 2 is made of the paper's own figures."""
-    boosted = Boosting(tuple(made_rows(0.9)), tuple(made_paths(0.55)))
-    monkeypatch.setattr(report, "curves", lambda: small_curves)
-    monkeypatch.setattr(report, "recovery", lambda *arguments: small_recovery)
-    monkeypatch.setattr(report, "boosting", lambda repetitions, seed, sets, tell: sets and boosted)
+def quick(monkeypatch):
+    """The parts are there already."""
+    empty = pd.DataFrame({"a": [1]})
+    asked = {}
+
+    def part(name):
+        def make(*arguments):
+            asked[name] = arguments
+            return Part({name: empty})
+
+        return make
+
+    monkeypatch.setattr(report, "figure_part", part("curvature"))
+    monkeypatch.setattr(report, "recovery_part", part("table_1"))
+    monkeypatch.setattr(report, "boosting_part", part("table_2"))
     monkeypatch.setattr(report, "load", lambda name, folder: toy_data())
-    return boosted
-
-
-def links(text):
-    return re.findall(r"\]\(([^)#:]+)\)", text)
-
-
-def test_every_page_links_only_to_what_was_written(quick, tmp_path):
-    pages = reproduce(tmp_path / "out", 2)
-    names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert {f"{page.name}.md" for page in pages} == {name for name in names if "md" in name}
-    assert len(names) == 8 + 7
-    for page in pages:
-        assert (tmp_path / "out" / f"{page.name}.md").read_text(encoding="utf-8") == page.text
-        assert set(links(page.text)) <= names
-    listed = pages[0].text.split("```{toctree}")[1].split("```")[0].split()
-    assert listed == [":hidden:", *(page.name for page in pages[1:])]
-    assert [page.name for page in pages[-2:]] == ["table_2", "what_is_true"]
+    return asked
 
 
 @pytest.mark.parametrize(
-    ("part", "names"),
+    ("parts", "names"),
     [
-        ("figures", ["figure_1", "tau", "curvature"]),
-        ("table_1", ["table_1", "penalty", "what_is_true"]),
-        ("table_2", ["table_2"]),
+        (PARTS, ["curvature.csv", "table_1.csv", "table_2.csv"]),
+        (["figures"], ["curvature.csv"]),
+        (["table_2", "figures"], ["curvature.csv", "table_2.csv"]),
     ],
 )
-def test_a_part_made_on_its_own_writes_its_pages_and_leaves_the_index(quick, tmp_path, part, names):
-    assert part in PARTS
-    (tmp_path / "index.md").write_text("as it was", encoding="utf-8")
-    pages = reproduce(tmp_path, 2, parts=[part])
-    assert [page.name for page in pages] == names
-    assert all((tmp_path / f"{name}.md").is_file() for name in names)
-    assert (tmp_path / "index.md").read_text(encoding="utf-8") == "as it was"
+def test_the_parts_asked_for_are_written_and_nothing_else(quick, tmp_path, parts, names):
+    assert reproduce(tmp_path / "deep" / "out", 2, parts=parts) == names
+    assert sorted(path.name for path in (tmp_path / "deep" / "out").iterdir()) == names
 
 
 def test_a_part_is_written_before_the_next_is_made(quick, tmp_path, monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(report, "recovery", interrupted)
+    monkeypatch.setattr(report, "recovery_part", interrupted)
     with pytest.raises(KeyboardInterrupt):
         reproduce(tmp_path, 2)
-    assert (tmp_path / "figure_1.md").is_file()
-    assert not (tmp_path / "table_1.md").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["curvature.csv"]
 
 
-def test_without_data_or_learners_the_rest_is_made(quick, monkeypatch, tmp_path):
+def test_without_data_the_rest_is_made(quick, monkeypatch, tmp_path):
     def nothing(name, folder):
         raise DataError("no data")
 
     told = []
     monkeypatch.setattr(report, "load", nothing)
-    pages = reproduce(tmp_path, 2, progress=told.append)
-    assert "table_2" not in [page.name for page in pages]
+    assert "table_2.csv" not in reproduce(tmp_path, 2, progress=told.append)
     assert any("no data" in text for text in told)
-    text = {page.name: page.text for page in pages}
-    assert "this is a quick run" in text["index"]
-    assert "data sets were not found" in text["what_is_true"]
     with pytest.raises(DataError):
         reproduce(tmp_path, 2, data="somewhere")
 
 
-def test_every_draw_is_used_for_the_joint_fits_and_at_most_100_for_the_whole_curves(monkeypatch):
+def test_without_learners_the_units_are_still_shown(monkeypatch):
+    def nothing(*arguments, **options):
+        raise ImportError("no learners")
+
+    told = []
+    monkeypatch.setattr(report.boosted, "boosting_rows", nothing)
+    part = report.boosting_part(2, 0, [toy_data()], told.append)
+    assert list(part.tables) == ["table_2_units"]
+    assert any("no learners" in text for text in told)
+
+
+def test_every_draw_is_used_for_the_joint_fits_and_at_most_100_for_the_whole_curves(
+    monkeypatch, draws, penalties
+):
     asked = {}
-    monkeypatch.setattr(report, "recovery_table", lambda n, **options: asked.setdefault("table", n))
+
+    def record(name, result):
+        def made(*arguments, **options):
+            asked[name] = arguments[1]
+            return result(arguments[0])
+
+        return made
+
+    by_share = dict(zip(POSITIVE, penalties, strict=True))
+    recovery = report.recovery
     monkeypatch.setattr(
-        report, "penalty_curves", lambda n, **options: asked.setdefault("curves", n)
+        recovery, "recovery_draws", record("table", lambda p: draws[draws["positive"] == p])
     )
-    monkeypatch.setattr(
-        report, "settled_minima", lambda curves, n, **options: asked.setdefault("minima", n)
-    )
-    monkeypatch.setattr(
-        report, "all_boosting", lambda sets, n, **options: (asked.setdefault("splits", n), ())
-    )
-    report.recovery(1000, 0, None, print)
-    report.boosting(1000, 0, (), print)
-    assert asked == {"table": 1000, "curves": 100, "minima": 1000, "splits": 10}
+    monkeypatch.setattr(recovery, "penalty_curve", record("curves", by_share.get))
+    monkeypatch.setattr(recovery, "pooled_minima", record("minima", lambda curves: curves))
+    part = report.recovery_part(1000, 0, lambda text: None)
+    assert asked == {"table": 1000, "curves": 100, "minima": 1000}
+    assert list(part.figures) == ["table_1", "penalty"]
+    monkeypatch.setattr(report.boosted, "boosting_rows", record("splits", lambda data: []))
+    monkeypatch.setattr(report.boosted, "tau_paths", lambda data, seed: PATHS)
+    monkeypatch.setattr(report.boosted, "boosting_table", pd.DataFrame)
+    monkeypatch.setattr(report.boosted, "pattern_table", pd.DataFrame)
+    report.boosting_part(1000, 0, [toy_data()], lambda text: None)
+    assert asked["splits"] == 10
 
 
-def test_the_page_on_table_1_shows_every_number_with_its_error(small_table):
-    page = table_1_page(small_table)
-    for table in (small_table.settled(), small_table.first(100)):
-        for row in table.rows:
-            for cell in row.cells.values():
-                assert f"{cell.mse:.3f} ± {cell.mse_se:.3f}" in page.text
-    for row in small_table.settled().rows:
-        tau = row.cells[PAPERS[0].name]
-        assert f"{tau.tau:.4f} ± {tau.tau_se:.4f}" in page.text
-    assert "ours, kappa 1: BoundaryWarning (tau), 4 of 12 fits" in page.text
+def lines_of(ax):
+    return [line.get_ydata(orig=False) for line in ax.get_lines()]
 
 
-def test_the_verdicts_on_table_1_are_those_of_all_draws_with_those_of_the_first_below():
-    table = made_table(1.6, tau_shift=0.016, repetitions=200)
-    start = made_table(1.0, repetitions=100)
-    rows = []
-    for row, first in zip(table.rows, start.rows, strict=True):
-        cells = {}
-        for name, cell in row.cells.items():
-            errors = np.concatenate([first.cells[name].errors, cell.errors[:100]])
-            cells[name] = replace(cell, errors=errors)
-        rows.append(replace(row, cells=cells))
-    lines = table_1_page(replace(table, rows=tuple(rows))).text.splitlines()
-    (held,) = (line for line in lines if line.startswith("| **held** |"))
-    (few,) = (line for line in lines if line.startswith("| held with 100 draws |"))
-    # the shift of tau cancels between rows that mirror each other; errors are 1.3 times the paper's
-    assert [cell.strip() for cell in few.split("|")[2:-1]] == [
-        "0 of 6",
-        "6 of 6",
-        "6 of 6",
-        "6 of 6",
-    ]
-    assert held.split("|")[2].strip() == "6 of 6"
+def shows(drawn, values):
+    return any(len(values) == len(each) and np.allclose(values, each) for each in drawn)
 
 
-def test_the_pictures_show_the_numbers(small_curves, small_recovery):
-    made = small_recovery.made("slips").pictures
-    (ax,) = made["penalty.png"].axes
-    drawn = [line.get_ydata() for line in ax.get_lines()]
-    for curve in small_recovery.penalty:
-        assert any(np.array_equal(curve.penalty, each) for each in drawn)
-    left, right = made["table_1.png"].axes
-    settled = small_recovery.table.settled()
-    taus = [row.cells[OURS[1].name].tau for row in settled.rows]
-    assert any(np.allclose(taus, line.get_ydata(orig=False)) for line in right.get_lines())
-    errors = [row.cells[OURS[1].name].mse for row in settled.rows]
+def test_the_pictures_show_the_numbers(draws, penalties):
+    (ax,) = figures.draw_penalty(penalties, draws).axes
+    for curve in penalties:
+        assert shows(lines_of(ax), curve.penalty)
+    left, right = figures.draw_recovery(draws).axes
+    means = summary(draws, OURS[1].name)
+    assert shows(lines_of(right), means["tau"])
     shown = [box.lines[0].get_ydata(orig=False) for box in left.containers]
-    assert any(np.allclose(errors, each) for each in shown)
-    assert any(np.allclose([entry.proposed for entry in TABLE_1], each) for each in shown)
-    (ax,) = drawing.draw_curvature(small_curves.curvature).axes
-    assert any(
-        np.array_equal(small_curves.curvature.margins, line.get_ydata()) for line in ax.get_lines()
-    )
-    (ax,) = drawing.draw_tau_curves(small_curves.taus).axes
-    drawn = [line.get_ydata() for line in ax.get_lines()]
-    for curve in small_curves.taus:
-        assert any(np.array_equal(curve.normalised, each) for each in drawn)
+    assert shows(shown, means["mse"])
+    assert shows(shown, [entry.proposed for entry in TABLE_1])
+    curve = curvature_curve(6.0, 7)
+    (ax,) = figures.draw_curvature(curve).axes
+    assert shows(lines_of(ax), curve["margin"])
+    taus = tau_curves()
+    (ax,) = figures.draw_tau_curves(taus).axes
+    for each in taus:
+        assert shows(lines_of(ax), each.normalised)
+    (ax,) = figures.draw_tau_paths(PATHS).axes
+    for path in PATHS:
+        assert shows(lines_of(ax), path.taus)
+
+
+# --- the run in the documentation -------------------------------------------------------------------
+
+
+def table(name):
+    return pd.read_csv(PAGES / f"{name}.csv")
+
+
+def means_of(name):
+    """The table with one column for each percentage, the figures before their errors."""
+    frame = table(name).set_index("positive noise")
+    return frame.map(lambda text: float(str(text).split(" ± ")[0]))
+
+
+def test_tau_and_least_squares_of_the_run_agree_with_the_printed_ones():
+    run = table("table_1")
+    assert run["tau: paper"].tolist() == [entry.tau for entry in TABLE_1]
+    assert np.all(run["difference"].abs() <= 0.015)
+    assert np.all((run["ratio"] - 1.0).abs() <= 0.15)
+    both = means_of("table_1_tau")
+    for method in PAPERS:
+        assert np.all((both.loc[method.name] - both.loc["printed"]).abs() <= 0.015)
+
+
+def test_errors_of_the_run_agree_with_the_printed_ones_where_the_noise_has_both_signs():
+    run = table("table_1_z")
+    mixed = run["positive (%)"].between(1, 99)
+    assert np.all(run.loc[mixed, "z"].abs() <= 2.0)
+    assert np.all(run.loc[~mixed, "z"] > 2.0)  # slip 4: the paper prints less than its model has
+    assert np.all(run["z of ours"] <= 2.0)
+    assert np.all(run.loc[~mixed, "z of ours"] < -2.0)
+
+
+def test_least_squares_of_the_run_has_its_expected_error():
+    means = means_of("table_1_errors").loc[LEAST_SQUARES]
+    assert_allclose(means, expected_least_squares(), rtol=0.03)
+
+
+def test_minima_of_the_run_match_the_joint_fits_and_speak_for_the_narrow_width():
+    run = table("penalty")
+    for width in ("kappa 1", "kappa 0.05"):
+        least = run[f"{width}: least at"].str.split(" ± ").str[0].astype(float)
+        assert np.all((least - run[f"{width}: joint fit"]).abs() <= 0.004)
+    assert np.all(run["kappa 0.05: difference"].abs() <= 0.015)
+    widths = table("penalty_width").set_index("kappa")["p"]
+    assert widths[1.0] < 0.05 < widths[0.05]
+
+
+def test_boosting_of_the_run_has_the_papers_paths_and_not_its_units():
+    run = table("table_2_paths")
+    first, last = run.iloc[:, 2] - 0.5, run["last stage"] - 0.5
+    assert_array_equal(first > 0, run["noise"] == "positive")
+    assert np.all(last.abs() < first.abs())
+    units = table("table_2_units")
+    own = units[~units["target"].isin(["slump", "flow"])]
+    assert len(own) == 4
+    assert np.all(own["paper, boosting"] > own["a constant"])
+
+
+def test_the_figures_of_the_run_are_those_of_the_code():
+    for name, expected in figure_part().tables.items():
+        for column in expected:
+            numbers = pd.to_numeric(expected[column], errors="coerce")
+            if numbers.notna().any():
+                assert_allclose(table(name)[column], numbers, rtol=0.1, atol=1e-4)
 
 
 def test_the_page_on_the_slips_gives_the_numbers_of_the_run():
-    slips = (ROOT / "docs" / "paper_slips.md").read_text(encoding="utf-8")
-    page = (ROOT / "docs" / "paper" / "table_1.md").read_text(encoding="utf-8")
-    given = re.findall(r"0\.\d{3} ± 0\.\d{3}", slips)
-    assert len(given) == 2
-    for number in given:
-        assert f"| {number} |" in page.replace("**", "")
+    slips = (PAGES.parent / "paper_slips.md").read_text(encoding="utf-8")
+    quoted = re.findall(r"0\.\d{3} ± 0\.\d{3}", slips)
+    assert len(quoted) == 2
+    errors = table("table_1_errors").set_index("positive noise")["100 %"]
+    assert quoted[0] == errors[PAPERS[1].name]
+    assert quoted[1] in errors[[method.name for method in OURS]].tolist()
     for printed in (TABLE_1[0].proposed, TABLE_1[-1].proposed):
         assert f"{printed:.3f}" in slips
-    penalties = (ROOT / "docs" / "paper" / "penalty.md").read_text(encoding="utf-8")
     tests = re.findall(r"(\d+\.\d)(?: with 6 degrees of freedom)?, p = (0\.\d+)", slips)
     assert len(tests) == 2
-    for statistic, pvalue in tests:
-        assert f"{statistic} (p = {pvalue})" in penalties
+    widths = pd.read_csv(PAGES / "penalty_width.csv", dtype=str)
+    assert set(tests) == set(zip(widths["chi-square"], widths["p"], strict=True))
 
 
-def test_the_pages_in_the_documentation_are_complete():
-    folder = ROOT / "docs" / "paper"
-    found = sorted(folder.glob("*.md"))
-    assert len(found) >= 7
-    for path in found:
-        for link in links(path.read_text(encoding="utf-8")):
-            assert (folder / link).is_file(), f"{path.name} links to {link}"
-    draws = f"{report.REPETITIONS:,} draws in each row of Table 1, seed 0"
-    assert draws in (folder / "index.md").read_text(encoding="utf-8")
+def test_the_pages_show_every_table_and_picture_of_the_run_and_no_other():
+    text = "".join(path.read_text(encoding="utf-8") for path in PAGES.glob("*.md"))
+    shown = re.findall(r"^:file: (\S+)$", text, flags=re.MULTILINE)
+    shown += re.findall(r"!\[[^\]]*\]\((\S+)\)", text)
+    made = {path.name for path in PAGES.iterdir() if path.suffix in (".csv", ".png")}
+    assert sorted(shown) == sorted(made)
+    fits = table("table_1_warnings")["fits"]
+    assert set(fits) == {report.REPETITIONS * len(POSITIVE)}
+    assert f"{report.REPETITIONS:,} draws in each row of Table 1, seed 0" in text

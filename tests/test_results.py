@@ -25,7 +25,7 @@ from qhreg.exceptions import (
     RestrictionWarning,
 )
 from qhreg.family.loss import quantile_huber_loss
-from qhreg.fitstatistics import best_constant, null_loss
+from qhreg.fitstatistics import null_loss
 from qhreg.inference.hypothesis_tests import lr_inflation
 from qhreg.solver import solve
 from qhreg.specification.observations import Observations
@@ -755,34 +755,6 @@ def test_pseudo_r_squared_is_that_of_quantreg_at_kappa_0_and_of_ols_for_normal_n
     assert normal.pseudo_rsquared("mcf") == pytest.approx(1 - normal.llf / normal.llnull)
     with pytest.raises(DomainError, match="kind"):
         normal.pseudo_rsquared("adj")
-
-
-@pytest.mark.parametrize("kappa", [0.0, 0.01, 1.0, 30.0])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_the_best_constant_is_the_fit_of_a_constant(kappa, weighted):
-    rng = np.random.default_rng(7)
-    for tau in (0.05, 0.4, 0.9):
-        values = rng.standard_t(2, size=200) * rng.choice([0.1, 5.0]) + 3.0
-        weights = rng.integers(0, 3, 200).astype(float) if weighted else None
-        b = best_constant(values, tau, kappa, weights)
-        found = solve(np.ones((200, 1)), values, kappa=kappa, tau=tau, sigma=1.0, weights=weights)
-        w = np.ones(200) if weights is None else weights
-        loss, least = (w @ quantile_huber_loss(values - c, tau, kappa) for c in (b, *found.beta))
-        assert loss == pytest.approx(least, rel=1e-10)
-
-
-@pytest.mark.parametrize("n", [235, 50_000])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_the_best_constant_of_a_narrow_zone_is_a_quantile(n, weighted):
-    rng = np.random.default_rng(8)
-    values = rng.standard_t(3, n)
-    weights = rng.uniform(0.2, 2.0, n) if weighted else None
-    w = np.ones(n) if weights is None else weights
-    least = w @ quantile_huber_loss(values - best_constant(values, 0.3, 0.0, weights), 0.3, 0.0)
-    for kappa in (1e-300, 1e-30, 1e-12, 1e-7):
-        b = best_constant(values, 0.3, kappa, weights)
-        loss = w @ quantile_huber_loss(values - b, 0.3, kappa)
-        assert loss == pytest.approx(least, rel=max(kappa, 1e-12))
 
 
 @pytest.mark.parametrize("kappa", [0.05, 1.0])

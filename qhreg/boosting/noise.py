@@ -11,7 +11,7 @@ import numpy as np
 from qhreg._typing import FloatArray
 from qhreg.exceptions import BoundaryWarning
 from qhreg.family.normalizer import log_normalizer_derivatives
-from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
+from qhreg.solver import solve
 
 __all__ = ["Noise", "fit_noise"]
 
@@ -25,9 +25,7 @@ class Noise:
     level, sigma, tau, kappa : float
         Location, scale, asymmetry and width.
     loss : float
-        Mean negative log-likelihood of the values it was fitted to.
-    solution : Solution or None
-        Where to start the next fit; None where all values are equal.
+        Mean negative log-likelihood of the values it was fitted to, minus infinity where all are equal.
     """
 
     level: float
@@ -35,7 +33,11 @@ class Noise:
     tau: float
     kappa: float
     loss: float
-    solution: Solution | None = None
+
+    @property
+    def beta(self) -> FloatArray:
+        """The level, as the coefficient that a fit may start from."""
+        return np.array([self.level])
 
     @property
     def mean(self) -> float:
@@ -81,7 +83,7 @@ def fit_noise(
     if float(np.ptp(values)) == 0.0:
         least = float(np.finfo(float).tiny)
         return Noise(float(values[0]), sigma or least, tau or 0.5, kappa, -math.inf)
-    start = None if near is None else near.solution
+    start = None if near is None or math.isinf(near.loss) else near
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BoundaryWarning)
         fit = solve(
@@ -90,10 +92,9 @@ def fit_noise(
             kappa=kappa,
             tau=tau,
             sigma=sigma,
-            tau_bounds=DEFAULT_TAU_BOUNDS,
             weights=weights,
             start=start,
             search=None if start is None else False,
             reml=False,
         )
-    return Noise(float(fit.beta[0]), fit.sigma, fit.tau, kappa, fit.value / fit.n, fit)
+    return Noise(float(fit.beta[0]), fit.sigma, fit.tau, kappa, fit.value / fit.n)

@@ -127,7 +127,7 @@ def fit_paper(
                     tau=tau,
                     sigma=sigma,
                     weights=weights,
-                    start=before.solution and replace(before.solution, beta=np.zeros(1)),
+                    start=before,
                     search=False,
                     reml=False,
                 )
@@ -138,7 +138,7 @@ def fit_paper(
         learners.append(learner)
         factors.append(factor)
         variances.append(factor**2 * float(np.var(outputs)))
-        noises.append(Noise(0.0, fit.sigma, fit.tau, kappa, fit.value / fit.n, fit))
+        noises.append(Noise(0.0, fit.sigma, fit.tau, kappa, fit.value / fit.n))
     return PaperFit(constant, learners, np.array(factors), np.array(variances), noises)
 
 

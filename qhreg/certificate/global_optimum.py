@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +11,10 @@ import numpy as np
 
 from qhreg._typing import FloatArray
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, report, start_of, task_of, value_shift
+from qhreg.solver.branch_and_bound import branch_and_bound
 from qhreg.solver.inputs import rows_of
-from qhreg.solver.local import bound_profile, local_fit
-from qhreg.solver.preparation import Setup, set_up
+from qhreg.solver.over_tau import local_fit
+from qhreg.solver.setup import Setup, set_up
 from qhreg.solver.threads import one_blas_thread
 
 __all__ = ["GlobalCertificate", "certify_global"]
@@ -69,7 +71,7 @@ class GlobalCertificate:
                 f"{self.gap:.1e} above this fit ({work})."
             )
         if self.better is not None:
-            gain = self.better.loglike - (self.upper_bound - self.gap)
+            gain = self.better.loglike_restricted - (self.upper_bound - self.gap)
             return (
                 f"NOT the global maximum: tau = {self.better.tau:.4f} has a log-likelihood {gain:.6g} "
                 f"higher ({work})."
@@ -128,7 +130,9 @@ def certify_global(
     >>> certify_global(X, y, solve(X, y)).holds
     True
     """
-    task = task_of(solution.kappa, None, sigma, tau_bounds)
+    task = task_of(
+        solution.kappa, None, sigma, tau_bounds, reml=solution.p > 0.0, rank=solution.p or None
+    )
     rows = rows_of(exog, endog, weights, offset)
     with one_blas_thread(rows.exog.size):
         return _certificate(set_up(rows, task), solution, tau_bounds, tol, max_fits)
@@ -145,19 +149,20 @@ def _certificate(
     problem, task = setup.problem, setup.task
     z, tau = start_of(setup.basis, solution, setup.scale, task)
     first = local_fit(problem, z, tau, task)
-    found = bound_profile(problem, first.fit, task, setup.weights, tol=tol, max_fits=max_fits)
-    shift = value_shift(setup)
+    found = branch_and_bound(problem, first.fit, task, tol=tol, max_fits=max_fits)
+    # values of the problem in the units of the data, as minus the log-likelihood
+    shift = value_shift(setup) - 0.5 * problem.rank * math.log(2.0 * math.pi)
     better = None
-    if -(found.upper + shift) > solution.loglike + tol:
+    if -(found.upper + shift) > solution.loglike_restricted + tol:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             best = local_fit(problem, found.best.z, found.best.tau, task)
-            better = report(setup, best, searched=True)
+            better = report(setup, best, certified=False)
     upper_bound = -(found.lower + shift)
     return GlobalCertificate(
-        holds=upper_bound - solution.loglike <= tol,
-        gap=max(upper_bound - solution.loglike, 0.0),
-        lower_bound=max(-(found.upper + shift), solution.loglike),
+        holds=upper_bound - solution.loglike_restricted <= tol,
+        gap=max(upper_bound - solution.loglike_restricted, 0.0),
+        lower_bound=max(-(found.upper + shift), solution.loglike_restricted),
         upper_bound=upper_bound,
         tau=found.best.tau,
         n_fits=found.n_fits,

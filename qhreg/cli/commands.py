@@ -395,7 +395,7 @@ def _run_paper(options: argparse.Namespace) -> None:
         sys.stderr.write(f"[{minutes:3d}:{seconds:02d}] {text}\n")
         sys.stderr.flush()
 
-    pages = reproduce(
+    names = reproduce(
         options.out,
         options.repetitions or (QUICK if options.quick else REPETITIONS),
         parts=options.only or PARTS,
@@ -404,11 +404,7 @@ def _run_paper(options: argparse.Namespace) -> None:
         progress=tell,
     )
     tell("done")
-    for page in pages:
-        if page.comparisons:
-            _say(f"{page.title}: {page.score} comparisons agree")
-    names = ", ".join(f"{page.name}.md" for page in pages)
-    _say(f"in {options.out}: {names}, with their pictures")
+    _say(f"in {options.out}: {', '.join(names)}")
 
 
 def _text_format(options: argparse.Namespace) -> TextFormat:

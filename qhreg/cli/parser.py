@@ -10,7 +10,7 @@ from qhreg.cli.files import FORMATS
 
 __all__ = ["make_parser"]
 
-COVARIANCES = ("nonrobust", "HC0", "HC1", "cluster", "HAC", "bootstrap")
+COVARIANCES = ("nonrobust", "HC0", "HC1", "HC2", "HC3", "cluster", "HAC", "bootstrap")
 """The types of standard errors."""
 
 DESCRIPTION = """\
@@ -37,9 +37,9 @@ only at --kappa 0; the summary prints its level.
 
 In formulas np is numpy: "np.log(y) ~ x". Names with blanks: Q("my column").
 
-Standard errors: nonrobust trusts the density; HC0 and HC1 hold for any noise in independent
-rows; cluster allows dependence within --groups, HAC between neighbouring rows (a time
-series); bootstrap draws rows again.
+Standard errors: HC3, the default, and HC0 to HC2 hold for any noise in independent rows;
+nonrobust trusts the density; cluster allows dependence within --groups, HAC between
+neighbouring rows (a time series); bootstrap draws rows again.
 
 examples:
   qhreg fit "y ~ x + z" --data d.csv
@@ -65,9 +65,9 @@ examples:
 """
 
 PAPER_EPILOG = """\
-Writes pages (Markdown) and pictures (PNG), each comparison with its verdict. Table 1 is
-made with the paper's 100 draws in each row, and with 1000 to see past the Monte Carlo
-error. Each part is written when it is made, and can be made on its own:
+Writes tables (CSV), the paper's figures beside ours, and pictures (PNG). Table 1 is made
+with the paper's 100 draws in each row, and with 1000 to see past the Monte Carlo error.
+Each part is written when it is made, and can be made on its own:
 
   figures   the figures without regression               a few seconds
   table_1   Table 1, the penalty at fixed tau            ten to fifteen minutes
@@ -207,7 +207,7 @@ def _add_fit(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--cov-type",
         type=_covariance,
         choices=COVARIANCES,
-        help="default: nonrobust; HC1 where tau is fixed or sampling weights are given",
+        help="default: HC3",
     )
     errors.add_argument("--groups", metavar="COLUMN", help="clusters, for --cov-type cluster")
     errors.add_argument("--maxlags", type=int, metavar="L", help="lags, for --cov-type HAC")
@@ -285,7 +285,7 @@ def _add_paper(commands: argparse._SubParsersAction[_Parser]) -> None:
         nargs="+",
         choices=("figures", "table_1", "table_2"),
         metavar="PART",
-        help="make these parts: figures, table_1, table_2 (default: all, and the index)",
+        help="make these parts: figures, table_1, table_2 (default: all)",
     )
     parser.add_argument(
         "--quick", action="store_true", help="5 draws in each row of Table 1 instead of 1000"

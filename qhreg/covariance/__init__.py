@@ -1,59 +1,55 @@
-"""Covariance matrices of the estimates: expected information and sandwiches.
+"""Covariance matrices of the estimates: expected information, and one sandwich.
 
-:mod:`qhreg.covariance.estimate` is the door. From the inside out:
-
-- the rows: ``scores``, ``information``, ``bandwidth``, ``curvature``, ``rowterms``;
-- coordinates that lose no digits: ``orthonormal``;
-- the sandwich: ``bread``, ``sandwich``, and for dependent rows ``dependence``, ``dependent``;
-- what it is compared with, and where it says too little: ``calibration``, ``contrastlaw``,
-  ``confined``, ``effective``, ``cautions``;
-- several fits at once: ``joint``; which type a fit gets: ``choice``.
+- :mod:`~qhreg.covariance.choice`: the table of types, and which one a fit gets;
+- :mod:`~qhreg.covariance.parts`: scores, bread and leverage of a fit, with ``scores``, ``bandwidth`` and
+  ``information``;
+- :mod:`~qhreg.covariance.sandwich`: the covariance from these;
+- :mod:`~qhreg.covariance.estimate`: both, for a linear fit.
 """
 
 from __future__ import annotations
 
+from qhreg.covariance.choice import (
+    COVARIANCE_TYPES,
+    SANDWICHES,
+    CovarianceChoice,
+    CovarianceType,
+    choose_covariance,
+)
 from qhreg.covariance.estimate import (
-    COV_TYPES,
-    NEEDS_CASES,
     CovarianceEstimate,
+    estimate_covariance,
+    nonrobust_covariance,
+    robust_covariance,
+)
+from qhreg.covariance.information import (
     DesignMoments,
-    Fitted,
-    Point,
-    bread_width,
-    check_width,
-    covariance,
     design_moments,
     expected_information,
-    group_codes,
-    information_ratio,
-    no_covariance,
-    nonrobust_covariance,
-    observed_hessian,
-    require_more_rows,
-    score_obs,
-    smoothed_bread,
-    uneven,
 )
+from qhreg.covariance.parts import Parts, covariance_parts
+from qhreg.covariance.sandwich import group_codes, sandwich
+from qhreg.covariance.scores import Fitted, Point, observed_hessian, score_obs
 
 __all__ = [
-    "COV_TYPES",
-    "NEEDS_CASES",
+    "COVARIANCE_TYPES",
+    "SANDWICHES",
+    "CovarianceChoice",
     "CovarianceEstimate",
+    "CovarianceType",
     "DesignMoments",
     "Fitted",
+    "Parts",
     "Point",
-    "bread_width",
-    "check_width",
-    "covariance",
+    "choose_covariance",
+    "covariance_parts",
     "design_moments",
+    "estimate_covariance",
     "expected_information",
     "group_codes",
-    "information_ratio",
-    "no_covariance",
     "nonrobust_covariance",
     "observed_hessian",
-    "require_more_rows",
+    "robust_covariance",
+    "sandwich",
     "score_obs",
-    "smoothed_bread",
-    "uneven",
 ]

@@ -1,87 +1,49 @@
-r"""Covariance matrices of the estimates: expected information and sandwiches.
-
-The nonrobust covariance is the inverse of the expected information (QH-21), which holds when the
-model does. The sandwich :math:`B^{-1} M B^{-1}` holds without it: the meat M sums products of the
-scores (QH-20), the bread B is minus the Hessian of the log-likelihood, smoothed where it counts rows
-in the quadratic zone.
-"""
+"""The covariance matrix of the estimates of a linear fit, by any type of the table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from qhreg._typing import FloatArray
-from qhreg.covariance.bandwidth import bread_width, chosen_width
-from qhreg.covariance.calibration import Calibration, calibration_of
-from qhreg.covariance.cautions import (
-    warn_confined,
-    warn_few,
-    warn_helped,
-    warn_hidden,
-    warn_lost,
-    warn_negative,
-    warn_none,
+from qhreg._typing import BoolArray, FloatArray
+from qhreg.covariance.choice import (
+    COVARIANCE_TYPES,
+    NEEDS_CASES,
+    SANDWICHES,
+    CovarianceChoice,
 )
-from qhreg.covariance.curvature import RowWeights, observed_hessian, row_weights, smoothed_bread
-from qhreg.covariance.dependence import group_codes
-from qhreg.covariance.dependent import Estimated, clusters, series
-from qhreg.covariance.effective import effective_rows, hidden, is_light
-from qhreg.covariance.information import (
-    DesignMoments,
-    check_free,
-    design_moments,
-    expected_information,
-)
-from qhreg.covariance.leverage import with_leverage
-from qhreg.covariance.orthonormal import (
-    Frame,
-    frame_of,
-    inverse_of,
-    jacobian_of,
+from qhreg.covariance.information import DesignMoments, assemble, design_moments, unit_information
+from qhreg.covariance.parts import (
+    LOADING,
+    Parts,
+    coordinates_of,
+    covariance_parts,
+    positive_inverse,
     to_parameters,
 )
-from qhreg.covariance.sandwich import Slices, sandwich_of, slices_of
-from qhreg.covariance.scores import (
-    Fitted,
-    Point,
-    Sample,
-    checked_sample,
-    score_obs,
-)
-from qhreg.exceptions import DataError, DomainError, FewRowsError
+from qhreg.covariance.sandwich import CORRECTIONS, LEVERAGE_ONE, group_codes, lags, sandwich
+from qhreg.exceptions import CurvatureWarning, DomainError, warn_caller
+from qhreg.solver import Solution
+from qhreg.specification.model_data import ModelData
+from qhreg.specification.parameters import ParameterSpace
 
 __all__ = [
-    "COV_TYPES",
     "CovarianceEstimate",
-    "DesignMoments",
-    "Fitted",
-    "Point",
-    "bread_width",
-    "covariance",
-    "design_moments",
-    "expected_information",
-    "group_codes",
-    "information_ratio",
+    "Grouping",
+    "Meat",
+    "decided_alone",
+    "estimate_covariance",
+    "finished",
+    "from_meat",
+    "grouping_of",
+    "meat_of",
     "nonrobust_covariance",
-    "observed_hessian",
-    "score_obs",
-    "smoothed_bread",
+    "robust_covariance",
+    "warn_unidentified",
 ]
-
-
-COV_TYPES = ("nonrobust", "HC0", "HC1", "cluster", "HAC")
-"""The covariance types of :func:`covariance`."""
-
-NEEDS_CASES = (
-    "cov_type='nonrobust' counts cases, but the scale of sampling weights is arbitrary: "
-    "choose 'HC1' or another sandwich, or give the weights as freq_weights"
-)
-"""Why weights that are no counts have no covariance of that type."""
 
 
 @dataclass(frozen=True)
@@ -90,395 +52,347 @@ class CovarianceEstimate:
 
     Attributes
     ----------
-    cov : ndarray, shape (q, q)
-        Covariance of the parameters in `free`, in the order beta, sigma, tau, kappa. Rows and
-        columns of the parameters in `held_fixed` are zero.
+    cov : ndarray, shape (size, size)
+        Covariance of all parameters of the model; rows and columns are zero where a parameter is held,
+        NaN where it is not identified.
     cov_type : str
-        One of COV_TYPES.
-    text : str
+        The type.
+    description : str
         What it is, for the foot of a table.
-    free : tuple of str
-        The estimated parameters.
     held_fixed : tuple of str
-        Those treated as known: tau on a bound, or a parameter the data say nothing about.
-    df_inference : int or None
-        Degrees of freedom for t quantiles where the type implies them (clusters minus one).
-    bread_width : float or None
-        Width of the zone in the beta block of the bread; None without a bread.
+        Estimated parameters that are treated as known.
+    identified : ndarray of bool, shape (size,)
+        Which parameters have a variance, or are held.
+    df : float or None
+        Degrees of freedom of the t distribution where the type has its own: clusters minus one.
     options : dict
         The options that were used.
-    calibration : Calibration or None
-        What ratios of estimates to standard errors are compared with; None for the normal or t law.
-    note : str
-        What the table has to say besides.
     """
 
     cov: FloatArray
     cov_type: str
-    text: str
-    free: tuple[str, ...]
-    held_fixed: tuple[str, ...] = ()
-    df_inference: int | None = None
-    bread_width: float | None = None
+    description: str
+    held_fixed: tuple[str, ...]
+    identified: BoolArray
+    df: float | None = None
     options: dict[str, Any] = field(default_factory=dict)
-    calibration: Calibration | None = None
-    note: str = ""
-
-    @property
-    def description(self) -> str:
-        """Sentences for the foot of a table."""
-        law = "" if self.calibration is None else self.calibration.description
-        return f"{self.text}{law}{self.note}"
 
 
-def no_covariance(
-    cov_type: str,
-    size: int,
-    free: tuple[str, ...],
-    error: FewRowsError,
-    held: tuple[str, ...] = (),
-    remedy: str = "",
-) -> CovarianceEstimate:
-    """Return the covariance of estimates that have none, NaN, and warn of it."""
-    warn_none(str(error), remedy)
-    text = f"Covariance: none, as {error}.{remedy}"
-    return CovarianceEstimate(np.full((size, size), np.nan), cov_type, text, free, held)
+class Grouping(NamedTuple):
+    """How rows depend on each other, as :func:`qhreg.covariance.sandwich.sandwich` takes it.
+
+    Attributes
+    ----------
+    keywords : dict
+        Keywords of the sandwich.
+    df : float or None
+        Clusters minus one, in the way with fewest of them.
+    text : str
+        What a table says of it.
+    """
+
+    keywords: dict[str, Any]
+    df: float | None
+    text: str
 
 
-_ALLOWED = {
-    "nonrobust": set[str](),
-    "HC0": {"width"},
-    "HC1": {"width"},
-    "cluster": {"width", "groups", "use_correction"},
-    "HAC": {"width", "maxlags", "kernel", "use_correction"},
-}
-
-
-def _check_options(cov_type: str, options: dict[str, Any]) -> None:
-    """Raise a DomainError for an unknown type or an option that the type does not use."""
-    if cov_type not in COV_TYPES:
-        raise DomainError(f"cov_type must be one of {COV_TYPES}, got {cov_type!r}")
-    for name, value in options.items():
-        if value is not None and name not in _ALLOWED[cov_type]:
-            raise DomainError(f"cov_type={cov_type!r} does not use the option {name!r}")
-    check_width(options["width"])
-
-
-def check_width(width: Any) -> None:
-    """Raise a DomainError for a width of the zone in the bread that is not positive."""
-    if width is not None and not float(width) > 0.0:
-        raise DomainError(f"width must be positive, got {width!r}")
-
-
-def covariance(
-    cov_type: str,
-    exog: Any,
-    endog: Any,
-    fit: Fitted,
-    *,
-    free: Sequence[str] = ("beta", "sigma", "tau"),
-    freq_weights: Any = None,
-    weights: Any = None,
-    offset: Any = None,
-    groups: Any = None,
-    maxlags: int | None = None,
-    kernel: Any = None,
-    use_correction: bool | None = None,
-    width: float | None = None,
-    moments: DesignMoments | None = None,
-    resid: FloatArray | None = None,
-    names: Sequence[str] | None = None,
-    contrasts: FloatArray | None = None,
-) -> CovarianceEstimate:
-    r"""Return the covariance matrix of the estimates.
+def grouping_of(
+    choice: CovarianceChoice, n_rows: int, weights: FloatArray | None = None
+) -> Grouping:
+    """Return how the rows depend on each other in a type of covariance.
 
     Parameters
     ----------
-    cov_type : {"nonrobust", "HC0", "HC1", "cluster", "HAC"}
-        Inverse expected information, or a sandwich: for independent rows, with a calibration, and
-        for "HC1" with the factor n / (n - q) and with allowance for rows with leverage
-        (:mod:`qhreg.covariance.leverage`); for rows dependent within one- or two-way clusters; for a
-        time series.
-    exog : array_like, shape (n, p)
-        Regressors.
-    endog : array_like, shape (n,)
-        Response.
-    fit : Fitted
-        The estimates: a Solution or a :class:`Point`.
-    free : sequence of str
-        Which of "beta", "sigma", "tau", "kappa" were estimated.
-    freq_weights : array_like, shape (n,), or None
-        Cases: a row with weight two is a row given twice.
-    weights : array_like, shape (n,), or None
-        Probability weights: only their ratios matter. A sandwich is required.
-    offset : array_like, shape (n,), or None
-        Known part of the location.
-    groups : array_like, shape (n,) or (n, 2), or a pair of arrays
-        Cluster labels, for "cluster".
-    maxlags : int or None
-        Highest lag, for "HAC"; by default floor(4 (n / 100)^(2/9)).
-    kernel : {"bartlett", "uniform"} or callable
-        Weights of the lags, for "HAC".
-    use_correction : bool or None
-        Small-sample factor: G / (G - 1) (n - 1) / (n - q) for "cluster" (default True), n / (n - q)
-        for "HAC" (default False).
-    width : float or None
-        Width of the zone in the bread, at least that of the fit; by default :func:`bread_width`.
-    moments : DesignMoments or None
-        Moments of `exog` with the product of the weights, if known already; for "nonrobust".
-    resid : ndarray, shape (n,), or None
-        Response minus location, if known already; for the sandwiches.
-    names : sequence of str, length p, or None
-        Names of the columns, for warnings.
-    contrasts : ndarray, shape (m, q), or None
-        Combinations of the parameters that the calibration is for; by default each by itself.
+    choice : CovarianceChoice
+        Type and options.
+    n_rows : int
+        Number of rows.
+    weights : ndarray, shape (n_rows,), or None
+        Weights of the rows; those of weight zero make no cluster.
+    """
+    options = choice.options
+    if choice.cov_type in CORRECTIONS:
+        return Grouping({"correction": choice.cov_type}, None, "")
+    corrected = options.get("use_correction")
+    if choice.cov_type == "cluster":
+        codes = group_codes(options.get("groups"), n_rows, weights)
+        counts = [int(code.max()) + 1 for code in codes]
+        text = f", {' x '.join(map(str, counts))} clusters"
+        return Grouping(
+            {"groups": codes, "use_correction": corrected}, float(min(counts) - 1), text
+        )
+    if choice.cov_type == "HAC":
+        last, kernel = lags(options.get("maxlags"), n_rows), options.get("kernel") or "bartlett"
+        used = {"maxlags": last, "kernel": kernel, "use_correction": corrected}
+        return Grouping(used, None, f", {last} lags")
+    raise DomainError(f"cov_type must be one of {', '.join(SANDWICHES)}; got {choice.cov_type!r}")
 
-    Returns
-    -------
-    CovarianceEstimate
-        The matrix and how it came about.
+
+def estimate_covariance(
+    choice: CovarianceChoice,
+    data: ModelData,
+    solution: Solution,
+    space: ParameterSpace | None = None,
+    held: Sequence[str] = (),
+    names: Sequence[str] | None = None,
+) -> CovarianceEstimate:
+    """Return the chosen covariance of the estimates.
+
+    Parameters
+    ----------
+    choice : CovarianceChoice
+        Type and options; not "bootstrap".
+    data : ModelData
+        The model that was fitted; under constraints that of the reduced coefficients.
+    solution : Solution
+        Its fit.
+    space : ParameterSpace, optional
+        All parameters; those of `data` by default, more where it has a constraint.
+    held : sequence of str
+        Estimated parameters to treat as known, besides tau on its bound.
+    names : sequence of str, optional
+        Names of all parameters, for the warning.
 
     Warns
     -----
     CurvatureWarning
-        Where the bread is indefinite, as it often is with strongly skewed noise; where rows are fitted
-        exactly, or nearly so since they have nearly all of the weight
-        (:mod:`qhreg.covariance.effective`); and where one cluster alone decides a coefficient
-        (:mod:`qhreg.covariance.confined`).
-
-    Notes
-    -----
-    A tau that ended on its bound is treated as known, and so is a parameter about which the data
-    say nothing (tau when every row lies in the zone, kappa at (tau, kappa) = (1/2, 0)): its rows
-    and columns are zero and `held_fixed` names it. With linearly dependent columns the covariance
-    is that of the shortest coefficients.
+        Some parameters have no standard error.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.covariance.estimate import covariance
-    >>> from qhreg.solver import solve
+    >>> from qhreg.covariance import CovarianceChoice, estimate_covariance
+    >>> from qhreg.specification.model_data import fit_model, model_data
     >>> x = np.linspace(-1.0, 1.0, 201)
-    >>> exog = np.column_stack([np.ones_like(x), x])
-    >>> endog = 1.0 + x + np.sin(40.0 * x) ** 3
-    >>> fit = solve(exog, endog, kappa=1.0, search=False)
-    >>> covariance("HC1", exog, endog, fit).cov.shape
+    >>> data = model_data(np.column_stack([np.ones_like(x), x]), x + np.sin(40.0 * x) ** 3)
+    >>> estimate_covariance(CovarianceChoice("HC3"), data, fit_model(data)).cov.shape
     (4, 4)
     """
-    options = {
-        "groups": groups,
-        "maxlags": maxlags,
-        "kernel": kernel,
-        "use_correction": use_correction,
-        "width": width,
-    }
-    _check_options(cov_type, options)
-    sample = checked_sample(exog, endog, fit, offset, resid)
-    estimated = check_free(free)
-    w = row_weights(freq_weights, weights, sample.endog.size)
-    if cov_type == "nonrobust" and w.prob is not None:
-        raise DomainError(NEEDS_CASES)
-    if cov_type != "nonrobust":
-        return _robust(cov_type, sample, w, estimated, options, names, contrasts)
-    if moments is None:
-        moments = design_moments(sample.exog, w.total)
-    return nonrobust_covariance(moments, sample.point, estimated)
-
-
-def _note(frame: Frame, point: Point) -> str:
-    """Return what a table has to say about parameters that were held fixed."""
-    notes = []
-    for name in frame.held:
-        at_bound = name == "tau" and point.tau_at_bound
-        why = f"ended on its bound {point.tau:g}" if at_bound else "is not determined by the data"
-        notes.append(f" {name} {why} and is treated as known.")
-    return "".join(notes)
+    full = data.space if space is None else space
+    fixed = () if data.constraint is None else tuple(data.constraint.fixed)
+    known = tuple(name for name in held if name not in fixed)
+    if choice.cov_type == "nonrobust":
+        obs = data.observations
+        if obs.weights is not None:
+            raise DomainError(NEEDS_CASES)
+        moments = design_moments(obs.exog, obs.freq_weights)
+        made = nonrobust_covariance(moments, solution, data.space, known)
+    else:
+        made = robust_covariance(choice, covariance_parts(data, solution, known))
+    cov, identified = made.cov, made.identified
+    if data.constraint is not None:
+        outward = data.constraint.jacobian(full)
+        cov = outward @ cov @ outward.T
+        lost = np.abs(outward[:, ~identified]) > 1e-12
+        identified = ~lost.any(axis=1)
+    return finished(made, cov, identified, (*made.held_fixed, *fixed), names)
 
 
 def nonrobust_covariance(
-    moments: DesignMoments, point: Point, free: tuple[str, ...]
+    moments: DesignMoments,
+    solution: Solution,
+    space: ParameterSpace,
+    held: Sequence[str] = (),
 ) -> CovarianceEstimate:
-    """Return the inverse of the expected information."""
-    frame, info = frame_of(moments, point, free)
-    inner = inverse_of(info)
-    if inner is None:
-        raise DataError("the expected information is singular: no standard errors exist")
+    """Return the inverse of the expected information (QH-21) at the fit.
+
+    Parameters
+    ----------
+    moments : DesignMoments
+        Of the regressors, with the weights.
+    solution : Solution
+        The fit.
+    space : ParameterSpace
+        The parameters.
+    held : sequence of str
+        Estimated parameters to treat as known, besides tau on its bound.
+    """
+    bound = ("tau",) if solution.tau_at_bound and space.tau is None else ()
+    known = tuple(dict.fromkeys((*bound, *held)))
+    extras = tuple(name for name in space.extra_names if name not in known)
+    transform, _ = coordinates_of(moments.factor)
+    r, weight = transform.shape[1], moments.weight_sum
+    unit = unit_information(solution.tau, solution.kappa)
+    slope = {"sigma": 1.0, "tau": solution.tau * (1.0 - solution.tau), "kappa": solution.kappa}
+    sizes = np.append(np.full(r, 1.0 / np.sqrt(unit.beta_beta)), [slope[name] for name in extras])
+    # beta in coordinates in which its information is the identity times the weight
+    column = np.sqrt(weight) * (transform.T @ moments.column_sum)
+    free = (("beta",) if space.k else ()) + extras
+    info = assemble(free, weight * np.eye(r), column, weight, unit) * np.outer(sizes, sizes)
+    inner = positive_inverse(info, weight)
+    change = np.zeros((space.k + len(extras), r + len(extras)))
+    change[: space.k, :r] = transform * (solution.sigma * np.sqrt(weight) * sizes[:r])
+    change[space.k :, r:] = np.eye(len(extras))
+    outward = to_parameters(space, solution, extras)
+    half = outward @ change
+    lost = np.abs(outward) @ inner.moved(change) > 0.0
     return CovarianceEstimate(
-        to_parameters(frame, point.sigma, inner),
+        half @ inner.inverse @ half.T,
         "nonrobust",
-        "Covariance: inverse expected information; valid when the noise follows the model.",
-        frame.free,
-        frame.held,
-        note=_note(frame, point),
+        _text("nonrobust"),
+        known,
+        ~lost,
     )
 
 
-def require_more_rows(cov_type: str, n: float, q: int) -> None:
-    """Raise a FewRowsError when there are not more observations than parameters."""
-    if n <= q:
-        raise FewRowsError(f"{cov_type} needs more observations than parameters, got {n:g} and {q}")
-
-
-def uneven(
-    cov_type: str,
-    exog: npt.NDArray[np.floating],
-    weights: RowWeights,
-    q: int,
-    names: Sequence[str] | None,
-) -> str:
-    """Warn where sampling weights leave too few rows for q parameters; return a note for a table.
+def robust_covariance(choice: CovarianceChoice, parts: Parts) -> CovarianceEstimate:
+    """Return a sandwich covariance from its parts.
 
     Parameters
     ----------
-    cov_type : str
-        Type of the covariance.
-    exog : ndarray, shape (n, p)
-        Regressors of the location, those in rows of another scale divided by it.
-    weights : RowWeights
-        Weights of the rows.
-    q : int
-        Number of parameters.
-    names : sequence of str or None
-        Names of the columns.
+    choice : CovarianceChoice
+        Type and options.
+    parts : Parts
+        Scores, bread and leverage.
     """
-    rows = effective_rows(weights)
-    if not rows > q:
-        warn_few(cov_type, rows, q)
-        return f", weights that amount to {rows:.2g} rows"
-    columns = hidden(exog, weights)
-    if not columns:
-        return ""
-    warn_hidden(cov_type, columns, names)
-    return f", {len(columns)} coefficients decided by the weight of few rows"
-
-
-def _is_light(sample: Sample, weights: RowWeights, made: Slices, width: float) -> bool:
-    """Return whether there are rows enough, and the bread shows that none has much leverage.
-
-    The rows in the zone are some of all, so that X'WX is no smaller than the bread times its width.
-    """
-    if weights.prob is None:
-        return True
-    if made.helped or not effective_rows(weights) > made.meat.shape[0]:
-        return False
-    if "beta" not in made.frame.kept:
-        return True
-    change = made.frame.coordinates.transform
-    r = change.shape[1]
-    flat = change @ (made.inverse[:r, :r] / width) @ change.T
-    return is_light(sample.exog, weights.prob, flat)
-
-
-def _independent(
-    cov_type: str,
-    sample: Sample,
-    weights: RowWeights,
-    made: Slices,
-    width: float,
-    jacobian: FloatArray,
-    contrasts: FloatArray | None,
-) -> Estimated:
-    """Return the sandwich of independent rows and its calibration; HC1 allows for leverage."""
-    n, q, seen = weights.nobs, made.meat.shape[0], made
-    text = f"heteroskedasticity-robust sandwich ({cov_type})"
-    levered = with_leverage(sample, weights, made, width) if cov_type == "HC1" else None
-    if levered is not None:
-        made, seen = levered.slices, levered.seen
-        text += levered.description
-    judged = tested = made.judged(jacobian)
-    if contrasts is not None or levered is not None:
-        tested = seen.judged(jacobian if contrasts is None else contrasts @ jacobian)
-    law = calibration_of(sample, weights, seen, width, tested)
-    cov = judged.cov * (n / (n - q)) if cov_type == "HC1" else judged.cov
-    return Estimated(cov, text, {}, calibration=law)
-
-
-def _robust(
-    cov_type: str,
-    sample: Sample,
-    weights: RowWeights,
-    free: tuple[str, ...],
-    options: dict[str, Any],
-    names: Sequence[str] | None,
-    contrasts: FloatArray | None,
-) -> CovarianceEstimate:
-    """Return a sandwich covariance."""
-    point, n = sample.point, weights.nobs
-    width = chosen_width(sample, weights.total, n, options["width"])
-    made = slices_of(sample, weights, free, width)
-    frame, inverse, q = made.frame, made.inverse, made.meat.shape[0]
-    require_more_rows(cov_type, n, q)
-    jacobian = jacobian_of(frame, point.sigma)
-    if cov_type in ("HC0", "HC1"):
-        found = _independent(cov_type, sample, weights, made, width, jacobian, contrasts)
-    else:
-        dependent = clusters if cov_type == "cluster" else series
-        found = dependent(sample, frame, weights, inverse, jacobian, options)
-        if made.lost is not None:
-            change = jacobian @ inverse
-            found = found._replace(cov=found.cov + change @ made.lost.meat @ change.T)
-    bread = ""
-    if made.helped:
-        bread = f", bread with {made.helped}: prefer score intervals"
-        warn_helped(cov_type, made.helped, ': prefer conf_int(method="score")')
-    if made.lost is not None:
-        bread += f", means for {made.lost.text} whose rows are fitted exactly"
-        warn_lost(cov_type, made.lost)
-    elif not _is_light(sample, weights, made, width):
-        bread += uneven(cov_type, sample.exog, weights, q, names)
-    if found.confined:
-        bread += f", rows for {len(found.confined)} coefficients identified by one cluster"
-        warn_confined(found.confined, names)
-    if found.negative:
-        warn_negative(cov_type, found.negative, names)
+    grouping = grouping_of(choice, parts.observations.endog.size, parts.observations.case_weights)
+    if choice.cov_type in CORRECTIONS:
+        return from_meat(choice, parts, meat_of(choice, parts, parts.nobs), parts.df_resid)
+    counts = {"nobs": parts.nobs, "df_resid": parts.df_resid, **grouping.keywords}
+    working = sandwich(parts.influence, None, freq=parts.freq, **counts)
+    identified = parts.identified & (parts.df_resid > 0.0)
+    lost = np.abs(parts.jacobian[:, ~identified]).any(axis=1)
+    used = {k: v for k, v in grouping.keywords.items() if np.ndim(v) == 0 and k != "correction"}
     return CovarianceEstimate(
-        found.cov,
-        cov_type,
-        f"Covariance: {found.text}{bread}; bread smoothed over a window of {width:.3g} sigma.",
-        frame.free,
-        frame.held,
-        found.df,
-        width,
-        {"width": width, **found.used},
-        found.calibration,
-        _note(frame, point),
+        parts.jacobian @ working @ parts.jacobian.T,
+        choice.cov_type,
+        _text(choice.cov_type, grouping.text),
+        parts.held,
+        ~lost,
+        grouping.df,
+        used,
     )
 
 
-def information_ratio(
-    exog: Any,
-    endog: Any,
-    fit: Fitted,
-    *,
-    free: Sequence[str] = ("beta", "sigma", "tau"),
-    freq_weights: Any = None,
-    weights: Any = None,
-    offset: Any = None,
-    width: float | None = None,
-) -> FloatArray:
-    r"""Return inverse bread times meat: the identity, up to sampling error, when the model holds.
+class Meat(NamedTuple):
+    """The meat of independent rows in inner coordinates, and what rows of leverage one decide.
+
+    Those of disjoint rows add up.
+    """
+
+    products: FloatArray
+    alone: BoolArray
+
+
+def meat_of(choice: CovarianceChoice, parts: Parts, nobs: float) -> Meat:
+    """Return the meat of the rows of some parts, block by block.
 
     Parameters
     ----------
-    exog, endog, fit, free, freq_weights, weights, offset, width
-        As in :func:`covariance`.
-
-    Returns
-    -------
-    ndarray, shape (r, r)
-        In coordinates in which the columns are orthonormal: trace and determinant, of which
-        information criteria for wrong models are made, do not depend on them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from qhreg.covariance.estimate import information_ratio
-    >>> from qhreg.family.distribution import quantile_huber
-    >>> from qhreg.solver import solve
-    >>> endog = quantile_huber.ppf((np.arange(900) + 0.5) / 900, 0.4, 1.0)
-    >>> fit = solve(np.ones((900, 1)), endog)
-    >>> print(information_ratio(np.ones((900, 1)), endog, fit).trace().round(1))
-    3.0
+    choice : CovarianceChoice
+        HC0, HC1, HC2 or HC3.
+    parts : Parts
+        Scores, bread and leverage.
+    nobs : float
+        Number of observations, of which these rows may be some.
     """
-    made = sandwich_of(exog, endog, fit, free, freq_weights, weights, offset, width).slices
-    return made.inverse @ made.meat
+    products, alone = np.zeros_like(parts.inner), np.zeros_like(parts.identified)
+    counts = {"nobs": nobs, "df_resid": nobs - parts.fit.rank}
+    for rows, scores, leverage in parts.blocks():
+        freq = None if parts.freq is None else parts.freq[rows]
+        products += sandwich(
+            scores, None, correction=choice.cov_type, leverage=leverage, freq=freq, **counts
+        )
+        if choice.cov_type in ("HC2", "HC3"):
+            alone |= decided_alone(parts, rows, leverage)
+    return Meat(products, alone)
+
+
+def from_meat(
+    choice: CovarianceChoice, parts: Parts, meat: Meat, df_resid: float
+) -> CovarianceEstimate:
+    """Return the sandwich of independent rows.
+
+    Parameters
+    ----------
+    choice : CovarianceChoice
+        HC0, HC1, HC2 or HC3.
+    parts : Parts
+        The bread.
+    meat : Meat
+        Of all rows.
+    df_resid : float
+        Observations minus the rank of the regressors.
+    """
+    outward = parts.jacobian @ parts.change @ parts.inner
+    identified = parts.identified & ~meat.alone & (df_resid > 0.0)
+    lost = np.abs(parts.jacobian[:, ~identified]).any(axis=1)
+    return CovarianceEstimate(
+        outward @ meat.products @ outward.T,
+        choice.cov_type,
+        _text(choice.cov_type),
+        parts.held,
+        ~lost,
+    )
+
+
+def decided_alone(parts: Parts, rows: slice, leverage: FloatArray) -> BoolArray:
+    """Return which working parameters are decided by a row with leverage one, at which HC2 and HC3 end.
+
+    Parameters
+    ----------
+    parts : Parts
+        Those of the fit.
+    rows : slice
+        Some rows.
+    leverage : ndarray
+        Their leverage.
+    """
+    decided = np.zeros_like(parts.identified)
+    one = np.flatnonzero(1.0 - leverage <= LEVERAGE_ONE)
+    if one.size:
+        transform = parts.transform
+        moves = np.abs(transform @ (transform.T @ parts.observations.exog[rows][one].T))
+        length = np.linalg.norm(transform, axis=1)[:, None]
+        decided[: len(transform)] = (moves > LOADING * length).any(axis=1)
+    return decided
+
+
+def _text(cov_type: str, more: str = "") -> str:
+    return f"Covariance: {COVARIANCE_TYPES[cov_type].description}{more}."
+
+
+def finished(
+    made: CovarianceEstimate,
+    cov: FloatArray,
+    identified: BoolArray,
+    held: tuple[str, ...],
+    names: Sequence[str] | None,
+) -> CovarianceEstimate:
+    """Return an estimate whose matrix is NaN where it is not identified, and warn of that.
+
+    Parameters
+    ----------
+    made : CovarianceEstimate
+        The estimate of the parameters that were fitted.
+    cov, identified, held
+        Matrix, and what is identified and held, of all parameters.
+    names : sequence of str or None
+        Names of all parameters.
+    """
+    if not identified.all():
+        cov = cov.copy()
+        cov[~identified] = cov[:, ~identified] = np.nan
+        warn_unidentified(identified, names)
+    return CovarianceEstimate(
+        cov, made.cov_type, made.description, held, identified, made.df, made.options
+    )
+
+
+def warn_unidentified(identified: BoolArray, names: Sequence[str] | None) -> None:
+    """Warn of parameters without a standard error.
+
+    Parameters
+    ----------
+    identified : ndarray of bool, shape (size,)
+        Which have one.
+    names : sequence of str or None
+        Their names.
+    """
+    lost = np.flatnonzero(~identified)
+    labels = [str(j) if names is None else str(names[j]) for j in lost]
+    if lost.size == identified.size:
+        text = "the data do not determine the curvature: no parameter has a standard error"
+    else:
+        text = f"the data do not determine how uncertain these are: {', '.join(labels)}"
+    warn_caller(f"{text} (NaN)", CurvatureWarning)

@@ -19,7 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,20 +27,21 @@ from scipy import special
 from scipy.linalg.lapack import dpotrf
 
 from qhreg._typing import FloatArray
-from qhreg.engine.gram import plain_gram
 from qhreg.exceptions import ColumnRangeError, DataError, DomainError
 from qhreg.family.domain import check_kappa, check_sigma, check_tau
-from qhreg.family.normalizer import log_normalizer_derivatives
+from qhreg.family.normalizer import log_normalizer_derivatives, restricted_normalizer
 from qhreg.solver.basis import CHOLESKY_SAFE
 
 __all__ = [
     "PARAMETERS",
     "DesignMoments",
+    "NormalizerHessian",
     "UnitInformation",
     "check_free",
     "design_moments",
     "expected_information",
     "gram_factor",
+    "normalizer_hessian",
     "row_blocks",
     "unit_information",
 ]
@@ -204,6 +205,45 @@ def _unit_information(t: float, kappa: float) -> UnitInformation:
     )
 
 
+class NormalizerHessian(NamedTuple):
+    """Second derivatives of the part of the criterion (QH-25) that has no data, and the first ones."""
+
+    d_tau: float
+    d_kappa: float
+    d2_tau: float
+    d2_kappa: float
+    d_tau_kappa: float
+
+
+def normalizer_hessian(tau: float, kappa: float, n: float, rank: float) -> NormalizerHessian:
+    r"""Return the derivatives of n log c + (rank / 2) log q in tau and kappa, kappa > 0.
+
+    Parameters
+    ----------
+    tau, kappa : float
+        Asymmetry and width.
+    n, rank : float
+        Sum of the weights; p of the restricted likelihood, zero for the ordinary one.
+
+    Notes
+    -----
+    With N as in (QH-25), :math:`N_\kappa = -G_2/2`, :math:`N_{\kappa\kappa} = G_4/4` and
+    :math:`N_{\tau\kappa} = (s^2 e_s - t^2 e_t)/2`, t = tau, s = 1 - tau,
+    :math:`e_z = e^{-\kappa z^2/2}`; log q = log N - log c.
+    """
+    unit, c = unit_information(tau, kappa), restricted_normalizer(tau, kappa, n, rank)
+    d2_kappa, mixed = n * unit.log_c_kappa2, n * unit.log_c_tau_kappa
+    if rank:
+        t, s = tau, 1.0 - tau
+        e_t, e_s = math.exp(-0.5 * kappa * t * t), math.exp(-0.5 * kappa * s * s)
+        g0, g2, g4 = (_zone_integral(j, t, kappa) + _zone_integral(j, s, kappa) for j in (0, 2, 4))
+        bend = 0.25 * g4 / g0 - (0.5 * g2 / g0) ** 2
+        cross = 0.5 * (s * s * e_s - t * t * e_t) / g0 + 0.5 * g2 * (e_t - e_s) / g0**2
+        d2_kappa += 0.5 * rank * (bend - unit.log_c_kappa2)
+        mixed += 0.5 * rank * (cross - unit.log_c_tau_kappa)
+    return NormalizerHessian(c.d_tau, c.d_kappa, c.d2_tau, d2_kappa, mixed)
+
+
 def _expm1_ratio(h: float, kappa: float) -> float:
     """Return (exp(h kappa) - 1) / kappa, and its limit h at kappa = 0; h <= 0."""
     return h if kappa == 0.0 else math.expm1(h * kappa) / kappa
@@ -309,7 +349,7 @@ def design_moments(exog: Any, weights: Any = None) -> DesignMoments:
     gram, column_sum = np.zeros((p, p)), np.zeros(p)
     for rows in row_blocks(n, p):
         block = _weighted_block(x, root, rows)
-        gram += plain_gram(block)
+        gram += block.T @ block
         column_sum += np.ones(block.shape[0]) @ block if root is None else root[rows] @ block
     _require_squares(gram)
     factor = gram_factor(gram)

@@ -1,178 +1,270 @@
-"""Bread and meat of a sandwich covariance, in coordinates that lose no digits."""
+r"""The one sandwich: scores, inverse bread and a correction make a covariance.
+
+.. math:: V = f\,H^{-1}\Big(\sum_i n_i\,d_i^2\,s_i s_i'\Big)H^{-1}
+
+with s the score of one observation of row i, n its frequency weight, and
+
+===========  ============================  ===================================================
+correction   d_i                           f
+===========  ============================  ===================================================
+HC0          1                             1
+HC1          1                             n / (n - p)
+HC2          (1 - h_i)^(-1/2)              1
+HC3          (1 - h_i)^(-1)                1
+===========  ============================  ===================================================
+
+(White 1980; MacKinnon & White 1985). With groups the scores are summed within clusters first, with
+f = G / (G - 1) (n - 1) / (n - p) (Liang & Zeger 1986; Cameron, Gelbach & Miller 2011 for two ways), and
+with lags products of scores some rows apart are added, weighted (Newey & West 1987). p is the rank of
+the regressors, as in least squares, which all of these equal in the normal limit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from statsmodels.stats import sandwich_covariance as statsmodels_sandwich
 
-from qhreg._typing import FloatArray
-from qhreg.covariance.bandwidth import chosen_width
-from qhreg.covariance.bread import Lost, bread_inverse, has_lost_scores, is_flat, lost_scores
-from qhreg.covariance.curvature import RowSums, RowWeights, row_sums, row_weights
-from qhreg.covariance.information import (
-    UnitInformation,
-    check_free,
-    design_moments,
-    gram_factor,
-    unit_information,
-)
-from qhreg.covariance.orthonormal import (
-    Frame,
-    frame_of,
-    frame_without_moments,
-    inverse_of,
-)
-from qhreg.covariance.rowterms import RowTerms, row_terms, summed_terms
-from qhreg.covariance.scores import Fitted, Sample, checked_sample, evaluated_blocks
+from qhreg._typing import FloatArray, IntArray
+from qhreg.exceptions import DataError, DomainError
 
-__all__ = ["FEW_ROWS", "Judged", "Sandwich", "Slices", "sandwich_of", "slices_of"]
+__all__ = ["CORRECTIONS", "group_codes", "lag_weights", "lags", "sandwich", "score_factors"]
 
 
-FEW_ROWS = 3000
-"""Rows up to which what bread and meat are made of is kept, for the calibration."""
+CORRECTIONS = ("HC0", "HC1", "HC2", "HC3")
+"""What allows for few rows."""
 
-FEW_NUMBERS = 25_000
-"""Entries of their design up to which this is faster than to sum some of them at a time."""
-
-FEW_PARAMETERS = 16
-"""Parameters up to which a calibration in single precision gains nothing."""
-
-FEW_SINGLE = 30_000
-"""Entries of their design for more, for which the calibration then takes half the memory."""
-
-WELL_CONDITIONED = 0.03
-"""Least diagonal entry of the scaled Cholesky factor of a bread that loses no digits as it is."""
+LEVERAGE_ONE = 1e-10
+"""Distance of a leverage from one that is rounding error."""
 
 
-class Judged(NamedTuple):
-    """Quantities that are linear in the parameters, seen from the rows of a sandwich.
+def score_factors(correction: str, leverage: FloatArray | None) -> FloatArray | None:
+    """Return what multiplies the score of each row, None for one; one where the leverage is one.
 
-    Attributes
+    Parameters
     ----------
-    by_score : ndarray, shape (r, m)
-        What a score is multiplied with for its influence on each of them.
-    shared : ndarray, shape (r, m)
-        Their covariance with the parameters of the frame.
-    cov : ndarray, shape (m, m)
-        Their covariance.
+    correction : {"HC0", "HC1", "HC2", "HC3"}
+        The correction.
+    leverage : ndarray or None
+        Leverage of one observation of each row; needed by HC2 and HC3.
     """
+    if correction not in CORRECTIONS:
+        raise DomainError(f"correction must be one of {', '.join(CORRECTIONS)}, got {correction!r}")
+    if correction in ("HC0", "HC1"):
+        return None
+    if leverage is None:
+        raise DomainError(f"{correction} needs the leverage of the rows")
+    left = 1.0 - leverage
+    left = np.where(left > LEVERAGE_ONE, left, 1.0)
+    return np.asarray(1.0 / (np.sqrt(left) if correction == "HC2" else left))
 
-    by_score: FloatArray
-    shared: FloatArray
-    cov: FloatArray
 
+def sandwich(
+    scores: FloatArray,
+    bread_inverse: FloatArray | None,
+    *,
+    correction: str = "HC0",
+    leverage: FloatArray | None = None,
+    nobs: float | None = None,
+    df_resid: float | None = None,
+    freq: FloatArray | None = None,
+    groups: Any = None,
+    maxlags: int | None = None,
+    kernel: Any = "bartlett",
+    use_correction: bool | None = None,
+) -> FloatArray:
+    r"""Return the sandwich covariance of the parameters that the scores belong to.
 
-class Slices(NamedTuple):
-    """Bread and meat of a sandwich, and the parameters they are for.
+    Parameters
+    ----------
+    scores : ndarray, shape (n, q)
+        Score of one observation of each row; sampling weights multiply it already.
+    bread_inverse : ndarray, shape (q, q), or None
+        Inverse Hessian of the criterion; None where the scores are influences, multiplied by it already.
+    correction : {"HC0", "HC1", "HC2", "HC3"}
+        For independent rows; not used with groups or lags.
+    leverage : ndarray, shape (n,) or (n, q)
+        Leverage of one observation of each row, for HC2 and HC3.
+    nobs, df_resid : float
+        n and n - p; by default the number of rows, and that minus the columns of the scores.
+    freq : ndarray, shape (n,), or None
+        Frequency weights.
+    groups : list of ndarray of int
+        Clusters of the rows in one or two ways, from :func:`group_codes`.
+    maxlags : int or None
+        Highest lag of a time series.
+    kernel : {"bartlett", "uniform"} or callable
+        Weights of the lags.
+    use_correction : bool or None
+        Whether clusters (yes by default) and lags (no by default) have their factor, n / (n - p) for
+        lags: as in statsmodels' least squares.
 
-    `helped` says what stands in for parts of the bread, `lost` whose scores vanish. `terms` are those of
-    the rows in the coordinates of the sample, or None.
+    References
+    ----------
+    .. [1] H. White (1980), A heteroskedasticity-consistent covariance matrix estimator and a direct test
+       for heteroskedasticity, Econometrica 48, 817-838.
+    .. [2] J. G. MacKinnon and H. White (1985), Some heteroskedasticity-consistent covariance matrix
+       estimators with improved finite sample properties, Journal of Econometrics 29, 305-325.
+    .. [3] A. C. Cameron, J. B. Gelbach and D. L. Miller (2011), Robust inference with multiway
+       clustering, Journal of Business & Economic Statistics 29, 238-249.
+    .. [4] W. K. Newey and K. D. West (1987), A simple, positive semi-definite, heteroskedasticity and
+       autocorrelation consistent covariance matrix, Econometrica 55, 703-708.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.covariance.sandwich import sandwich
+    >>> scores = np.array([[-1.0], [2.0], [-1.0]])
+    >>> sandwich(scores, np.array([[1 / 3]])).round(4)
+    array([[0.6667]])
+    >>> sandwich(scores, np.array([[1 / 3]]), correction="HC3", leverage=np.full(3, 1 / 3)).round(4)
+    array([[1.5]])
     """
-
-    frame: Frame
-    inverse: FloatArray
-    meat: FloatArray
-    helped: str
-    lost: Lost | None = None
-    terms: RowTerms | None = None
-
-    def judged(self, jacobian: FloatArray) -> Judged:
-        """Return quantities with these derivatives in the parameters of the frame, shape (m, r)."""
-        by_score = self.inverse.dot(jacobian.T)
-        shared = self.inverse.dot(self.meat.dot(by_score))
-        return Judged(by_score, shared, jacobian.dot(shared))
+    n = float(scores.shape[0] if freq is None else freq.sum()) if nobs is None else nobs
+    left = n - scores.shape[1] if df_resid is None else df_resid
+    if groups is not None:
+        meat = _clustered(scores, freq, groups, n, left, use_correction is not False)
+    elif maxlags is not None:
+        meat = _serial(scores, maxlags, kernel) * (n / left if use_correction else 1.0)
+    else:
+        factors = score_factors(correction, leverage)
+        meat = _products(scores, factors, freq) * (n / left if correction == "HC1" else 1.0)
+    return meat if bread_inverse is None else bread_inverse @ meat @ bread_inverse
 
 
-class Sandwich(NamedTuple):
-    """Data with a fit, their weights, the width of the zone in the bread, and bread and meat."""
-
-    sample: Sample
-    weights: RowWeights
-    width: float
-    slices: Slices
-
-
-def sandwich_of(
-    exog: Any,
-    endog: Any,
-    fit: Fitted,
-    free: Sequence[str],
-    freq_weights: Any,
-    weights: Any,
-    offset: Any,
-    width: float | None,
-) -> Sandwich:
-    """Return the sandwich of data as given; parameters as in :func:`qhreg.covariance.covariance`."""
-    sample = checked_sample(exog, endog, fit, offset)
-    w = row_weights(freq_weights, weights, sample.endog.size)
-    chosen = chosen_width(sample, w.total, w.nobs, width)
-    return Sandwich(sample, w, chosen, slices_of(sample, w, check_free(free), chosen))
+def _products(
+    scores: FloatArray, factors: FloatArray | None, freq: FloatArray | None
+) -> FloatArray:
+    """Return the sum of the products of the scores times their factors, block by block."""
+    n, q = scores.shape
+    total, step = np.zeros((q, q)), max(256, 2**17 // max(q, 1))
+    for start in range(0, n, step):
+        rows = slice(start, start + step)
+        block = scores[rows]
+        if factors is not None:
+            part = factors[rows]
+            block = block * (part[:, None] if part.ndim == 1 else part)
+        if freq is not None:
+            block = block * np.sqrt(freq[rows])[:, None]
+        total += block.T @ block
+    return total
 
 
-def slices_of(sample: Sample, weights: RowWeights, free: tuple[str, ...], width: float) -> Slices:
-    """Return the inverse bread and the meat, from one pass over well-conditioned columns.
+def _clustered(
+    scores: FloatArray,
+    freq: FloatArray | None,
+    groups: list[IntArray],
+    nobs: float,
+    df_resid: float,
+    use_correction: bool,
+) -> FloatArray:
+    """Return the meat of clusters in one or two ways."""
+    counted = scores if freq is None else scores * freq[:, None]
 
-    Columns that are not well-conditioned are made orthonormal in the metric of the meat, which is
-    summed anyway.
+    def one_way(codes: IntArray) -> FloatArray:
+        count = float(codes.max() + 1)
+        meat = np.asarray(statsmodels_sandwich.S_crosssection(counted, codes))
+        factor = count / (count - 1.0) * (nobs - 1.0) / df_resid if use_correction else 1.0
+        return meat * factor
+
+    if len(groups) == 1:
+        return one_way(groups[0])
+    pairs = np.unique(groups[0] * (groups[1].max() + 1) + groups[1], return_inverse=True)[1]
+    first, second, both = one_way(groups[0]), one_way(groups[1]), one_way(pairs.ravel())
+    return _nonnegative(first + second - both, first + second)
+
+
+def _nonnegative(matrix: FloatArray, unit: FloatArray) -> FloatArray:
+    """Return a matrix without its negative part (Cameron, Gelbach & Miller 2011, section 2.3).
+
+    The eigenvalues are those in the coordinates in which `unit` is the identity: what remains is the
+    same in all units of the parameters.
     """
-    if "beta" not in free:
-        return _careful(sample, weights, free, width)
-    point, p = sample.point, sample.n_columns
-    unit = unit_information(point.tau, point.kappa)
-    sums, terms = _sums(sample, weights, free, width, unit)
-    plain = frame_without_moments(None, p, point, free, unit)
-    if plain is None:
-        return _careful(sample, weights, free, width)
-    bread, meat = sums.bread, sums.meat
-    if plain.held:
-        terms = None
-        sizes = [(name in plain.held, p if name == "beta" else 1) for name in free]
-        kept = np.flatnonzero([not held for held, size in sizes for _ in range(size)])
-        bread, meat = (each.take(kept, 0).take(kept, 1) for each in (bread, meat))
-    if has_lost_scores(bread, meat, p):
-        return _careful(sample, weights, free, width)
-    inverse = inverse_of(bread, WELL_CONDITIONED)
-    if inverse is not None:
-        return Slices(plain, inverse, meat, "", terms=terms)
-    factor = gram_factor(sums.meat[:p, :p])
-    frame = None if factor is None else frame_without_moments(factor, p, point, free, unit)
-    if frame is not None:
-        bread, meat = frame.from_raw(bread, meat)
-        inverse = inverse_of(bread)
-        r = frame.coordinates.transform.shape[1]
-        if inverse is not None and not is_flat(bread, inverse, r):
-            return Slices(frame, inverse, meat, "", terms=terms)
-    return _careful(sample, weights, free, width)
+    size = np.sqrt(unit.diagonal())
+    size[~(size > 0.0)] = 1.0
+    values, vectors = np.linalg.eigh(unit / np.outer(size, size))
+    kept = values > 1e-12 * values.max(initial=0.0)
+    root = np.sqrt(values[kept])
+    inward = (vectors[:, kept] / root).T / size
+    parts, axes = np.linalg.eigh(inward @ matrix @ inward.T)
+    if not (parts < -1e-9).any():
+        return matrix
+    outward = (size[:, None] * vectors[:, kept] * root) @ axes
+    return np.asarray((outward * np.maximum(parts, 0.0)) @ outward.T)
 
 
-def _sums(
-    sample: Sample,
-    weights: RowWeights,
-    free: tuple[str, ...],
-    width: float,
-    unit: UnitInformation,
-) -> tuple[RowSums, RowTerms | None]:
-    """Return the sums over all rows, and what they are made of where the rows are few."""
-    n, p = sample.exog.shape
-    most = FEW_NUMBERS if p < FEW_PARAMETERS else FEW_SINGLE
-    if n > FEW_ROWS or n * p > most:
-        return row_sums(sample, weights, unit, width, free), None
-    (block,) = evaluated_blocks(sample)
-    terms = row_terms(block, sample.point, width, free, unit)
-    return summed_terms(terms, weights), terms
+def _serial(scores: FloatArray, maxlags: int, kernel: Any) -> FloatArray:
+    """Return the meat of a time series."""
+    meat = np.asarray(
+        statsmodels_sandwich.S_hac_simple(
+            scores, nlags=maxlags, weights_func=lag_weights(kernel or "bartlett")
+        )
+    )
+    if kernel in (None, "bartlett") or maxlags == 0:
+        return meat
+    return _nonnegative(meat, _products(scores, None, None))
 
 
-def _careful(sample: Sample, weights: RowWeights, free: tuple[str, ...], width: float) -> Slices:
-    """Return the same from the columns made orthonormal first; others stand in if they must."""
-    frame, info = frame_of(design_moments(sample.exog, weights.total), sample.point, free)
-    inner = sample.in_coordinates(frame.coordinates.transform)
-    sums = row_sums(inner, weights, frame.unit, width, frame.kept)
-    r = inner.n_columns if "beta" in frame.kept else 0
-    lost = lost_scores(sums.bread, sums.meat, info, r)
-    bread, meat = sums.bread, sums.meat
-    if lost is not None:
-        bread, meat = lost.bread, meat + lost.meat
-    inverse, helped = bread_inverse(bread, info, r)
-    return Slices(frame, inverse, meat, helped, lost)
+def group_codes(groups: Any, n: int, weights: FloatArray | None = None) -> list[IntArray]:
+    """Return one or two arrays of cluster numbers, or raise a DataError that says what is wrong.
+
+    Rows of weight zero make no cluster: they are counted to the first.
+    """
+    if groups is None:
+        raise DomainError("cov_type='cluster' needs groups: one label per row, or two columns")
+    if isinstance(groups, (list, tuple)) and len(groups) == 2 and np.ndim(groups[0]) == 1:
+        columns = [np.asarray(group) for group in groups]
+    else:
+        array = np.asarray(groups)
+        columns = [array] if array.ndim < 2 else list(array.T)
+    if not 1 <= len(columns) <= 2:
+        raise DataError(f"groups must be one or two columns of labels, got {len(columns)}")
+    codes = []
+    for number, column in enumerate(columns):
+        name = "groups" if len(columns) == 1 else f"groups column {number}"
+        if column.shape != (n,):
+            raise DataError(f"{name} must have one label for each of {n} rows, got {column.shape}")
+        missing = int(np.count_nonzero(pd.isna(column)))
+        if missing:
+            raise DataError(f"{name} contains {missing} missing labels; remove those rows first")
+        code, labels = _factorized(column, weights)
+        if len(labels) < 2:
+            with_weight = "" if weights is None else " with weight"
+            raise DataError(
+                f"{name} has only one cluster{with_weight}: its covariance is not estimable"
+            )
+        codes.append(code)
+    return codes
+
+
+def _factorized(column: Any, weights: FloatArray | None) -> tuple[IntArray, Any]:
+    """Return the cluster of each row and the labels of the clusters with weight."""
+    if weights is None or weights.all():
+        code, labels = pd.factorize(column)
+        return np.asarray(code, dtype=np.intp), labels
+    codes = np.zeros(len(column), dtype=np.intp)
+    codes[weights > 0.0], labels = pd.factorize(column[weights > 0.0])
+    return codes, labels
+
+
+def lag_weights(kernel: Any) -> Callable[[int], FloatArray]:
+    """Return the function that gives the weights of the lags."""
+    if callable(kernel):
+        return kernel  # type: ignore[no-any-return]
+    known = statsmodels_sandwich.kernel_dict
+    if kernel not in known:
+        raise DomainError(f"kernel must be callable or one of {sorted(known)}, got {kernel!r}")
+    return known[kernel]  # type: ignore[no-any-return]
+
+
+def lags(maxlags: Any, n: int) -> int:
+    """Return the highest lag: the given one, or floor(4 (n / 100)^(2/9))."""
+    if maxlags is None:
+        return int(4.0 * (n / 100.0) ** (2.0 / 9.0))
+    number = isinstance(maxlags, (int, float, np.number)) and not isinstance(maxlags, bool)
+    if not (number and 0 <= maxlags < n and int(maxlags) == maxlags):
+        raise DomainError(f"maxlags must be a whole number from 0 to {n - 1}, got {maxlags!r}")
+    return int(maxlags)

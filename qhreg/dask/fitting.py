@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from qhreg.covariance import no_covariance, nonrobust_covariance
-from qhreg.covariance.information import DesignMoments, design_moments
-from qhreg.covariance.lightside import require_light_rows
-from qhreg.covariance.scores import Point
+from qhreg.covariance.choice import known_type
+from qhreg.dask.covariance import dask_covariance
 from qhreg.dask.results import DaskResults
-from qhreg.dask.rows import DaskRows, dask_rows
-from qhreg.engine.rows import ArrayRows
-from qhreg.exceptions import DataError, DomainError, FewRowsError
+from qhreg.dask.rows import dask_rows
+from qhreg.exceptions import DataError, DomainError
 from qhreg.solver import DEFAULT_TAU_BOUNDS, solve_rows, task_of
 from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
 
 __all__ = ["fit"]
+
+
+OFFERED = ("nonrobust", "HC0", "HC1", "HC2", "HC3")
+"""The types of covariance of rows on Dask."""
 
 
 def _names(exog: Any, names: Sequence[str] | None, count: int) -> list[str]:
@@ -37,33 +36,18 @@ def _names(exog: Any, names: Sequence[str] | None, count: int) -> list[str]:
     return found
 
 
-def _moments(part: ArrayRows) -> DesignMoments:
-    return design_moments(part.exog, part.weights)
-
-
-def _all_moments(rows: DaskRows) -> DesignMoments:
-    """Return the moments of all regressors from those of the partitions."""
-    parts = rows.map(_moments)
-    stacked = np.vstack([part.factor for part in parts])
-    factor = np.zeros((rows.n_columns, rows.n_columns))
-    triangle = np.asarray(np.linalg.qr(stacked, mode="r"))
-    factor[: triangle.shape[0]] = triangle
-    return DesignMoments(
-        rows.weight_sum, np.sum([part.column_sum for part in parts], axis=0), factor
-    )
-
-
 def fit(
     exog: Any,
     endog: Any,
     *,
-    kappa: float = 1.0,
+    kappa: float = 4.0,
     tau: float | None = None,
     sigma: float | None = None,
     tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
     freq_weights: Any = None,
     offset: Any = None,
     names: Sequence[str] | None = None,
+    cov_type: str = "HC3",
     persist: bool = True,
 ) -> DaskResults:
     """Return the maximum-likelihood fit of rows on Dask.
@@ -84,6 +68,8 @@ def fit(
         How often each row was observed; known part of the location.
     names : sequence of str, optional
         Names of the columns; those of a DataFrame by default.
+    cov_type : {"HC3", "nonrobust", "HC0", "HC1", "HC2"}
+        Covariance of the parameters, as in `QuantileHuberMLE.fit`.
     persist : bool
         Whether to keep the partitions in the memory of the workers. False reads them anew in every
         pass, of which there are about ten: for data larger than memory.
@@ -112,17 +98,16 @@ def fit(
     """
     if kappa is None:
         raise DomainError("kappa must be a number here: estimate it on a sample of the rows first")
+    cov_type = known_type(cov_type)
+    if cov_type not in OFFERED:
+        raise DomainError(
+            f"cov_type must be one of {', '.join(OFFERED)} for rows on Dask; got {cov_type!r}"
+        )
     task = task_of(kappa, tau, sigma, tau_bounds)
     rows = dask_rows(exog, endog, freq_weights, offset, persist)
     columns = _names(exog, names, rows.n_columns)
     solution = solve_rows(rows, task, names=columns)
     space = ParameterSpace(rows.n_columns, task.sigma, task.tau, task.kappa)
-    point = Point(
-        solution.beta, solution.sigma, solution.tau, solution.kappa, solution.tau_at_bound
-    )
-    try:
-        require_light_rows(solution.tau, solution.kappa, rows.weight_sum, solution.rank)
-        estimate = nonrobust_covariance(_all_moments(rows), point, space.free)
-    except FewRowsError as error:
-        estimate = no_covariance("nonrobust", space.size, space.free, error)
+    every = [*columns, *space.extra_names]
+    estimate = dask_covariance(cov_type, rows, task, solution, space, every)
     return DaskResults(solution, space, columns, estimate)

@@ -32,7 +32,7 @@ class DaskResults:
     names : list of str
         Names of the coefficients.
     covariance : CovarianceEstimate
-        Inverse expected information.
+        Covariance of the estimates.
     """
 
     solution: Solution
@@ -74,6 +74,16 @@ class DaskResults:
         return self.solution.n
 
     @property
+    def df_resid(self) -> float:
+        """Observations minus the rank of the regressors."""
+        return self.nobs - self.solution.rank
+
+    @property
+    def cov_type(self) -> str:
+        """Type of the covariance."""
+        return self.covariance.cov_type
+
+    @property
     def llf(self) -> float:
         """Log-likelihood."""
         return self.solution.loglike
@@ -104,9 +114,9 @@ class DaskResults:
         return self.solution.gap
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Return Wald intervals: sigma on the log, tau on the logit scale."""
+        """Return Wald intervals with quantiles of t: sigma on the log, tau on the logit scale."""
         check_alpha(alpha)
-        critical = float(special.ndtri(1.0 - 0.5 * alpha))
+        critical = float(special.stdtrit(self.df_resid, 1.0 - 0.5 * alpha))
         params, bse = self.params, self.bse
         limits = wald_intervals(params.to_numpy(), bse.to_numpy(), self.space, critical)
         return pd.DataFrame(limits, index=params.index, columns=[0, 1])
@@ -116,14 +126,14 @@ class DaskResults:
         params, bse = self.params, self.bse.to_numpy()
         # sigma = 0 is no hypothesis
         null = np.array([{"tau": 0.5, "sigma": np.nan}.get(name, 0.0) for name in params.index])
-        z = wald_ratios(params.to_numpy(), bse, null, self.space)
+        ratios = wald_ratios(params.to_numpy(), bse, null, self.space)
         limits = self.conf_int(alpha).to_numpy()
         return pd.DataFrame(
             {
                 "coef": params.to_numpy(),
                 "std err": bse,
-                "z": z,
-                "P>|z|": 2.0 * special.ndtr(-np.abs(z)),
+                "t": ratios,
+                "P>|t|": 2.0 * special.stdtr(self.df_resid, -np.abs(ratios)),
                 f"[{alpha / 2:g}": limits[:, 0],
                 f"{1 - alpha / 2:g}]": limits[:, 1],
             },

@@ -17,8 +17,8 @@ from qhreg._typing import FloatArray
 from qhreg.diagnostics.simulation import expanded, simulate_fits
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
-from qhreg.profile.data import ProfileData
 from qhreg.solver import Solution
+from qhreg.specification.model_data import ModelData
 
 __all__ = ["GoodnessOfFit", "anderson_darling", "goodness_of_fit", "kolmogorov_smirnov"]
 
@@ -132,25 +132,25 @@ class GoodnessOfFit:
 
 
 def goodness_of_fit(
-    data: ProfileData,
+    data: ModelData,
     solution: Solution,
     *,
     n_boot: int = 199,
-    seed: int | np.random.Generator | None = 0,
+    rng: int | np.random.Generator | None = 0,
     progress: bool = False,
 ) -> GoodnessOfFit:
     """Return both tests of the hypothesis that the fitted family is the law of the residuals.
 
     Parameters
     ----------
-    data : ProfileData
+    data : ModelData
         The model. Frequency weights must be whole; sampling weights are not accepted.
     solution : Solution
         Its fit.
     n_boot : int
         Samples from the fitted model; each is refitted with what the model estimates.
-    seed : int, Generator or None
-        Of the random numbers.
+    rng : int, Generator or None
+        Source of randomness, as in ``numpy.random.default_rng``.
     progress : bool
         Whether to show a progress bar.
 
@@ -158,10 +158,10 @@ def goodness_of_fit(
     --------
     >>> import numpy as np
     >>> from qhreg.diagnostics.goodness import goodness_of_fit
-    >>> from qhreg.profile.data import profile_data
+    >>> from qhreg.specification.model_data import model_data
     >>> from qhreg.solver import solve
     >>> X, y = np.ones((200, 1)), np.random.default_rng(0).laplace(size=200)
-    >>> test = goodness_of_fit(profile_data(X, y, kappa=0.0), solve(X, y, kappa=0.0), n_boot=19)
+    >>> test = goodness_of_fit(model_data(X, y, kappa=0.0), solve(X, y, kappa=0.0), n_boot=19)
     >>> test.n_boot, bool(test.ad_pvalue > 0.05)
     (19, True)
     """
@@ -176,7 +176,7 @@ def goodness_of_fit(
             kolmogorov_smirnov(fit.u, fit.solution.tau, fit.solution.kappa),
             anderson_darling(fit.u, fit.solution.tau, fit.solution.kappa),
         )
-        for fit in simulate_fits(data, solution, n_boot, seed=seed, progress=progress)
+        for fit in simulate_fits(data, solution, n_boot, rng=rng, progress=progress)
     ]
     if not samples:
         raise DataError("no sample from the fitted model could be fitted")

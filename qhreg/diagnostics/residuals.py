@@ -25,7 +25,7 @@ from qhreg.figures import (
     WormFigure,
 )
 from qhreg.solver import DEFAULT_TAU_BOUNDS
-from qhreg.solver.projection import best_tau
+from qhreg.solver.over_tau import best_tau
 
 __all__ = [
     "density_figure",

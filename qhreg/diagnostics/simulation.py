@@ -12,10 +12,9 @@ from qhreg._typing import FloatArray
 from qhreg.diagnostics.residuals import normal_scores
 from qhreg.exceptions import DataError, QhregError
 from qhreg.family.distribution import quantile_huber
-from qhreg.profile.data import ProfileData
-from qhreg.profile.refits import refit
-from qhreg.profile.trace import with_progress
+from qhreg.progress import with_progress
 from qhreg.solver import Solution
+from qhreg.specification.model_data import ModelData, refit
 from qhreg.specification.observations import Observations
 
 __all__ = [
@@ -49,12 +48,12 @@ def whole_counts(freq_weights: FloatArray | None) -> bool:
     return freq_weights is None or bool((freq_weights == np.floor(freq_weights)).all())
 
 
-def expanded(data: ProfileData) -> ProfileData:
+def expanded(data: ModelData) -> ModelData:
     """Return the model with rows repeated as often as they were observed.
 
     Parameters
     ----------
-    data : ProfileData
+    data : ModelData
         With whole frequency weights or none. Sampling weights describe no law of the responses that
         could be simulated.
     """
@@ -72,46 +71,46 @@ def expanded(data: ProfileData) -> ProfileData:
 
 
 def simulate_fits(
-    data: ProfileData,
+    data: ModelData,
     solution: Solution,
     n_samples: int,
     *,
-    seed: int | np.random.Generator | None = 0,
+    rng: int | np.random.Generator | None = 0,
     progress: bool = False,
 ) -> Iterator[SimulatedFit]:
     """Return samples from the fitted model one after another, each refitted with the model's settings.
 
     Parameters
     ----------
-    data : ProfileData
+    data : ModelData
         The model.
     solution : Solution
         Its fit: the law to draw from, and where each refit starts.
     n_samples : int
         Number of samples; a sample that cannot be fitted is left out.
-    seed : int, Generator or None
-        Of the random numbers.
+    rng : int, Generator or None
+        Source of randomness, as in ``numpy.random.default_rng``.
     progress : bool
         Whether to show a progress bar.
 
     Notes
     -----
-    A refit follows the basin of the fit it starts from; it does not search the whole range of tau.
+    Each sample is fitted by the criterion of the fit, with its p.
     """
-    full = expanded(data)
+    full = replace(expanded(data), reml=solution.p > 0.0, rank=solution.p or None)
     obs = full.observations
-    rng = np.random.default_rng(seed)
+    generator = np.random.default_rng(rng)
     location = obs.location(solution.beta)
     for _ in with_progress(range(n_samples), progress, "samples from the fit"):
         noise = quantile_huber.rvs(
-            solution.tau, solution.kappa, size=location.size, random_state=rng
+            solution.tau, solution.kappa, size=location.size, random_state=generator
         )
         sample = replace(full, observations=replace(obs, endog=location + solution.sigma * noise))
         with warnings.catch_warnings():
             # a sample may end on a bound: that is part of what is simulated
             warnings.simplefilter("ignore")
             try:
-                fit = refit(sample, {}, solution, search=False)
+                fit = refit(sample, None, solution)
             except QhregError:
                 continue
         yield SimulatedFit(np.sort(sample.observations.residuals(fit.beta) / fit.sigma), fit)
@@ -134,21 +133,21 @@ class SimulatedResiduals:
 
 
 def simulated_residuals(
-    data: ProfileData,
+    data: ModelData,
     solution: Solution,
     n_samples: int = 99,
     *,
-    seed: int | np.random.Generator | None = 0,
+    rng: int | np.random.Generator | None = 0,
     progress: bool = False,
 ) -> SimulatedResiduals:
     """Return sorted residuals of refitted samples.
 
     Parameters
     ----------
-    data, solution, n_samples, seed, progress
+    data, solution, n_samples, rng, progress
         As in `simulate_fits`.
     """
-    fits = list(simulate_fits(data, solution, n_samples, seed=seed, progress=progress))
+    fits = list(simulate_fits(data, solution, n_samples, rng=rng, progress=progress))
     if not fits:
         raise DataError("no sample from the fitted model could be fitted")
     scores = [normal_scores(fit.u, fit.solution.tau, fit.solution.kappa) for fit in fits]

@@ -6,7 +6,12 @@ from typing import Any
 
 import pandas as pd
 
-from qhreg.covariance.choice import CovarianceChoice, choose_covariance, known_type
+from qhreg.covariance.choice import (
+    SANDWICHES,
+    CovarianceChoice,
+    choose_covariance,
+    known_type,
+)
 from qhreg.distributional.likelihood import Regression
 from qhreg.exceptions import DataError, DomainError
 from qhreg.specification.alignment import RowSource
@@ -84,14 +89,12 @@ class DistributionalData:
         """Return the covariance for a fit of this model."""
         if cov_type is not None and known_type(cov_type) == "bootstrap":
             raise DomainError(
-                "cov_type must be one of nonrobust, HC0, HC1, cluster, HAC for this model; got "
-                "'bootstrap'"
+                f"cov_type must be nonrobust, {', '.join(SANDWICHES)} for this model; got 'bootstrap'"
             )
         return choose_covariance(
             cov_type,
             cov_kwds,
             self.row_source,
-            tau_fixed=self.tau is not None,
             weights=self.weights,
             freq_weights=getattr(self, "freq_weights", None),
         )

@@ -41,10 +41,10 @@ from qhreg.exceptions import (
     warn_caller,
 )
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
-from qhreg.solver.taufit import GAP_TOLERANCE, TINY_KAPPA
+from qhreg.solver.dual import GAP_TOLERANCE, TINY_KAPPA
 from qhreg.solver.threads import one_blas_thread
 
-__all__ = ["solve_distributional"]
+__all__ = ["solve_distributional", "widened"]
 
 
 WIDE = 0.25
@@ -148,7 +148,7 @@ def solve_distributional(
     with one_blas_thread(used.endog.size * max(used.size, 1)):
         first = _common_fit(used, tau_bounds, search)
         place = coordinates(used, first.beta, first.sigma)
-        limits = _limits(place, tau_bounds)
+        limits = _limits(tau_bounds)
         point = _first_point(place, first, limits)
         ends = [_recentred(place, _climb(place.data, point, limits), limits)]
         if start is not None:
@@ -161,6 +161,29 @@ def solve_distributional(
         if basis.dependent:
             _warn_dependent(name, basis.dependent, None if names is None else names[name])
     return _report(ends, first)
+
+
+def widened(
+    data: Regression,
+    params: FloatArray,
+    held: tuple[str, ...],
+    tau_bounds: tuple[float, float],
+) -> FloatArray:
+    """Return the maximum from parameters of a narrower zone, in the coordinates of the data.
+
+    Parameters
+    ----------
+    data : Regression
+        The data, in coordinates of :mod:`qhreg.distributional.coordinates`.
+    params : ndarray
+        Where to start.
+    held : tuple of str
+        Blocks that stay as they are.
+    tau_bounds : (float, float)
+        Range of the asymmetry of every row.
+    """
+    blocks = [name for name in BLOCKS if name not in held]
+    return _alternate(data, params, _limits(tau_bounds), blocks)[0].params
 
 
 def _common_fit(data: Regression, tau_bounds: tuple[float, float], search: bool | None) -> Solution:
@@ -181,10 +204,11 @@ def _common_fit(data: Regression, tau_bounds: tuple[float, float], search: bool 
             weights=data.weights,
             offset=data.offset,
             search=search,
+            reml=False,
         )
 
 
-def _limits(place: Coordinates, tau_bounds: tuple[float, float]) -> Limits:
+def _limits(tau_bounds: tuple[float, float]) -> Limits:
     far = math.log(SCALE_RANGE)
     low, high = (math.log(t) - math.log1p(-t) for t in tau_bounds)
     # a common tau on its bound must not be outside by rounding

@@ -10,16 +10,16 @@ import numpy as np
 from scipy import stats
 
 from qhreg._typing import FloatArray
-from qhreg.covariance import CovarianceEstimate, no_covariance
-from qhreg.covariance.lightside import require_light_rows
+from qhreg.covariance import CovarianceEstimate
 from qhreg.distributional.covariance import distributional_covariance
 from qhreg.distributional.fit import solve_distributional
-from qhreg.distributional.likelihood import BLOCKS, Regression, evaluate
+from qhreg.distributional.likelihood import BLOCKS, Regression
 from qhreg.distributional.solution import DistributionalSolution
-from qhreg.exceptions import DataError, DomainError, FewRowsError
+from qhreg.exceptions import DataError, DomainError
 from qhreg.family.domain import check_alpha
-from qhreg.inference.hypothesis_tests import HypothesisTest, lr_test
-from qhreg.results.uncertainty import UncertaintyResults, positions, warn_of_density
+from qhreg.inference.hypothesis_tests import HypothesisTest, density_note, lr_test
+from qhreg.results.uncertainty import UncertaintyResults, positions
+from qhreg.specification.model_data import refit
 
 __all__ = ["DistributionalInference"]
 
@@ -39,27 +39,15 @@ class DistributionalInference(UncertaintyResults):
 
     @cached_property
     def _covariance(self) -> CovarianceEstimate:
-        obs, regression = self.model.observations, self.model.regression
-        try:
-            require_light_rows(
-                evaluate(regression, self.params).tau,
-                regression.kappa,
-                self.nobs,
-                regression.sizes[0],
-                regression.weights,
-            )
-            return distributional_covariance(
-                regression,
-                self.params,
-                self._choice,
-                freq_weights=obs.freq_weights,
-                weights=obs.weights,
-                held=self.solution.held,
-                names=[str(name) for name in self.model.data.param_names],
-            )
-        except FewRowsError as error:
-            held = self.solution.held
-            return no_covariance(self.cov_type, self.params.size, BLOCKS, error, held)
+        return distributional_covariance(
+            self.model.regression,
+            self.params,
+            self._choice,
+            self.model.observations,
+            held=self.solution.held,
+            tau_bounds=self.model.tau_bounds,
+            names=[str(name) for name in self.model.data.param_names],
+        )
 
     @property
     def bse(self) -> FloatArray:
@@ -117,7 +105,7 @@ class DistributionalInference(UncertaintyResults):
         Returns
         -------
         HypothesisTest
-            With ``statistic``, ``df`` and ``pvalue`` of the chi-square law.
+            With ``statistic``, ``df`` and ``pvalue``.
         """
         if which not in ("both", "sigma", "tau"):
             raise DomainError(f"which must be 'both', 'sigma' or 'tau', got {which!r}")
@@ -154,7 +142,8 @@ class DistributionalInference(UncertaintyResults):
         Parameters
         ----------
         restricted : DistributionalResults or QuantileHuberResults
-            A fit to the same data whose model is nested in this one.
+            A fit to the same data whose model is nested in this one. One by restricted likelihood is
+            fitted again by maximum likelihood, as this one was.
         """
         if restricted.nobs != self.nobs or restricted.n_rows != self.n_rows:
             raise DataError(
@@ -167,7 +156,11 @@ class DistributionalInference(UncertaintyResults):
                 f"the restricted fit has {restricted.n_params} parameters, this one {self.n_params}: "
                 "it is not nested in this one"
             )
-        return self._lr_test(restricted.llf, df, "the restricted model")
+        value = restricted.llf
+        if getattr(restricted.solution, "p", 0.0) > 0.0:
+            ordinary = replace(restricted._fit_data, reml=False, rank=None)
+            value = refit(ordinary, None, restricted._fit_solution).loglike
+        return self._lr_test(value, df, "the restricted model")
 
     def _lr_test(self, restricted: float, df: int, null: str) -> HypothesisTest:
         if self.model.has_weights:
@@ -175,16 +168,5 @@ class DistributionalInference(UncertaintyResults):
                 "a likelihood ratio test needs the likelihood of the sample, which sampling weights "
                 "replace: use wald_test, whose covariance is robust"
             )
-        if self.model.tau is not None and self.cov_type != "nonrobust":
-            warn_of_density(self.model.tau, "a likelihood ratio", "wald_test")
-        # the small-sample factor of the simpler model was not studied for this one
-        return lr_test(
-            self.llf,
-            restricted,
-            df,
-            nobs=self.nobs,
-            k=self.n_params,
-            tau=0.5,
-            null=null,
-            correction=False,
-        )
+        note = density_note(self.cov_type)
+        return lr_test(self.llf, restricted, df, self.nobs, null=null, note=note)

@@ -202,16 +202,13 @@ def score_factors(state: RowState) -> tuple[FloatArray, FloatArray, FloatArray]:
     )
 
 
-def hessian_factors(state: RowState, width: float | None = None) -> Pairs:
+def hessian_factors(state: RowState) -> Pairs:
     r"""Return minus the second derivatives of each row's log-likelihood (QH-52).
 
     Parameters
     ----------
     state : RowState
         The rows.
-    width : float, optional
-        Width of the zone for the entry of the location with itself, which counts rows in the zone;
-        that of the fit by default. The zone grows by the same amount on both sides.
 
     Notes
     -----
@@ -228,13 +225,7 @@ def hessian_factors(state: RowState, width: float | None = None) -> Pairs:
     outside = np.where(state.inside, 0.0, 1.0)
     # psi is u / kappa inside: written with psi nothing is divided by a small kappa
     bent = np.where(state.inside, psi, 0.0)
-    width = kappa if width is None else width
-    if width > 0.0:
-        margin = 0.5 * (width - kappa)
-        near = (u > -kappa * state.tau - margin) & (u < kappa * (1.0 - state.tau) + margin)
-        counted = np.where(near, 1.0 / width, 0.0)
-    else:
-        counted = np.zeros_like(u)
+    counted = np.where(state.inside, 1.0 / kappa if kappa > 0.0 else 0.0, 0.0)
     with np.errstate(over="ignore", under="ignore"):
         return Pairs(
             counted / state.sigma / state.sigma,

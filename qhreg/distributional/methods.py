@@ -125,6 +125,7 @@ class DistributionalMethods:
             tau_bounds=self.tau_bounds,
             weights=data.weights,
             offset=data.offset,
+            reml=False,
         )
         ones = np.ones(data.endog.size)
         parts = [common.beta]

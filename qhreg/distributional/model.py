@@ -129,7 +129,7 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
         *,
         exog_scale: Any = None,
         exog_tau: Any = None,
-        kappa: float = 1.0,
+        kappa: float = 4.0,
         tau: float | None = None,
         sigma: float | None = None,
         tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
@@ -223,7 +223,7 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
         self.k_extra = len(extra)
         self.nparams = len(names)
         self.df_model = float(self.k_exog - self.k_constant)
-        self.df_resid = self.observations.nobs - self.nparams
+        self.df_resid = self.observations.nobs - self.k_exog
 
     @classmethod
     def from_formula(
@@ -336,9 +336,8 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
             Parameters to start from, besides the fit with one scale and one asymmetry.
         method : {"newton"}
             Newton steps in a trust region.
-        cov_type : {"nonrobust", "HC0", "HC1", "cluster", "HAC"}, optional
-            Covariance of the parameters. By default "nonrobust", the inverse expected information;
-            "HC1" where tau is fixed or `weights` are given.
+        cov_type : {"HC3", "nonrobust", "HC0", "HC1", "HC2", "cluster", "HAC"}, optional
+            Covariance of the parameters: by default "HC3", which does not trust the density.
         cov_kwds : dict, optional
             ``groups`` for "cluster" (values, Series, or name of a column; two columns for two-way),
             ``maxlags`` for "HAC".
@@ -395,7 +394,5 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
         settings |= {"seed": seed, "search": search, "maxiter": maxiter, "disp": disp}
         settings |= {"full_output": full_output, "callback": callback, "retall": retall}
         settings |= {"skip_hessian": skip_hessian}
-        results = DistributionalResults(
-            self, solution, choice, use_t=bool(use_t), settings=settings
-        )
+        results = DistributionalResults(self, solution, choice, use_t=use_t, settings=settings)
         return DistributionalResultsWrapper(results)

@@ -9,7 +9,7 @@ import numpy as np
 from statsmodels.base.model import GenericLikelihoodModelResults, LikelihoodResultsWrapper
 from statsmodels.base.wrapper import populate_wrapper
 
-from qhreg.covariance.choice import CovarianceChoice
+from qhreg.covariance import CovarianceChoice
 from qhreg.distributional.inference import DistributionalInference
 from qhreg.distributional.results_rows import DistributionalRows
 from qhreg.distributional.solution import DistributionalSolution
@@ -18,6 +18,7 @@ from qhreg.exceptions import DomainError
 from qhreg.fitstatistics import information_criterion
 from qhreg.results.tables import TableResults
 from qhreg.results.uncertainty import labelled_covariance, labelled_limits
+from qhreg.specification.formulas import linear_constraints
 
 __all__ = ["DistributionalResults", "DistributionalResultsWrapper"]
 
@@ -46,7 +47,8 @@ class DistributionalResults(
     nobs : float
         Number of observations (sum of the frequency weights).
     df_model, df_resid : float
-        Regressors of the location without the constant; observations minus estimated parameters.
+        Regressors of the location without the constant; observations minus the rank of the regressors
+        of the location, as in least squares.
     mle_retvals : dict
         What the solver said: converged, iterations, score_norm, location_gap and more.
     """
@@ -60,7 +62,7 @@ class DistributionalResults(
         solution: DistributionalSolution,
         choice: CovarianceChoice,
         *,
-        use_t: bool = False,
+        use_t: bool | None = None,
         settings: dict[str, Any] | None = None,
     ) -> None:
         self.model = model
@@ -74,9 +76,9 @@ class DistributionalResults(
         lost = solution.dependent
         self.df_model = model.df_model - len(lost["location"])
         self.n_params = self.params.size - sum(len(columns) for columns in lost.values())
-        self.df_resid = self.nobs - self.n_params
+        self.df_resid = self.nobs - (model.k_exog - len(lost["location"]))
         self.scale = 1.0
-        self.use_t = use_t
+        self.use_t = use_t is not False
         self.mle_settings = settings or {"optimizer": "newton"}
         self.mle_retvals = _retvals(solution)
         self._choice = choice
@@ -137,13 +139,13 @@ class DistributionalResults(
     # ------------------------------------------------------------------ inference
 
     def get_robustcov_results(
-        self, cov_type: str = "HC1", use_t: bool | None = None, **cov_kwds: Any
+        self, cov_type: str = "HC3", use_t: bool | None = None, **cov_kwds: Any
     ) -> DistributionalResultsWrapper:
         """Return the same fit with another covariance; this one stays as it is.
 
         Parameters
         ----------
-        cov_type : {"nonrobust", "HC0", "HC1", "cluster", "HAC"}
+        cov_type : {"nonrobust", "HC0", "HC1", "HC2", "HC3", "cluster", "HAC"}
             Type.
         use_t : bool, optional
             Whether to use the t distribution; unchanged by default.
@@ -162,7 +164,7 @@ class DistributionalResults(
 
     def bootstrap(self, *args: Any, **kwargs: Any) -> Any:
         """Raise an error: the one of statsmodels would not resample the further regressors."""
-        raise NotImplementedError("there is no bootstrap for this model: use cov_type='HC1'")
+        raise NotImplementedError("there is no bootstrap for this model: use cov_type='HC3'")
 
     def wald_test(
         self,
@@ -184,8 +186,16 @@ class DistributionalResults(
         scalar : bool
             Whether the statistic is a number.
         """
-        if cov_p is None and invcov is None and np.isnan(self._covariance.cov).any():
-            raise DomainError(f"a Wald test needs a covariance. {self._covariance.description}")
+        lost = ~self._covariance.identified
+        if cov_p is None and invcov is None and lost.any():
+            names = self.model.data.param_names
+            tested = np.atleast_2d(linear_constraints(r_matrix, names)[0]).any(axis=0)
+            if (tested & lost).any():
+                name = names[int(np.flatnonzero(tested & lost)[0])]
+                raise DomainError(
+                    f"{name} has no standard error, and a Wald test of it is not defined: leave it out "
+                    "of the restrictions, or compare fits by lr_test"
+                )
         return super().wald_test(
             r_matrix,
             cov_p=cov_p,

@@ -33,6 +33,7 @@ class DistributionalRows:
     kappa: float
     use_t: bool
     df_resid_inference: Any
+    _variances: Any
     cov_params: Any
 
     @property
@@ -226,7 +227,7 @@ class DistributionalRows:
         factors = prediction_factors(law, which, q=q, y_values=y_values)
         parts = [design * f[:, None] for design, f in zip(rows.designs, factors, strict=True)]
         gradient = np.hstack(parts)
-        variance = np.einsum("ij,ij->i", gradient @ self.cov_params(), gradient)
+        variance = self._variances(gradient)
         return DistributionalPrediction(
             which,
             predicted,

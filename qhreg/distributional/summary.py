@@ -91,8 +91,6 @@ def notes(results: Any) -> list[str]:
     ]
     fixed = {"sigma": results.model.sigma, "tau": results.model.tau}
     found += [f"{name} is fixed at {v:g}." for name, v in fixed.items() if v is not None]
-    if results._choice.reason:
-        found.append(f"Robust covariance by default, because {results._choice.reason}.")
     if results.converged and not results.local_maximum:
         found.append("The fit is stationary, but the Hessian there is not definite.")
     if not results.converged:

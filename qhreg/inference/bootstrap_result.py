@@ -31,7 +31,7 @@ class BootstrapResult:
     free : tuple of str
         The estimated parameters.
     kind : str
-        What was resampled: "pairs", "cluster", "parametric" or "multiplier".
+        What was resampled: "pairs", "cluster", "parametric", "wild" or "multiplier".
     n_boot : int
         Replicates asked for.
     failures : dict of str to int
@@ -82,24 +82,29 @@ class BootstrapResult:
         ----------
         alpha : float
             One minus the level.
-        method : {"percentile", "bca"}
-            Quantiles of the replicates at alpha/2 and 1 - alpha/2, or at levels corrected for bias
-            and skewness.
+        method : {"percentile", "basic", "bca"}
+            Quantiles of the replicates at alpha/2 and 1 - alpha/2, these mirrored at the estimate, or
+            quantiles at levels corrected for bias and skewness.
 
         Notes
         -----
+        Basic: :math:`2\hat\theta - q_{1-\alpha/2}` to :math:`2\hat\theta - q_{\alpha/2}`, with the
+        logarithm of sigma and kappa and the logit of tau in place of the parameter.
+
         BCa: with :math:`z_0 = \Phi^{-1}(\#\{\theta^* < \hat\theta\}/B)` and the acceleration a, the
         levels are :math:`\Phi(z_0 + (z_0 + z)/(1 - a(z_0 + z)))` for
         :math:`z = \Phi^{-1}(\alpha/2), \Phi^{-1}(1-\alpha/2)`.
         """
         check_alpha(alpha)
-        if method not in ("percentile", "bca"):
-            raise DomainError(f"method must be 'percentile' or 'bca', got {method!r}")
+        if method not in ("percentile", "basic", "bca"):
+            raise DomainError(f"method must be 'percentile', 'basic' or 'bca', got {method!r}")
         levels = np.tile([alpha / 2.0, 1.0 - alpha / 2.0], (self.estimate.size, 1))
         if method == "bca":
             levels = self._bca_levels(levels)
         columns = zip(self.params.T, levels, strict=True)
         limits = np.array([_quantiles(column, level) for column, level in columns])
+        if method == "basic":
+            limits = self._mirrored(limits)
         return pd.DataFrame(limits, index=list(self.names)) if self.labelled else limits
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
@@ -121,6 +126,20 @@ class BootstrapResult:
         """Return names for the table of a bootstrap that knows none."""
         others = [name for name in self.free if name != "beta"]
         return [*(f"beta[{j}]" for j in range(self.estimate.size - len(others))), *others]
+
+    def _mirrored(self, limits: FloatArray) -> FloatArray:
+        """Return limits mirrored at the estimates, each on the scale of its parameter."""
+        estimate = self.estimate[:, None]
+        mirrored: FloatArray = 2.0 * estimate - limits[:, ::-1]
+        others = [name for name in self.free if name != "beta"]
+        for j, name in enumerate(others, start=self.estimate.size - len(others)):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                if name == "tau":
+                    middle = special.logit(self.estimate[j])
+                    mirrored[j] = special.expit(2.0 * middle - special.logit(limits[j, ::-1]))
+                else:
+                    mirrored[j] = estimate[j] ** 2 / limits[j, ::-1]
+        return mirrored
 
     def _bca_levels(self, levels: FloatArray) -> FloatArray:
         below = (self.params < self.estimate).mean(axis=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,14 +10,11 @@ import pandas as pd
 from scipy import stats
 from statsmodels.stats.outliers_influence import MLEInfluence
 
-from qhreg._typing import BoolArray, FloatArray
-from qhreg.covariance import Fitted, score_obs, smoothed_bread
-from qhreg.covariance.bandwidth import chosen_width
-from qhreg.covariance.scores import checked_sample
+from qhreg._typing import FloatArray
+from qhreg.covariance.parts import covariance_parts
 from qhreg.notoffered import NotOffered, without
-from qhreg.specification.observations import Observations
 
-__all__ = ["QuantileHuberInfluence", "RowInfluence", "row_influence"]
+__all__ = ["QuantileHuberInfluence"]
 
 
 # statsmodels carries no types, and mypy forbids a base class without one.
@@ -28,100 +24,32 @@ _Base: Any = MLEInfluence
 LABELLED = 5
 """Rows that an index plot and an influence plot name: those that stand out most."""
 
-ENOUGH = 5
-"""Rows in the zone for each column from which the Hessian needs no smoothing."""
-
-
-@dataclass(frozen=True)
-class RowInfluence:
-    """The pieces of every measure of influence.
-
-    Attributes
-    ----------
-    score_obs : ndarray, shape (n, q)
-        Score of each row, times its weight.
-    bread : ndarray, shape (q, q)
-        Minus the Hessian of the log-likelihood, smoothed where few rows lie in the zone.
-    leverage : ndarray, shape (n,)
-        Share of its own location that each row decides: between 0 and 1, with sum the rank, and 0
-        outside the zone, where moving the response changes nothing.
-    width : float
-        Width of the zone of `bread`.
-    """
-
-    score_obs: FloatArray
-    bread: FloatArray
-    leverage: FloatArray
-    width: float
-
-
-def row_influence(
-    observations: Observations, fit: Fitted, free: tuple[str, ...], nobs: float
-) -> RowInfluence:
-    r"""Return scores, smoothed Hessian and leverage.
-
-    Parameters
-    ----------
-    observations : Observations
-        The data.
-    fit : Fitted
-        The estimates.
-    free : tuple of str
-        The estimated parameters.
-    nobs : float
-        Number of observations, which decides how wide the zone of the Hessian is.
-
-    Notes
-    -----
-    With the rows Z in the zone of the smoothed Hessian, the leverage of one of them is
-    :math:`w_i x_i' (\sum_{j\in Z} w_j x_j x_j')^{-1} x_i`.
-    """
-    obs = observations
-    weights = obs.case_weights
-    u = obs.residuals(fit.beta) / fit.sigma
-    width = fit.kappa
-    if np.count_nonzero(_inside(u, fit.tau, width)) < ENOUGH * obs.exog.shape[1]:
-        sample = checked_sample(obs.exog, obs.endog, fit, obs.offset)
-        width = chosen_width(sample, weights, nobs, None)
-    scores = score_obs(obs.exog, obs.endog, fit, free=free, weights=weights, offset=obs.offset)
-    bread = smoothed_bread(
-        obs.exog, obs.endog, fit, free=free, weights=weights, offset=obs.offset, width=width
-    )
-    inside = _inside(u, fit.tau, width)
-    rows = np.asarray(obs.exog[inside], dtype=np.float64)
-    if weights is not None:
-        rows = rows * np.sqrt(weights[inside])[:, None]
-    leverage = np.zeros(u.size)
-    left = np.linalg.svd(rows, full_matrices=False)
-    rank = int((left[1] > 1e-10 * left[1].max(initial=0.0)).sum())
-    leverage[inside] = np.einsum("ij,ij->i", left[0][:, :rank], left[0][:, :rank])
-    return RowInfluence(scores, bread, leverage, width)
-
-
-def _inside(u: FloatArray, tau: float, width: float) -> BoolArray:
-    return np.asarray((u > -width * tau) & (u < width * (1.0 - tau)))
-
 
 class QuantileHuberInfluence(_Base):  # type: ignore[misc]
     """Influence and outlier measures of a fit, under the names of statsmodels.
 
-    One Newton step from the fit towards the fit without a row; where few rows lie in the zone, with
-    the smoothed Hessian of the robust covariance: ``d_params``, ``params_one``, ``dfbetas``,
-    ``cooks_distance``, ``d_fittedvalues``, ``hat_matrix_diag``, ``resid_studentized``,
+    Scores, bread and leverage are those of the robust covariances
+    (:mod:`qhreg.covariance.parts`): the step from the fit towards the fit without a row is its score
+    over one minus its leverage, as in HC3, times the inverse bread. ``d_params``, ``params_one``,
+    ``dfbetas``, ``cooks_distance``, ``d_fittedvalues``, ``hat_matrix_diag``, ``resid_studentized``,
     ``summary_frame()`` and the plots of statsmodels.
 
     Parameters
     ----------
     results : QuantileHuberResults
         The fit.
+
+    Notes
+    -----
+    A row outside the zone of the bread has no curvature: its leverage is 0, and leaving it out takes
+    away its slope alone. A row with frequency weight f is f observations that are left out together.
     """
 
     def __init__(self, results: Any) -> None:
+        data, solution = results._fit_data, results._fit_solution
+        parts = covariance_parts(data, solution, tuple(results.held_fixed))
         obs = results.model.observations
-        space, held = results.space, results.held_fixed
-        free = tuple(name for name in space.free if name not in held)
-        numbers = row_influence(obs, results.solution, free, results.nobs)
-        self._kept = [*range(space.k), *(space.position(name) for name in free[1:])]
+        freq = 1.0 if parts.freq is None else parts.freq
         self.results = results
         self.nobs, self.k_vars = obs.exog.shape
         self.k_params = results.params.size
@@ -130,22 +58,23 @@ class QuantileHuberInfluence(_Base):  # type: ignore[misc]
         self.resid = results.resid_pearson
         self.cov_params = results.cov_params()
         self.model_class = type(results.model)
-        self.hessian = -numbers.bread
-        self.score_obs = numbers.score_obs
-        self._hat_matrix_diag = numbers.leverage
-        self.zone_width = numbers.width
+        self.hessian = -parts.bread
+        self.score_obs = parts.scores * np.reshape(freq, (-1, 1))
+        self._hat_matrix_diag = parts.leverage * freq
+        self._inverse = parts.inverse
+        self._jacobian = parts.jacobian
+        self.zone_width = parts.width
 
     @cached_property
     def d_params(self) -> FloatArray:
         """Estimates minus the estimates without each row, by one Newton step, shape (n, q).
 
-        Zero for a parameter that the covariance treats as known, such as tau on its bound.
+        Zero for a parameter that the covariance treats as known, such as tau on its bound; NaN where a
+        row has leverage one.
         """
-        step: FloatArray = self.score_obs @ np.linalg.pinv(-self.hessian, hermitian=True)
-        step /= np.maximum(1.0 - self.hat_matrix_diag, 1e-8)[:, None]
-        every = np.zeros((step.shape[0], self.k_params))
-        every[:, self._kept] = step
-        return every
+        left = self._spread**2
+        step: FloatArray = (self.score_obs / left[:, None]) @ self._inverse @ self._jacobian.T
+        return step
 
     @cached_property
     def resid_studentized(self) -> FloatArray:
@@ -169,14 +98,12 @@ class QuantileHuberInfluence(_Base):  # type: ignore[misc]
     @cached_property
     def cooks_distance(self) -> tuple[FloatArray, FloatArray]:
         """Squared length of `d_params` in the metric of the covariance, per parameter, and p-values."""
-        cov = self.cov_params[np.ix_(self._kept, self._kept)]
-        if np.isnan(cov).any():  # a fit without standard errors
-            nothing = np.full(len(self.d_params), np.nan)
-            return nothing, nothing
-        size = np.sqrt(cov.diagonal())
-        size = np.where(size > 0.0, size, 1.0)
-        inverse = np.linalg.pinv(cov / np.outer(size, size), hermitian=True)
-        moved = self.d_params[:, self._kept] / size
+        size = np.sqrt(np.asarray(self.cov_params).diagonal())
+        kept = np.flatnonzero(size > 0.0)  # neither held nor without a standard error
+        size = size[kept]
+        cov = np.asarray(self.cov_params)[np.ix_(kept, kept)] / np.outer(size, size)
+        inverse = np.linalg.pinv(cov, hermitian=True)
+        moved = self.d_params[:, kept] / size
         k = np.linalg.matrix_rank(inverse, hermitian=True)
         distance: FloatArray = np.einsum("ij,jk,ik->i", moved, inverse, moved) / k
         return distance, stats.f.sf(distance, k, self.results.df_resid)

@@ -8,18 +8,16 @@ import numpy as np
 from scipy import special
 
 from qhreg._typing import FloatArray
-from qhreg.covariance.calibration import Calibration
 from qhreg.specification.parameters import ParameterSpace
 
-__all__ = ["scale_bends", "wald_intervals", "wald_ratios"]
+__all__ = ["wald_intervals", "wald_ratios"]
 
 
 def wald_intervals(
     params: FloatArray,
     bse: FloatArray,
     space: ParameterSpace,
-    critical: float,
-    law: Calibration | None = None,
+    critical: float | FloatArray,
 ) -> FloatArray:
     r"""Return the limits of all parameters, shape (size, 2).
 
@@ -29,25 +27,16 @@ def wald_intervals(
         Estimates and standard errors.
     space : ParameterSpace
         Which parameters they are.
-    critical : float
+    critical : float or ndarray, shape (size,)
         Quantile of the reference law, 1.96 for 95 %.
-    law : Calibration, optional
-        What the estimates in standard errors are compared with; the quantile is then one of the normal
-        law, and stands for its probability.
 
     Notes
     -----
     Coefficients on the natural scale; sigma and kappa on the log scale,
     :math:`\hat\sigma\exp(\pm z\,\mathrm{se}/\hat\sigma)`; tau on the logit scale, where its standard
-    error is :math:`\mathrm{se}/(\hat\tau(1-\hat\tau))`. No limit leaves the parameter's domain. A
-    calibration moves the limits on these scales.
+    error is :math:`\mathrm{se}/(\hat\tau(1-\hat\tau))`. No limit leaves the parameter's domain.
     """
-    if law is None:
-        steps = np.array([-critical, critical])
-    else:
-        # t is the estimate minus the truth: the limits of the truth are those of t, turned around
-        steps = -law.limits(critical, scale_bends(params, bse, space))[:, ::-1]
-    moved: FloatArray = bse[:, None] * steps
+    moved: FloatArray = np.multiply.outer(bse * critical, [-1.0, 1.0])
     limits = params[:, None] + moved
     for name in space.extra_names:
         j = space.position(name)
@@ -65,19 +54,6 @@ def wald_intervals(
 def _exp(x: float) -> float:
     """Return exp(x), infinity where a standard error is enormous: no upper limit."""
     return math.inf if x > 709.0 else math.exp(x)
-
-
-def scale_bends(params: FloatArray, bse: FloatArray, space: ParameterSpace) -> FloatArray:
-    """Return se g'' / g' of the scale g of each parameter."""
-    bends = np.zeros(params.size)
-    for name in space.extra_names:
-        j = space.position(name)
-        value = params[j]
-        if name == "tau":
-            bends[j] = bse[j] * (2.0 * value - 1.0) / (value * (1.0 - value))
-        elif value > 0.0:
-            bends[j] = -bse[j] / value
-    return bends
 
 
 def wald_ratios(

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from qhreg.covariance import covariance
-from qhreg.covariance.scores import Fitted, Point, score_obs
-from qhreg.exceptions import DataError
-from qhreg.inference.hypothesis_tests import HypothesisTest, chi2_sf, lr_test
-from qhreg.inference.robust_score import ScoreVariance, robust_score_root
-from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
-from qhreg.specification.observations import Observations
+from qhreg.covariance.information import expected_information
+from qhreg.covariance.parts import covariance_parts
+from qhreg.covariance.scores import Point, score_obs
+from qhreg.family.loss import zone_part
+from qhreg.inference.hypothesis_tests import HypothesisTest, chi2_test, lr_test
+from qhreg.inference.score_tests import effective_variance
+from qhreg.solver import Solution
+from qhreg.specification.model_data import ModelData, refit
 
-__all__ = ["SymmetryTest", "robust_symmetry_score", "symmetry_test"]
+__all__ = ["SymmetryTest", "symmetry_test"]
 
-_UNDETERMINED = "the information about tau is zero"
+NULL = "tau = 1/2"
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,34 +64,31 @@ class SymmetryTest:
 
 
 def symmetry_test(
-    exog: Any,
-    endog: Any,
-    fit: Solution,
+    data: ModelData,
+    solution: Solution,
+    wald: HypothesisTest,
     *,
-    sigma: float | None = None,
-    tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
-    weights: Any = None,
-    offset: Any = None,
-    tau_variance: float | None = None,
+    robust: bool = True,
+    note: str = "",
+    **dependence: Any,
 ) -> SymmetryTest:
     r"""Return the likelihood-ratio, score and Wald test of tau = 1/2.
 
     Parameters
     ----------
-    exog : array_like, shape (n, p)
-        Regressors.
-    endog : array_like, shape (n,)
-        Response.
-    fit : Solution
-        The fit with tau estimated.
-    sigma : float or None
-        The scale if it was fixed.
-    tau_bounds : (float, float)
-        Bounds of tau in `fit`; not used by the fit at 1/2.
-    weights, offset : array_like, shape (n,), or None
-        Case weights; known part of the location.
-    tau_variance : float or None
-        Variance of tau for the Wald test; by default from the expected information at `fit`.
+    data : ModelData
+        The model, with tau estimated.
+    solution : Solution
+        Its fit.
+    wald : HypothesisTest
+        The Wald test, which has its covariance from elsewhere.
+    robust : bool
+        Whether the variance of the score comes from the scores themselves instead of the expected
+        information.
+    note : str
+        What the likelihood ratio takes for granted.
+    **dependence
+        Of :func:`qhreg.inference.score_tests.effective_variance`: groups or lags, where robust.
 
     Returns
     -------
@@ -99,128 +97,66 @@ def symmetry_test(
 
     Notes
     -----
-    Let :math:`\tilde\cdot` denote the fit at tau = 1/2. The score is :math:`U = \sum_i w_i
-    e(\tilde u_i)`, because (log c)' is zero there, and its variance the expected information about
-    tau less what the other parameters take. The Wald statistic is
-    :math:`\operatorname{logit}(\hat\tau)^2 / \operatorname{var}(\operatorname{logit}\hat\tau)`. The
-    likelihood-ratio statistic is divided by :func:`qhreg.inference.hypothesis_tests.lr_inflation`.
+    The likelihood ratio compares the criterion of the fit, with its F law. The score of tau at the fit
+    with tau = 1/2 is :math:`\sum_i w_i e(u_i)`: (log c)' and (log q)' are zero there. An estimated kappa
+    is estimated again under the hypothesis, and held there for the score test.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.inference.symmetry import symmetry_test
-    >>> from qhreg.solver import solve
-    >>> from qhreg.family.distribution import quantile_huber
+    >>> from qhreg import QuantileHuberMLE, quantile_huber
     >>> y = quantile_huber.ppf((np.arange(300) + 0.5) / 300, 0.3, 1.0)
-    >>> test = symmetry_test(np.ones((300, 1)), y, solve(np.ones((300, 1)), y))
-    >>> bool(test.pvalue < 1e-6)
+    >>> bool(QuantileHuberMLE(y, np.ones((300, 1))).fit().test_symmetry().pvalue < 1e-6)
     True
     """
-    if sigma is not None and not math.isclose(sigma, fit.sigma, rel_tol=1e-12):
-        raise DataError(f"sigma was fixed at {sigma!r} but the fit has {fit.sigma!r}")
-    free = ("beta", "tau") if sigma is not None else ("beta", "sigma", "tau")
-    restricted = solve(
-        exog,
-        endog,
-        kappa=fit.kappa,
-        tau=0.5,
-        sigma=sigma,
-        tau_bounds=tau_bounds,
-        weights=weights,
-        offset=offset,
-        start=fit,
-    )
-    null = "tau = 1/2"
-    k = fit.rank + len(free) - 1
+    data = replace(data, reml=solution.p > 0.0, rank=solution.p or None)
+    restricted = refit(data, {"tau": 0.5}, solution)
     lr = lr_test(
-        fit.loglike,
-        restricted.loglike,
+        solution.loglike_restricted,
+        restricted.loglike_restricted,
         1,
-        nobs=fit.n,
-        k=k,
-        tau=fit.tau,
-        kappa=fit.kappa,
-        null=null,
+        solution.n - solution.p,
+        null=NULL,
+        note=note,
     )
-    scores = score_obs(exog, endog, restricted, free=("tau",), weights=weights, offset=offset)
-    variance = _tau_information(exog, restricted, weights, free)
-    square = float(scores.sum()) ** 2 / variance
-    missing = _UNDETERMINED if math.isnan(square) else ""
-    score = HypothesisTest("score test", null, square, 1, chi2_sf(square, 1), missing=missing)
-    return SymmetryTest(
-        lr,
-        score,
-        _wald_symmetry(exog, endog, fit, free, weights, offset, tau_variance),
-        fit.tau,
-        restricted,
-    )
+    score = _score_of_tau(data, restricted, robust, dependence)
+    return SymmetryTest(lr, score, wald, solution.tau, restricted)
 
 
-def robust_symmetry_score(
-    observations: Observations,
-    restricted: Solution,
-    free: tuple[str, ...],
-    variance: ScoreVariance,
+def _score_of_tau(
+    data: ModelData, restricted: Solution, robust: bool, dependence: dict[str, Any]
 ) -> HypothesisTest:
-    """Return the score test of tau = 1/2 that holds whatever the noise is, if it is symmetric.
-
-    Parameters
-    ----------
-    observations : Observations
-        The data.
-    restricted : Solution
-        The fit at tau = 1/2.
-    free : tuple of str
-        The estimated parameters: "beta", "sigma" if it is, and "tau".
-    variance : ScoreVariance
-        How the rows may depend on each other.
-
-    Notes
-    -----
-    The square of :func:`qhreg.inference.robust_score.robust_score_root`, the test that score intervals
-    invert.
-    """
-    point = Point(restricted.beta, restricted.sigma, restricted.tau, restricted.kappa)
-    j = observations.exog.shape[1] + len(free) - 2
-    root = robust_score_root(observations, point, free, j, variance)
-    name, null = "robust score test", "tau = 1/2"
-    if not math.isfinite(root):
+    """Return the score test at the fit with tau = 1/2."""
+    obs = data.observations
+    name = "robust score test" if robust else "score test"
+    u = obs.residuals(restricted.beta) / restricted.sigma
+    if not (u != zone_part(u, 0.5, restricted.kappa)).any():
         level = "no row lies beyond the zone at tau = 1/2, and the score of tau is zero"
-        return HypothesisTest(name, null, math.nan, 1, math.nan, missing=level)
-    return HypothesisTest(name, null, root * root, 1, chi2_sf(root * root, 1))
-
-
-def _tau_information(exog: Any, fit: Fitted, weights: Any, free: tuple[str, ...]) -> float:
-    """Return the inverse variance of tau by the expected information; NaN if that has none of it."""
-    estimate = covariance(
-        "nonrobust", exog, np.zeros(np.shape(exog)[0]), fit, free=free, freq_weights=weights
+        return chi2_test(name, NULL, math.nan, 1, missing=level)
+    freq = np.ones(u.size) if obs.freq_weights is None else obs.freq_weights
+    point = Point(restricted.beta, restricted.sigma, 0.5, restricted.kappa)
+    options: dict[str, Any] = {"weights": obs.weights, "offset": obs.offset}
+    scores = score_obs(obs.exog, obs.endog, point, free=("tau",), **options)
+    if not robust:
+        free = tuple(each for each in data.space.free if each != "kappa")
+        info = expected_information(obs.exog, *point[1:4], weights=obs.case_weights, free=free)
+        size = np.sqrt(info.diagonal())
+        inverse = np.linalg.pinv(info / np.outer(size, size), hermitian=True)
+        variance = float(inverse[-1, -1]) / float(info[-1, -1])
+        total = float(freq @ scores[:, 0])
+        return chi2_test(name, NULL, total**2 * variance, 1)
+    held = replace(data, space=replace(data.space, tau=0.5))
+    known = ("kappa",) if data.space.kappa is None else ()
+    parts = covariance_parts(held, restricted, known)
+    wide = parts.wide
+    u = obs.residuals(wide.beta) / wide.sigma
+    beyond = (np.abs(u) > 0.5 * wide.kappa) * (
+        1.0 if obs.case_weights is None else obs.case_weights
     )
-    variance = float(estimate.cov[-1, -1])
-    return 1.0 / variance if variance > 0.0 else math.nan
-
-
-def _wald_symmetry(
-    exog: Any,
-    endog: Any,
-    fit: Solution,
-    free: tuple[str, ...],
-    weights: Any,
-    offset: Any,
-    variance: float | None,
-) -> HypothesisTest:
-    null = "tau = 1/2"
-    if fit.tau_at_bound:  # a bound has no standard error
-        bound = "tau is on its bound"
-        return HypothesisTest("Wald test", null, math.nan, 1, math.nan, missing=bound)
-    if variance is None:
-        variance = float(
-            covariance(
-                "nonrobust", exog, endog, fit, free=free, freq_weights=weights, offset=offset
-            ).cov[-1, -1]
-        )
-    if not variance > 0.0:  # nor has a tau that is not determined
-        return HypothesisTest("Wald test", null, math.nan, 1, math.nan, missing=_UNDETERMINED)
-    # var(logit tau) = var(tau) / (tau (1 - tau))^2
-    spread = variance / (fit.tau * (1.0 - fit.tau)) ** 2
-    statistic = math.log(fit.tau / (1.0 - fit.tau)) ** 2 / spread
-    return HypothesisTest("Wald test", null, statistic, 1, chi2_sf(statistic, 1))
+    cross = [obs.exog.T @ beyond / wide.sigma]
+    cross += [np.array([beyond @ u])] if "sigma" in parts.extras else []
+    carry, k = (parts.inverse @ np.concatenate(cross))[:, None], data.space.k
+    effective = scores - parts.scores @ carry
+    total = float(freq @ (scores - parts.scores[:, :k] @ carry[:k])[:, 0])
+    variance = float(effective_variance(effective, parts, **dependence)[0, 0])
+    return chi2_test(name, NULL, total**2 / variance, 1)

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from qhreg.covariance.joint import JOINT_TYPES
+from qhreg.covariance import SANDWICHES
 from qhreg.exceptions import DataError, DomainError
 from qhreg.process import fit_taus, tau_levels
 from qhreg.process.results import ProcessResults
-from qhreg.profile.data import ProfileData
 from qhreg.regularized import largest_alpha, regularized_path
 from qhreg.regularized.cross_validation import CrossValidation, cross_validate
 from qhreg.regularized.results import RegularizationPath, RegularizedResults
@@ -24,6 +23,7 @@ from qhreg.results import (
 )
 from qhreg.specification.constraints import linear_constraint
 from qhreg.specification.formulas import linear_constraints
+from qhreg.specification.model_data import ModelData, solution_and_width
 from qhreg.specification.parameters import ParameterSpace
 
 __all__ = ["OtherFits"]
@@ -41,7 +41,6 @@ class OtherFits:
     tau_bounds: tuple[float, float]
     k_exog: int
     _name_parameters: Any
-    _solve: Any
 
     def fit_constrained(
         self,
@@ -53,8 +52,9 @@ class OtherFits:
         use_t: bool | None = None,
         *,
         search: bool | None = None,
+        reml: bool = True,
     ) -> QuantileHuberResultsWrapper:
-        """Return the maximum-likelihood fit under linear constraints.
+        """Return the fit under linear constraints, by restricted or maximum likelihood.
 
         Parameters
         ----------
@@ -63,8 +63,8 @@ class OtherFits:
             and kappa.
         start_params : array_like, optional
             Accepted since statsmodels passes it; not used.
-        method, cov_type, cov_kwds, use_t, search
-            As in `fit`: the default covariance is "HC1" where a constraint fixes tau, too.
+        method, cov_type, cov_kwds, use_t, search, reml
+            As in `fit`.
 
         Returns
         -------
@@ -74,9 +74,12 @@ class OtherFits:
         names = [str(name) for name in self.data.param_names]
         constraint = linear_constraint(*linear_constraints(constraints, names), self.space)
         choice = covariance_request(self, cov_type, cov_kwds, constraint)
-        found, details = self._solve(
-            method, None, search, constraint.reduce(self.observations), constraint.fixed
+        space = replace(self.space, k=constraint.transform.shape[1])
+        names = tuple(f"x{j}" for j in range(space.k))
+        data = ModelData(
+            constraint.reduce(self.observations), space, self.tau_bounds, names, reml=reml
         )
+        found, width = solution_and_width(data, constraint.fixed, search=search)
         solution = replace(found, beta=constraint.expand(found.beta), dependent=())
         settings = {"optimizer": method, "constraints": constraints, "search": search}
         results = QuantileHuberResults(
@@ -85,7 +88,7 @@ class OtherFits:
             choice,
             use_t=use_t,
             settings=settings,
-            details=details,
+            width=width,
             constraint=constraint,
         )
         return QuantileHuberResultsWrapper(results)
@@ -98,6 +101,7 @@ class OtherFits:
         cov_type: str | None = None,
         cov_kwds: dict[str, Any] | None = None,
         use_t: bool | None = None,
+        reml: bool = True,
         progress: bool = False,
     ) -> ProcessResults:
         """Return the fits at many values of tau, each started from its neighbours.
@@ -109,13 +113,15 @@ class OtherFits:
         quantiles : array_like, optional
             Levels q = 1 - tau in place of `taus`, at kappa = 0 only: for kappa > 0 the fitted curve
             is not the 1 - tau quantile.
-        cov_type : {"HC1", "HC0", "cluster", "HAC"}, optional
-            Covariance of the estimates, within a fit and between fits; "HC1" by default. The
+        cov_type : {"HC3", "HC0", "HC1", "HC2", "cluster", "HAC"}, optional
+            Covariance of the estimates, within a fit and between fits; "HC3" by default. The
             density cannot hold at several values of tau, so that there is no "nonrobust" one.
         cov_kwds : dict, optional
             Options of the covariance, as in `fit`.
         use_t : bool, optional
             Whether intervals use the t distribution.
+        reml : bool
+            As in `fit`: at a given tau only sigma changes, which is divided by n - p.
         progress : bool
             Whether to show a progress bar, where tqdm is installed.
 
@@ -144,12 +150,12 @@ class OtherFits:
         names = tuple(str(name) for name in self.data.xnames[: self.k_exog])
         models = [self._at_tau(tau) for tau in levels]
         choice = covariance_request(models[0], cov_type, cov_kwds)
-        if choice.cov_type not in JOINT_TYPES:
+        if choice.cov_type not in SANDWICHES:
             raise DomainError(
                 f"cov_type={choice.cov_type!r} cannot hold at several values of tau: use one of "
-                f"{', '.join(JOINT_TYPES)}"
+                f"{', '.join(SANDWICHES)}"
             )
-        data = ProfileData(self.observations, self.space, self.tau_bounds, names)
+        data = ModelData(self.observations, self.space, self.tau_bounds, names, reml=reml)
         solutions = fit_taus(data, levels, progress=progress)
         fits = [
             QuantileHuberResults(model, solution, choice, use_t=use_t)
@@ -262,7 +268,7 @@ class OtherFits:
         alphas: Any = None,
         *,
         n_folds: int = 5,
-        seed: Any = 0,
+        rng: Any = 0,
         n_alphas: int = 30,
         ratio: float = 1e-2,
         L1_wt: float = 1.0,
@@ -280,7 +286,7 @@ class OtherFits:
             Sizes of the penalty, as in `fit_regularized_path`.
         n_folds : int
             Parts into which the rows are divided at random, each left out once.
-        seed : int, Generator or None
+        rng : int, Generator or None
             Of the random numbers.
         L1_wt, penalty_weights, standardize, units, tol
             As in `fit_regularized`.
@@ -296,7 +302,7 @@ class OtherFits:
         sizes = self._alphas(alphas, n_alphas, ratio, options)
         kept = {k: v for k, v in options.items() if k not in ("weights", "offset")}
         return cross_validate(
-            self.observations, sizes, n_folds=n_folds, seed=seed, progress=progress, **kept
+            self.observations, sizes, n_folds=n_folds, rng=rng, progress=progress, **kept
         )
 
     def _sizes(self, alpha: Any) -> Any:

@@ -12,7 +12,14 @@ from statsmodels.base.model import GenericLikelihoodModel, LikelihoodModel
 from statsmodels.tools.sm_exceptions import MissingDataError
 
 from qhreg.covariance.choice import OPTIONS
-from qhreg.exceptions import ConvergenceWarning, DataError, DomainError, MissingValuesError
+from qhreg.exceptions import (
+    ConvergenceWarning,
+    DataError,
+    DataWarning,
+    DomainError,
+    MissingValuesError,
+    warn_caller,
+)
 from qhreg.family.domain import check_kappa, check_sigma, check_tau
 from qhreg.model.fits import OtherFits
 from qhreg.model.likelihood import LikelihoodMethods
@@ -23,8 +30,7 @@ from qhreg.results import (
     QuantileHuberResultsWrapper,
     covariance_request,
 )
-from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
-from qhreg.solver.kappafit import solve_kappa
+from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution
 from qhreg.specification.alignment import RowSource, numeric_vector
 from qhreg.specification.formula_text import check_formula, unknown_names_told
 from qhreg.specification.formulas import (
@@ -58,10 +64,15 @@ from qhreg.specification.keywords import (
     reject_unknown,
     warn_of_maxiter,
 )
-from qhreg.specification.observations import Observations, find_constant
+from qhreg.specification.model_data import ModelData, solution_and_width
+from qhreg.specification.observations import Observations, find_constant, most_common
 from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
 
 __all__ = ["QuantileHuberMLE"]
+
+BREAKDOWN = 0.5
+"""Share of equal responses beyond which every equivariant regression fits those alone: the largest
+possible breakdown point (Rousseeuw & Leroy 1987, chapter 3)."""
 
 
 # statsmodels carries no types, and mypy forbids a base class without one.
@@ -78,7 +89,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
 
     with the quantile Huber loss :math:`\rho`: slope tau far to the left, 1 - tau far to the right,
     quadratic on :math:`[-\kappa\tau, \kappa(1-\tau)]`. The coefficients, the scale sigma and the
-    asymmetry tau are estimated together by maximum likelihood.
+    asymmetry tau are estimated together, by restricted maximum likelihood (REML) where sigma is.
 
     Parameters
     ----------
@@ -87,7 +98,9 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
     exog : array_like, shape (n, k)
         Regressors. No constant is added: use ``statsmodels.api.add_constant`` or a formula.
     kappa : float or None
-        Huber width in units of sigma, kappa >= 0: 0 is the quantile loss. None estimates it.
+        Huber width in units of sigma, kappa >= 0: 0 is the quantile loss. None estimates it. The
+        default, 4, is Huber's k = 1 at tau = 1/2, which loses little with normal noise (Huber 1964), and
+        lies in the range where the likelihood is certified to be convex in tau.
     tau : float or None
         Asymmetry in (0, 1). None estimates it; a number fixes it, which is plain quantile Huber
         regression.
@@ -141,7 +154,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         endog: Any,
         exog: Any,
         *,
-        kappa: float | None = 1.0,
+        kappa: float | None = 4.0,
         tau: float | None = None,
         sigma: float | None = None,
         tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
@@ -227,6 +240,12 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
                 raise DataError(f"{name} must not be negative, got {float(array.min())!r}")
             if name.endswith("weights") and n and not array.any():
                 raise DataError(f"{name} is zero in every row: there is nothing to fit")
+            if name == "freq_weights" and bool((array != np.round(array)).any()):
+                first = float(array[array != np.round(array)][0])
+                raise DataError(
+                    f"freq_weights count observations and must be whole numbers, got {first!r}: give "
+                    "other weights as weights"
+                )
         require_rows(n, self.nobs_given)
         self.k_exog = k
 
@@ -244,7 +263,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         self.k_extra = len(self.space.extra_names)
         self.nparams = self.space.size
         self.df_model = float(self.k_exog - self.k_constant)
-        self.df_resid = self.observations.nobs - self.nparams
+        self.df_resid = self.observations.nobs - self.k_exog
 
     @classmethod
     def from_formula(
@@ -311,7 +330,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         self.require_data()
         return Observations(
             self.exog, self.endog, self.offset, getattr(self, "freq_weights", None), self.weights
-        )
+        ).scaled
 
     @property
     def has_weights(self) -> bool:
@@ -346,6 +365,7 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         cov_kwds: dict[str, Any] | None = None,
         use_t: bool | None = None,
         *,
+        reml: bool = True,
         search: bool | None = None,
         maxiter: int | None = None,
         full_output: bool = True,
@@ -356,26 +376,27 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         skip_hessian: bool = False,
         **unknown: Any,
     ) -> QuantileHuberResultsWrapper:
-        """Return the maximum-likelihood fit.
+        """Return the fit by restricted or maximum likelihood.
 
         Parameters
         ----------
         start_params : array_like, optional
             Parameters to start from.
-        method : {"newton", "lbfgs"}
-            Newton's method, or L-BFGS before a last Newton phase, for many columns.
-        cov_type : {"nonrobust", "HC0", "HC1", "cluster", "HAC", "bootstrap"}, optional
-            Covariance of the parameters. By default "nonrobust", the inverse expected information,
-            which trusts the density; "HC1" where tau is fixed or `weights` are given, since then
-            the density is a device and not a model of the noise. There are none, but NaN and a warning,
-            where next to no row lies on one side of the line, as on most bounds of tau: then use
-            ``conf_int(method="profile")`` or ``"score"``.
+        method : {"newton"}
+            Accepted since statsmodels passes it; there is one method.
+        cov_type : {"HC3", "nonrobust", "HC0", "HC1", "HC2", "cluster", "HAC", "bootstrap"}, optional
+            Covariance of the parameters: by default "HC3", which does not trust the density, as
+            "nonrobust", the inverse expected information, does. See
+            :data:`qhreg.covariance.COVARIANCE_TYPES`.
         cov_kwds : dict, optional
             ``groups`` for "cluster" (values, Series, or name of a column; two columns for two-way),
             ``maxlags`` for "HAC", options of the bootstrap.
         use_t : bool, optional
-            Whether tests and intervals use the t distribution with `df_resid` degrees of freedom, or the
-            normal one. By default the normal one, and with HC0 and HC1 that of the sandwich.
+            Whether tests and intervals use the t and F distributions with `df_resid` degrees of freedom
+            (with clusters, one less than there are), as by default, or the normal and chi-square ones.
+        reml : bool
+            Whether to maximise the restricted likelihood (QH-25), as MixedLM does, or the ordinary one.
+            With sigma fixed it is the ordinary one.
         search : bool, optional
             Whether to search the whole range of tau for the global maximum; by default up to 500
             rows, up to 5000 with few rows in the zone, and up to 20,000 where tau ends within 0.05 of 0
@@ -398,17 +419,25 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
         reject_fit_keywords(self.fit, unknown, KEYWORDS, OPTIONS)
         request = covariance_request(self, cov_type, cov_kwds)
         warn_of_maxiter(maxiter)
-        if method not in ("newton", "lbfgs"):
-            raise DomainError(f"method must be 'newton' or 'lbfgs', got {method!r}")
-        start = None if start_params is None else self._start(start_params)
+        if method != "newton":
+            raise DomainError(f"method must be 'newton', got {method!r}: it is proved, or says so")
+        if not isinstance(reml, (bool, np.bool_)):
+            raise DomainError(f"reml must be True or False, got {reml!r}")
+        start = None
+        if start_params is not None:
+            reject_scalar_start(start_params, self.space.size)
+            start = self.space.unpack(np.asarray(start_params, dtype=np.float64))
         with nullcontext() if warn_convergence else warnings.catch_warnings():
             if not warn_convergence:
                 warnings.simplefilter("ignore", ConvergenceWarning)
-            solution, details = self._solve(method, start, search, self.observations, {})
+            names = tuple(str(name) for name in self.data.xnames[: self.k_exog])
+            data = ModelData(self.observations, self.space, self.tau_bounds, names, reml=reml)
+            solution, width = solution_and_width(data, start=start, search=search, names=names)
         settings = {
             "optimizer": method,
             "start_params": start_params,
             "search": search,
+            "reml": reml,
             "maxiter": maxiter,
             "full_output": full_output,
             "disp": disp,
@@ -416,65 +445,30 @@ class QuantileHuberMLE(LikelihoodMethods, PredictionMethods, OtherFits, _Base): 
             "retall": retall,
             "skip_hessian": skip_hessian,
         }
+        self._warn_of_the_data(solution)
         results = QuantileHuberResults(
-            self, solution, request, use_t=use_t, settings=settings, details=details
+            self, solution, request, use_t=use_t, settings=settings, width=width
         )
         if request.cov_type == "bootstrap":
             results.cov_params()
         return QuantileHuberResultsWrapper(results)
 
-    def _solve(
-        self,
-        method: str,
-        start: Solution | None,
-        search: bool | None,
-        obs: Observations,
-        fixed: dict[str, float],
-    ) -> tuple[Solution, dict[str, Any]]:
-        """Return the solution, and what else there is to say when kappa was estimated."""
-        options: dict[str, Any] = {
-            "tau": fixed.get("tau", self.tau),
-            "sigma": fixed.get("sigma", self.sigma),
-            "tau_bounds": self.tau_bounds,
-            "weights": obs.case_weights,
-            "offset": obs.offset,
-            "method": method,
-            "search": search,
-            "names": [str(name) for name in self.data.xnames[: self.k_exog]],
-        }
-        if obs.exog.shape[1] != self.k_exog:
-            options["names"] = None
-        kappa = fixed.get("kappa", self.kappa)
-        if kappa is not None:
-            found = solve(obs.exog, obs.endog, kappa=kappa, start=start, **options)
-            return found, {}
-        profiled = solve_kappa(obs.exog, obs.endog, start=start, **options)
-        return profiled.solution, {"kappa_solution": profiled}
-
-    def _start(self, start_params: Any) -> Solution:
-        """Return a starting point in the form the solver takes."""
-        reject_scalar_start(start_params, self.space.size)
-        p = self.space.unpack(np.asarray(start_params, dtype=np.float64))
-        n = self.observations.nobs
-        return Solution(
-            p.beta,
-            p.sigma,
-            p.tau,
-            p.kappa,
-            value=np.inf,
-            gap=np.inf,
-            tau_slope=np.inf,
-            converged=False,
-            reason="starting values",
-            n=n,
-            rank=self.k_exog,
-            dependent=(),
-            rows_in_zone=0,
-            iterations=0,
-            passes=0,
-            tau_at_bound=False,
-            searched=False,
-        )
+    def _warn_of_the_data(self, solution: Solution) -> None:
+        """Warn of too few rows, and of a response that a continuous density cannot describe."""
+        rows = self.observations.rows_counted
+        if rows < solution.rank + 3:
+            warn_caller(
+                f"{rows} rows for {solution.rank} coefficients leave {rows - solution.rank} to tell "
+                "sigma and tau from: the estimates say little; give tau or leave columns out",
+                DataWarning,
+            )
+        value, share = most_common(self.endog)
+        if share > BREAKDOWN or (solution.tau_at_bound and share * rows > solution.rank):
+            warn_caller(
+                f"{share:.0%} of the responses equal {value:g}: a continuous density is the wrong "
+                "model for them; consider a Poisson, hurdle or Tobit model",
+                DataWarning,
+            )
 
     # ------------------------------------------------------------------ pickling
 

@@ -1,6 +1,7 @@
-"""The paper's figures and tables from one command, each beside what the paper prints.
+"""The numbers and figures of the paper from one command, beside what the paper prints.
 
 The paper is Natesan Ramamurthy, Aravkin and Thiagarajan, *Automatic Inference of the Quantile
-Parameter*. The modules compute numbers (`curves`, `recovery`, `penalty`, `boosted`), compare them
-with the printed ones (`printed`, `verdicts`), draw them (`drawing`) and write the pages (`pages`).
+Parameter*. `curves` has its figures without regression, `recovery` Table 1 and the penalty at fixed
+tau, `boosted` Table 2 on the data of `datasets`; `figures` draws, `report` writes the tables (CSV) and
+the pictures (PNG). The pages that show them are docs/paper.
 """

@@ -8,94 +8,85 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from qhreg._typing import FloatArray
-from qhreg.paper.datasets import PaperData, scaled
-from qhreg.paper.printed import TABLE_2, BoostingEntry
+from qhreg.paper.datasets import TITLES, PaperData, scaled
 
 __all__ = [
-    "VARIANTS",
+    "PAPERS",
+    "PATH_SETS",
+    "TABLE_2",
     "BoostingRow",
+    "Printed",
     "TauPath",
-    "all_boosting",
     "boosting_row",
     "boosting_rows",
+    "boosting_table",
     "noisy_split",
     "own_methods",
+    "paper_booster",
+    "path_table",
+    "pattern_table",
     "tau_paths",
+    "unit_table",
 ]
 
 
-PAPERS = "paper's settings"
-VARIANTS: dict[str, dict[str, Any]] = {
-    PAPERS: {
-        "sigma": 1.0,
-        "learning_rate": 1.0,
-        "max_depth": 3,
-        "min_samples_leaf": 1,
-        "max_features": 1.0,
-        "min_split_gain": 0.0,
-    },
-    "sigma = 1": {"sigma": 1.0},
-    "sigma inferred": {"sigma": None},
-    "sigma initial": {"sigma": "initial"},
-}
-"""Options of the regressor by name. The paper's: no shrinkage, sigma = 1; all have kappa = 0.05."""
-
-Method = Callable[[int], Any]
-"""Gives a regressor for a seed."""
-
-PATH_SETS = ("forest_fires", "concrete_slump", "concrete_strength")
-"""The data sets in the paper's figure of the paths."""
-
-PATH_NOISE = 4.0
+# ------------------------------------------------------------------ what the paper prints
 
 
 @dataclass(frozen=True)
-class BoostingRow:
-    """A row of Table 2.
-
-    Attributes
-    ----------
-    dataset : str
-        Name of the data set.
-    noise : float
-        Standard deviation of the noise on the training targets.
-    positive : int or None
-        Percentage of positive noise; None without noise.
-    printed : float
-        The paper's error.
-    constant : float
-        Error of the best constant on the clean targets.
-    errors : dict of str to ndarray
-        Squared error on the clean validation targets, by variant and repetition.
-    """
+class Printed:
+    """A row of Table 2: the error by data set, noise and percentage of it that is positive."""
 
     dataset: str
     noise: float
     positive: int | None
-    printed: float
-    constant: float
-    errors: dict[str, FloatArray]
+    mse: float
 
 
-@dataclass(frozen=True)
-class TauPath:
-    """The asymmetry inferred at each stage.
+SETTINGS = ((0.0, None), *((noise, share) for noise in (2.0, 4.0) for share in (75, 50, 25)))
+"""Standard deviation of the noise, and percentage of it that is positive, in the order of Table 2."""
 
-    Attributes
-    ----------
-    dataset : str
-        Name of the data set.
-    positive : int or None
-        100 for positive, 0 for negative noise, None for none.
-    taus : ndarray, shape (stages,)
-        tau after each stage.
-    """
+TABLE_2 = tuple(
+    Printed(dataset, noise, share, mse)
+    for dataset, errors in {
+        "forest_fires": (0.364, 1.17, 1.12, 1.15, 2.25, 2.21, 2.31),
+        "boston": (0.74, 1.39, 1.44, 1.32, 2.08, 2.19, 2.15),
+        "concrete_slump": (0.19, 0.95, 0.89, 0.92, 1.83, 1.91, 1.86),
+        "concrete_strength": (0.48, 1.57, 1.51, 1.49, 2.53, 2.41, 2.47),
+    }.items()
+    for (noise, share), mse in zip(SETTINGS, errors, strict=True)
+)
 
-    dataset: str
-    positive: int | None
-    taus: FloatArray
+
+# ------------------------------------------------------------------ regressors and splits
+
+PAPERS = "paper's settings"
+
+Method = Callable[[int], Any]
+"""Gives a regressor for a seed."""
+
+
+def _booster(seed: int, **options: Any) -> Any:
+    from qhreg.boosting import QuantileHuberBoostingRegressor
+
+    return QuantileHuberBoostingRegressor(n_estimators=200, random_state=seed, n_jobs=1, **options)
+
+
+def paper_booster(seed: int) -> Any:
+    """Return the regressor with the paper's settings: sigma = 1, no shrinkage, trees of depth 3."""
+    return _booster(seed, scheme="paper", kappa=0.05, sigma=1.0, learning_rate=1.0)
+
+
+def own_methods() -> dict[str, Method]:
+    """Return the columns of our Table 2: the paper's settings, shrunken, and the default scheme."""
+    return {
+        PAPERS: paper_booster,
+        "learning rate 0.1": partial(_booster, scheme="paper", kappa=0.05, sigma=1.0),
+        "default": _booster,
+    }
 
 
 def noisy_split(
@@ -135,47 +126,47 @@ def noisy_split(
     return exog[train], endog[train] + added, exog[test], endog[test]
 
 
-def _regressor(options: dict[str, Any], seed: int) -> Any:
-    from qhreg.boosting import QuantileHuberBoostingRegressor
-
-    return QuantileHuberBoostingRegressor(
-        kappa=0.05, n_estimators=200, random_state=seed, n_jobs=1, interval_cv=None, **options
-    )
+# ------------------------------------------------------------------ Table 2
 
 
-def own_methods() -> dict[str, Method]:
-    """Return the variants of the regressor as methods."""
-    return {name: partial(_regressor, options) for name, options in VARIANTS.items()}
+@dataclass(frozen=True)
+class BoostingRow:
+    """A row of Table 2.
+
+    Attributes
+    ----------
+    dataset : str
+        Name of the data set.
+    noise : float
+        Standard deviation of the noise on the training targets.
+    positive : int or None
+        Percentage of positive noise; None without noise.
+    printed : float
+        The paper's error.
+    constant : float
+        Error of the best constant on the clean targets.
+    errors : dict of str to ndarray
+        Squared error on the clean validation targets, by method and repetition.
+    """
+
+    dataset: str
+    noise: float
+    positive: int | None
+    printed: float
+    constant: float
+    errors: dict[str, FloatArray]
 
 
 def boosting_row(
-    data: PaperData,
-    entry: BoostingEntry,
-    repetitions: int = 10,
-    *,
-    seed: int = 0,
-    methods: dict[str, Method] | None = None,
+    data: PaperData, entry: Printed, repetitions: int, *, seed: int, methods: dict[str, Method]
 ) -> BoostingRow:
-    """Return one row of Table 2.
-
-    Parameters
-    ----------
-    data : PaperData
-        The data.
-    entry : BoostingEntry
-        The paper's row for them.
-    repetitions, seed : int
-        Number of splits, seed.
-    methods : dict or None
-        Regressors by name; by default the variants of ours.
-    """
-    methods = own_methods() if methods is None else methods
+    """Return one row of Table 2 from as many splits as `repetitions`, the same for all methods."""
     errors: dict[str, list[float]] = {name: [] for name in methods}
     for repetition in range(repetitions):
         key = [seed, repetition, int(entry.noise), entry.positive or 0]
         x, y, x_test, clean = noisy_split(data, entry.noise, entry.positive, key)
         for name, make in methods.items():
-            predicted = make(repetition).fit(x, y).predict(x_test)
+            predicted = make(repetition).fit(x, y).predict(x_test, which="location")
             errors[name].append(float(np.mean((predicted - clean) ** 2)))
     return BoostingRow(
         data.name,
@@ -194,10 +185,114 @@ def boosting_rows(
     seed: int = 0,
     methods: dict[str, Method] | None = None,
 ) -> Iterator[BoostingRow]:
-    """Give the rows of Table 2 for one data set, as `boosting_row` does."""
+    """Give the rows of Table 2 for one data set.
+
+    Parameters
+    ----------
+    data : PaperData
+        The data.
+    repetitions, seed : int
+        Number of splits, seed.
+    methods : dict or None
+        Regressors by name; by default :func:`own_methods`.
+    """
+    methods = own_methods() if methods is None else methods
     for entry in TABLE_2:
         if entry.dataset == data.name:
             yield boosting_row(data, entry, repetitions, seed=seed, methods=methods)
+
+
+def boosting_table(rows: Sequence[BoostingRow]) -> pd.DataFrame:
+    """Return the mean errors beside the paper's and that of a constant."""
+    return pd.DataFrame(
+        {
+            "data": TITLES[row.dataset],
+            "noise": f"{row.noise:g}",
+            "+/-": "" if row.positive is None else f"{row.positive}/{100 - row.positive}",
+            "paper": f"{row.printed:g}",
+            **{name: f"{errors.mean():.3f}" for name, errors in row.errors.items()},
+            "a constant, clean": f"{row.constant:.3f}",
+        }
+        for row in rows
+    )
+
+
+def pattern_table(rows: Sequence[BoostingRow], method: str = PAPERS) -> pd.DataFrame:
+    """Return the largest over the smallest error among the patterns of signs at the same noise."""
+    frame = pd.DataFrame(
+        {
+            "data": TITLES[row.dataset],
+            "noise": f"{row.noise:g}",
+            "paper": row.printed,
+            "here": row.errors[method].mean(),
+        }
+        for row in rows
+        if row.noise
+    )
+    groups = frame.groupby(["data", "noise"], sort=False)
+    return (groups.max() / groups.min()).map("{:.2f}".format).reset_index()
+
+
+def unit_table(sets: Sequence[PaperData]) -> pd.DataFrame:
+    """Return the error printed without noise beside that of the mean on the scaled target.
+
+    Where the data have several targets that the paper may have used, all are listed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.paper.boosted import unit_table
+    >>> from qhreg.paper.datasets import PaperData
+    >>> unit_table([PaperData("boston", np.zeros((2, 1)), np.array([0.0, 1.0]))])
+          data target paper, boosting a constant
+    0  Housing                   0.74     1.0000
+    """
+    printed = {entry.dataset: entry.mse for entry in TABLE_2 if entry.noise == 0.0}
+    return pd.DataFrame(
+        {
+            "data": TITLES[data.name],
+            "target": name,
+            "paper, boosting": f"{printed[data.name]:g}",
+            "a constant": f"{np.var(scaled(target)):.4f}",
+        }
+        for data in sets
+        for name, target in {"strength" if data.others else "": data.endog, **data.others}.items()
+    )
+
+
+# ------------------------------------------------------------------ paths of tau
+
+PATH_SETS = ("forest_fires", "concrete_slump", "concrete_strength")
+"""The data sets in the paper's figure of the paths."""
+
+PATH_NOISE = 4.0
+
+EARLY = 5
+"""Stages among which the first reaction of tau is looked for."""
+
+
+@dataclass(frozen=True)
+class TauPath:
+    """The asymmetry inferred at each stage.
+
+    Attributes
+    ----------
+    dataset : str
+        Name of the data set.
+    positive : int or None
+        100 for positive, 0 for negative noise, None for none.
+    taus : ndarray, shape (stages,)
+        tau after each stage.
+    """
+
+    dataset: str
+    positive: int | None
+    taus: FloatArray
+
+    @property
+    def noise(self) -> str:
+        """What noise the targets had."""
+        return "none" if self.positive is None else "positive" if self.positive else "negative"
 
 
 def tau_paths(data: PaperData, *, seed: int = 0) -> tuple[TauPath, ...]:
@@ -213,35 +308,25 @@ def tau_paths(data: PaperData, *, seed: int = 0) -> tuple[TauPath, ...]:
     paths = []
     for positive, noise in ((100, PATH_NOISE), (0, PATH_NOISE), (None, 0.0)):
         x, y, _, _ = noisy_split(data, noise, positive, [seed])
-        model = _regressor(VARIANTS[PAPERS], seed).fit(x, y)
-        paths.append(TauPath(data.name, positive, np.asarray(model.tau_path_)))
+        taus = np.asarray(paper_booster(seed).fit(x, y).tau_path_)
+        paths.append(TauPath(data.name, positive, taus))
     return tuple(paths)
 
 
-def all_boosting(
-    sets: Sequence[PaperData],
-    repetitions: int,
-    *,
-    seed: int = 0,
-    progress: Callable[[str], object] | None = None,
-) -> tuple[tuple[BoostingRow, ...], tuple[TauPath, ...]]:
-    """Return Table 2 and the paths of tau.
+def path_table(paths: Sequence[TauPath]) -> pd.DataFrame:
+    """Return the tau farthest from 1/2 among the first stages, and the last one."""
+    return pd.DataFrame(
+        {
+            "data": TITLES[path.dataset],
+            "noise": path.noise,
+            f"farthest in the first {EARLY} stages": f"{_farthest(path.taus[:EARLY]):.3f}",
+            "last stage": f"{path.taus[-1]:.3f}",
+        }
+        for path in paths
+        if path.positive is not None
+    )
 
-    Parameters
-    ----------
-    sets : sequence of PaperData
-        The four data sets.
-    repetitions, seed : int
-        Number of splits, seed.
-    progress : callable, optional
-        Told about each data set.
-    """
-    rows: list[BoostingRow] = []
-    paths: list[TauPath] = []
-    for data in sets:
-        if progress is not None:
-            progress(f"Table 2, {data.name}")
-        rows.extend(boosting_rows(data, repetitions, seed=seed))
-        if data.name in PATH_SETS:
-            paths.extend(tau_paths(data, seed=seed))
-    return tuple(rows), tuple(paths)
+
+def _farthest(taus: FloatArray) -> float:
+    """Return the tau farthest from 1/2."""
+    return float(taus[np.argmax(np.abs(taus - 0.5))])

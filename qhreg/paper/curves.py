@@ -6,109 +6,100 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
+from scipy import optimize
 
-from qhreg._typing import BoolArray, FloatArray
-from qhreg.certificate import KAPPA_STAR, biconvexity_certificate
+from qhreg._typing import FloatArray
+from qhreg.certificate import biconvexity_certificate
 from qhreg.family.loss import quantile_huber_loss, quantile_loss
 from qhreg.family.normalizer import log_normalizer
-from qhreg.solver.projection import best_tau
 
 __all__ = [
-    "CurvatureCurve",
-    "LossCurves",
+    "FIGURE_1_KAPPA",
+    "FIGURE_1_TAU",
+    "NOISE_DEVIATION",
     "TauCurve",
     "curvature_curve",
+    "curvature_table",
     "loss_curves",
+    "loss_table",
     "one_sign_residuals",
     "tau_curve",
     "tau_curves",
+    "tau_table",
 ]
 
 
-FIGURE_1_TAU, FIGURE_1_WIDTH = 0.3, 0.4
+FIGURE_1_TAU, FIGURE_1_CODE_WIDTH = 0.3, 0.4
 """The asymmetry of Figure 1, and the k in its plotting code."""
 
-TAU_BOUNDS = (1e-3, 1.0 - 1e-3)
+FIGURE_1_KAPPA = 2.0 * FIGURE_1_CODE_WIDTH
+"""The width, in the sense of the paper's text, that Figure 1 shows."""
 
 NOISE_DEVIATION = 5.0
 """Standard deviation of the Laplacian magnitudes: the one that reproduces Table 1."""
 
+PRINTED_CURVATURE = {0.0: "8", 1.0: "6"}
+"""The least curvature in tau that the paper's text gives, by kappa."""
 
-@dataclass(frozen=True)
-class LossCurves:
-    """The numbers of Figure 1.
 
-    Attributes
-    ----------
-    r : ndarray, shape (m,)
-        Residuals.
-    tau, kappa : float
-        Asymmetry, and the width in the text's sense that the figure shows.
-    quantile, huber : ndarray, shape (m,)
-        Quantile loss and quantile Huber loss.
-    drawn : ndarray, shape (m,)
-        The quantile Huber curve as the paper's plotting code has it.
-    text : ndarray, shape (m,)
-        The text's loss at the k of the plotting code, half the width shown.
-    zone : (float, float)
-        Ends of the quadratic zone.
-    quantile_density, huber_density : ndarray, shape (m,)
-        Densities, of integral one.
-    """
-
-    r: FloatArray
-    tau: float
-    kappa: float
-    quantile: FloatArray
-    huber: FloatArray
-    drawn: FloatArray
-    text: FloatArray
-    zone: tuple[float, float]
-    quantile_density: FloatArray
-    huber_density: FloatArray
+# ------------------------------------------------------------------ Figure 1
 
 
 def _drawn_loss(r: FloatArray, tau: float, k: float) -> FloatArray:
     """Return the curve of the paper's plotting code: the zone is twice as wide as k says."""
     left = tau * np.abs(r) - k * tau**2
     right = (1.0 - tau) * np.abs(r) - k * (1.0 - tau) ** 2
-    inner = 0.25 * r**2 / k
-    curve: FloatArray = np.where(r > 2.0 * (1.0 - tau) * k, right, inner)
+    curve: FloatArray = np.where(r > 2.0 * (1.0 - tau) * k, right, 0.25 * r**2 / k)
     return np.where(r < -2.0 * tau * k, left, curve)
 
 
-def loss_curves(points: int = 401) -> LossCurves:
-    """Return the numbers of Figure 1.
+def loss_curves(points: int = 401) -> pd.DataFrame:
+    """Return the curves of Figure 1, one row for each residual from -2 to 2.
 
-    Parameters
-    ----------
-    points : int
-        Number of residuals between -2 and 2.
+    Returns
+    -------
+    DataFrame
+        `r`, the losses `quantile` and `huber` with the densities `quantile_density` and
+        `huber_density`; `drawn`, the quantile Huber curve of the paper's plotting code; `text`, the
+        loss of the paper's text at the k of that code.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from qhreg.paper.curves import loss_curves
     >>> curves = loss_curves()
-    >>> bool(np.abs(curves.drawn - curves.huber).max() < 1e-15)
+    >>> bool((curves["drawn"] - curves["huber"]).abs().max() < 1e-15)
     True
     """
     r = np.linspace(-2.0, 2.0, points)
-    tau, kappa = FIGURE_1_TAU, 2.0 * FIGURE_1_WIDTH
+    tau, kappa = FIGURE_1_TAU, FIGURE_1_KAPPA
     quantile = np.asarray(quantile_loss(r, tau))
     huber = np.asarray(quantile_huber_loss(r, tau, kappa))
-    return LossCurves(
-        r,
-        tau,
-        kappa,
-        quantile,
-        huber,
-        _drawn_loss(r, tau, FIGURE_1_WIDTH),
-        np.asarray(quantile_huber_loss(r, tau, FIGURE_1_WIDTH)),
-        (-kappa * tau, kappa * (1.0 - tau)),
-        np.exp(-quantile - float(log_normalizer(tau, 0.0))),
-        np.exp(-huber - float(log_normalizer(tau, kappa))),
+    return pd.DataFrame(
+        {
+            "r": r,
+            "quantile": quantile,
+            "quantile_density": np.exp(-quantile - float(log_normalizer(tau, 0.0))),
+            "huber": huber,
+            "huber_density": np.exp(-huber - float(log_normalizer(tau, kappa))),
+            "drawn": _drawn_loss(r, tau, FIGURE_1_CODE_WIDTH),
+            "text": np.asarray(quantile_huber_loss(r, tau, FIGURE_1_CODE_WIDTH)),
+        }
     )
+
+
+def loss_table(curves: pd.DataFrame) -> pd.DataFrame:
+    """Return how far the curve of the paper's plotting code is from the loss of its text."""
+    off = [float((curves["drawn"] - curves[name]).abs().max()) for name in ("text", "huber")]
+    return pd.DataFrame(
+        {
+            "kappa of the text's loss": [FIGURE_1_CODE_WIDTH, FIGURE_1_KAPPA],
+            "largest distance of the curve drawn": [f"{distance:.1e}" for distance in off],
+        }
+    )
+
+
+# ------------------------------------------------------------------ the loss over tau
 
 
 @dataclass(frozen=True)
@@ -127,12 +118,8 @@ class TauCurve:
         Mean of rho, without the normaliser.
     log_c : ndarray, shape (m,)
         The normaliser.
-    normalised : ndarray, shape (m,)
-        Their sum.
     best : float
-        Where the sum is least.
-    best_loss : float
-        Where the loss alone is least on the grid.
+        Where the sum of the two is least.
     """
 
     positive: float
@@ -140,9 +127,12 @@ class TauCurve:
     taus: FloatArray
     loss: FloatArray
     log_c: FloatArray
-    normalised: FloatArray
     best: float
-    best_loss: float
+
+    @property
+    def normalised(self) -> FloatArray:
+        """Loss and normaliser."""
+        return self.loss + self.log_c
 
 
 def one_sign_residuals(
@@ -187,24 +177,26 @@ def tau_curve(positive: float, *, kappa: float = 1.0, n: int = 1000, seed: int =
     Examples
     --------
     >>> from qhreg.paper.curves import tau_curve
-    >>> curve = tau_curve(10)
-    >>> 0.2 < curve.best < 0.3, curve.best_loss < 0.01
-    (True, True)
+    >>> 0.2 < tau_curve(10).best < 0.3
+    True
     """
     r = one_sign_residuals(positive, n, seed)
     taus = np.linspace(0.005, 0.995, 199)
-    loss = np.array([float(np.mean(quantile_huber_loss(r, tau, kappa))) for tau in taus])
-    log_c = np.array([float(log_normalizer(tau, kappa)) for tau in taus])
-    return TauCurve(
-        positive,
-        kappa,
-        taus,
-        loss,
-        log_c,
-        loss + log_c,
-        best_tau(r, kappa, tau_bounds=TAU_BOUNDS),
-        float(taus[np.argmin(loss)]),
+
+    def loss(tau: float) -> float:
+        return float(np.mean(quantile_huber_loss(r, tau, kappa)))
+
+    def normaliser(tau: float) -> float:
+        return float(log_normalizer(tau, kappa))
+
+    best = optimize.minimize_scalar(
+        lambda tau: loss(tau) + normaliser(tau),
+        bounds=(0.001, 0.999),
+        method="bounded",
+        options={"xatol": 1e-9},
     )
+    losses, normalisers = (np.array([each(tau) for tau in taus]) for each in (loss, normaliser))
+    return TauCurve(positive, kappa, taus, losses, normalisers, float(best.x))
 
 
 def tau_curves(percentages: Sequence[float] = (10, 25, 50, 75, 100)) -> tuple[TauCurve, ...]:
@@ -212,43 +204,56 @@ def tau_curves(percentages: Sequence[float] = (10, 25, 50, 75, 100)) -> tuple[Ta
     return tuple(tau_curve(positive) for positive in percentages)
 
 
-@dataclass(frozen=True)
-class CurvatureCurve:
-    """The least curvature in tau, against kappa.
-
-    Attributes
-    ----------
-    kappas : ndarray, shape (m,)
-        Huber widths.
-    margins : ndarray, shape (m,)
-        Least value over tau of (log c)'' - kappa: the curvature of the normalised loss of one
-        residual outside the zone.
-    proved : ndarray of bool, shape (m,)
-        Whether convexity in tau is proved for all residuals.
-    kappa_star : float
-        Where the margin is zero.
-    """
-
-    kappas: FloatArray
-    margins: FloatArray
-    proved: BoolArray
-    kappa_star: float
+def tau_table(curves: Sequence[TauCurve]) -> pd.DataFrame:
+    """Return where each curve is least, and its second differences: concave, then convex."""
+    return pd.DataFrame(
+        {
+            "positive (%)": [curve.positive for curve in curves],
+            "loss least at": [curve.taus[np.argmin(curve.loss)].round(3) for curve in curves],
+            "largest second difference": [f"{np.diff(c.loss, 2).max():.1e}" for c in curves],
+            "normalised loss least at": [f"{curve.best:.3f}" for curve in curves],
+            "smallest second difference": [f"{np.diff(c.normalised, 2).min():.1e}" for c in curves],
+        }
+    )
 
 
-def curvature_curve(upper: float = 6.0, points: int = 61) -> CurvatureCurve:
+# ------------------------------------------------------------------ curvature
+
+
+def curvature_curve(upper: float = 6.0, points: int = 61) -> pd.DataFrame:
     """Return the least curvature in tau on a grid of widths from 0 to `upper`.
+
+    Returns
+    -------
+    DataFrame
+        `kappa`; `margin`, the least value over tau of (log c)'' - kappa, the curvature of the
+        normalised loss of one residual outside the zone; `proved`, whether convexity in tau is proved
+        for all residuals.
 
     Examples
     --------
     >>> from qhreg.paper.curves import curvature_curve
-    >>> curvature_curve(1.0, 2).margins.round(3).tolist()
+    >>> curvature_curve(1.0, 2)["margin"].round(3).tolist()
     [8.0, 6.076]
     """
-    kappas = np.linspace(0.0, upper, points)
-    certificates = [biconvexity_certificate(float(kappa)) for kappa in kappas]
-    return CurvatureCurve(
-        kappas,
-        np.array([certificate.margin for certificate in certificates]),
-        np.array([certificate.holds for certificate in certificates], dtype=np.bool_),
-        KAPPA_STAR,
+    certificates = [biconvexity_certificate(float(k)) for k in np.linspace(0.0, upper, points)]
+    return pd.DataFrame(
+        {
+            "kappa": [certificate.kappa for certificate in certificates],
+            "margin": [certificate.margin for certificate in certificates],
+            "proved": [certificate.holds for certificate in certificates],
+        }
+    )
+
+
+def curvature_table(curve: pd.DataFrame) -> pd.DataFrame:
+    """Return the curve at whole widths beside what the paper's text says."""
+    whole = curve[curve["kappa"] % 1.0 == 0.0]
+    return pd.DataFrame(
+        {
+            "kappa": whole["kappa"].map("{:g}".format),
+            "paper": [PRINTED_CURVATURE.get(kappa, "") for kappa in whole["kappa"]],
+            "here": whole["margin"].map("{:.4f}".format),
+            "convex in tau": whole["proved"].map({True: "proved", False: "no"}),
+        }
     )

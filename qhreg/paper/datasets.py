@@ -1,4 +1,4 @@
-"""The four data sets of Table 2, and the error of a constant on their scaled targets."""
+"""The four data sets of Table 2."""
 
 from __future__ import annotations
 
@@ -15,15 +15,12 @@ import pandas as pd
 
 from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError
-from qhreg.paper.printed import zero_noise_error
 
 __all__ = [
     "NAMES",
     "TITLES",
     "VARIABLE",
-    "ConstantError",
     "PaperData",
-    "constant_error",
     "data_folder",
     "load",
     "scaled",
@@ -160,40 +157,3 @@ def scaled(values: FloatArray) -> FloatArray:
     """
     low, high = values.min(axis=0), values.max(axis=0)
     return np.asarray(2.0 * (values - low) / (high - low) - 1.0)
-
-
-@dataclass(frozen=True)
-class ConstantError:
-    """What a constant predictor achieves on a target scaled to (-1, 1).
-
-    Attributes
-    ----------
-    dataset : str
-        Name of the data set.
-    constant : float
-        Its mean squared error: the variance of the scaled target.
-    printed : float
-        The error that Table 2 gives the paper's boosting without noise.
-    others : dict of str to float
-        The same as `constant` for other targets the paper may have used.
-    """
-
-    dataset: str
-    constant: float
-    printed: float
-    others: dict[str, float] = field(default_factory=dict)
-
-
-def constant_error(data: PaperData) -> ConstantError:
-    """Return the error of the mean on the scaled target beside the one printed without noise.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from qhreg.paper.datasets import PaperData, constant_error
-    >>> constant_error(PaperData("boston", np.zeros((2, 1)), np.array([0.0, 1.0]))).constant
-    1.0
-    """
-    others = {name: float(np.var(scaled(target))) for name, target in data.others.items()}
-    constant = float(np.var(scaled(data.endog)))
-    return ConstantError(data.name, constant, zero_noise_error(data.name), others)

@@ -1,37 +1,87 @@
-"""Table 1: coefficients recovered under one-sided noise, over repeated draws."""
+"""Table 1, coefficients recovered under one-sided noise, and the penalty at fixed tau on its draws."""
 
 from __future__ import annotations
 
 import warnings
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
+from scipy import special
 
 from qhreg._typing import FloatArray
+from qhreg.model import QuantileHuberMLE
 from qhreg.paper.curves import NOISE_DEVIATION, one_sign_residuals
-from qhreg.paper.printed import POSITIVE
-from qhreg.solver import solve
-from qhreg.solver.kappafit import solve_kappa
 
 __all__ = [
     "COEFFICIENTS",
+    "DRAWS",
     "LEAST_SQUARES",
     "METHODS",
     "OURS",
     "PAPERS",
-    "Cell",
+    "PENALTY_MINIMA",
+    "POSITIVE",
+    "TABLE_1",
     "Method",
-    "RecoveryRow",
-    "RecoveryTable",
+    "PenaltyCurve",
+    "Printed",
+    "agreement_table",
+    "error_differences",
+    "error_table",
     "expected_least_squares",
-    "recovery_row",
+    "penalty_curve",
+    "penalty_table",
+    "pooled",
+    "pooled_minima",
+    "recovery_draws",
     "recovery_sample",
-    "recovery_table",
+    "summary",
+    "tau_estimates",
+    "warning_table",
+    "width_table",
+    "width_test",
 ]
 
+
+# ------------------------------------------------------------------ what the paper prints
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A row of Table 1: errors of the coefficients, mean asymmetry, by percentage of positive noise."""
+
+    positive: int
+    least_squares: float
+    proposed: float
+    tau: float
+
+
+TABLE_1 = (
+    Printed(100, 0.255, 0.036, 0.788),
+    Printed(80, 0.270, 0.143, 0.719),
+    Printed(60, 0.231, 0.135, 0.587),
+    Printed(40, 0.260, 0.157, 0.422),
+    Printed(20, 0.248, 0.103, 0.289),
+    Printed(0, 0.263, 0.039, 0.212),
+)
+
+DRAWS = 100
+"""Draws behind each figure of Table 1."""
+
+POSITIVE = tuple(entry.positive for entry in TABLE_1)
+"""Percentages of positive noise, in the order of Table 1."""
+
+PENALTY_MINIMA = {100: 0.79, 80: 0.72, 60: 0.59, 40: 0.42, 20: 0.29, 0: 0.21}
+"""Where the mean normalised penalty is least, by percentage of positive noise.
+
+The caption lists these values "respectively" to percentages that rise from 0 to 100, which would
+give 100 % positive noise the lowest tau; Table 1 and the rest of the paper show the order meant.
+"""
+
+
+# ------------------------------------------------------------------ draws and fits
 
 COEFFICIENTS = np.array([2.0, 5.0])
 N_ROWS = 100
@@ -39,15 +89,7 @@ N_ROWS = 100
 
 @dataclass(frozen=True)
 class Method:
-    """A way to estimate the coefficients by the quantile Huber likelihood.
-
-    Attributes
-    ----------
-    name : str
-        What the table calls it.
-    kappa, sigma : float or None
-        Fixed value, or None where it is estimated.
-    """
+    """A fit by the quantile Huber likelihood: its name, and kappa and sigma, None where estimated."""
 
     name: str
     kappa: float | None
@@ -62,7 +104,7 @@ OURS = (
     Method("ours, kappa 0.05", 0.05, None),
     Method("ours, kappa estimated", None, None),
 )
-"""The scale is estimated."""
+"""The scale is estimated, with the defaults of the model."""
 
 METHODS = (*PAPERS, *OURS)
 
@@ -70,133 +112,6 @@ LEAST_SQUARES = "least squares"
 
 CHEAP = 10
 """Draws of least squares for each draw of the other methods, which take a hundred times as long."""
-
-
-class Estimate(NamedTuple):
-    """What one fit contributes to the table."""
-
-    beta: FloatArray
-    tau: float
-    warned: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One method in one row of the table.
-
-    Attributes
-    ----------
-    errors : ndarray, shape (draws,)
-        Squared error of each draw, averaged over the coefficients.
-    taus : ndarray, shape (draws,)
-        Estimated asymmetries; NaN for least squares.
-    warned : tuple of tuple of str
-        The kinds of warning that each fit gave.
-    """
-
-    errors: FloatArray
-    taus: FloatArray
-    warned: tuple[tuple[str, ...], ...]
-
-    def first(self, draws: int) -> Cell:
-        """Return the same method on the first draws."""
-        return Cell(self.errors[:draws], self.taus[:draws], self.warned[:draws])
-
-    def with_mirror(self, other: Cell) -> Cell:
-        """Return the draws of this row and those of the row with the signs exchanged as one."""
-        return Cell(
-            np.concatenate([self.errors, other.errors]),
-            np.concatenate([self.taus, 1.0 - other.taus]),
-            self.warned + other.warned,
-        )
-
-    @property
-    def mse(self) -> float:
-        """Mean squared error."""
-        return float(self.errors.mean())
-
-    @property
-    def mse_se(self) -> float:
-        """Monte Carlo standard error of `mse`."""
-        return float(self.errors.std(ddof=1) / np.sqrt(self.errors.size))
-
-    @property
-    def tau(self) -> float:
-        """Mean of the estimated asymmetries."""
-        return float(self.taus.mean())
-
-    @property
-    def tau_se(self) -> float:
-        """Monte Carlo standard error of `tau`."""
-        return float(self.taus.std(ddof=1) / np.sqrt(self.taus.size))
-
-
-@dataclass(frozen=True)
-class RecoveryRow:
-    """All methods at one percentage of positive noise, on the same draws.
-
-    Attributes
-    ----------
-    positive : int
-        Percentage of positive noise.
-    cells : dict of str to Cell
-        By name of the method, least squares included.
-    """
-
-    positive: int
-    cells: dict[str, Cell]
-
-
-@dataclass(frozen=True)
-class RecoveryTable:
-    """Our version of Table 1.
-
-    Attributes
-    ----------
-    rows : tuple of RecoveryRow
-        In the order of the paper.
-    repetitions, seed : int
-        Number of draws in each row, least squares excepted; seed.
-    """
-
-    rows: tuple[RecoveryRow, ...]
-    repetitions: int
-    seed: int
-
-    @property
-    def warned(self) -> dict[str, dict[str, int]]:
-        """How often each method gave each kind of warning, over all rows."""
-        totals: dict[str, Counter[str]] = {}
-        for row in self.rows:
-            for name, cell in row.cells.items():
-                totals.setdefault(name, Counter()).update(
-                    kind for fit in cell.warned for kind in fit
-                )
-        return {name: dict(count) for name, count in totals.items() if count}
-
-    def first(self, draws: int) -> RecoveryTable:
-        """Return the table from the first draws of each row."""
-        draws = min(draws, self.repetitions)
-        rows = tuple(
-            RecoveryRow(row.positive, {name: cell.first(draws) for name, cell in row.cells.items()})
-            for row in self.rows
-        )
-        return RecoveryTable(rows, draws, self.seed)
-
-    def settled(self) -> RecoveryTable:
-        """Return the table with rows that mirror each other pooled.
-
-        Changing the sign of the response turns p % positive noise into 100 - p %, tau into 1 - tau,
-        and leaves the errors: both rows estimate the same numbers, from independent draws.
-        """
-        rows = tuple(
-            RecoveryRow(
-                row.positive,
-                {name: cell.with_mirror(mirror.cells[name]) for name, cell in row.cells.items()},
-            )
-            for row, mirror in zip(self.rows, self.rows[::-1], strict=True)
-        )
-        return RecoveryTable(rows, 2 * self.repetitions, self.seed)
 
 
 def recovery_sample(
@@ -240,41 +155,28 @@ def expected_least_squares(n: int = N_ROWS) -> float:
     return NOISE_DEVIATION**2 / (n - COEFFICIENTS.size - 1)
 
 
-def _least_squares(exog: FloatArray, endog: FloatArray) -> Estimate:
-    beta = np.asarray(np.linalg.lstsq(exog, endog, rcond=None)[0], dtype=np.float64)
-    return Estimate(beta, np.nan, ())
-
-
-def _fit(method: Method, exog: FloatArray, endog: FloatArray) -> Estimate:
-    """Return the fit with the names of the warnings it gave."""
+def _estimate(
+    method: Method, exog: FloatArray, endog: FloatArray
+) -> tuple[FloatArray, float, tuple[str, ...]]:
+    """Return coefficients, tau, and the warnings by class and first word: "BoundaryWarning (tau)"."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        if method.kappa is None:
-            found = solve_kappa(exog, endog, sigma=method.sigma).solution
-        else:
-            found = solve(exog, endog, kappa=method.kappa, sigma=method.sigma)
-    return Estimate(found.beta, found.tau, tuple(_kind(each.message) for each in caught))
+        fit = QuantileHuberMLE(endog, exog, kappa=method.kappa, sigma=method.sigma).fit()
+    kinds = [
+        f"{type(each.message).__name__} ({str(each.message).split()[0].rstrip(':')})"
+        for each in caught
+    ]
+    return np.asarray(fit.params)[: COEFFICIENTS.size], float(fit.tau), tuple(kinds)
 
 
-def _kind(message: Warning | str) -> str:
-    """Return a warning's class with what it is about: the first word of its message."""
-    return f"{type(message).__name__} ({str(message).split()[0].rstrip(':')})"
-
-
-def _cell(estimates: list[Estimate]) -> Cell:
-    errors = [float(np.mean((each.beta - COEFFICIENTS) ** 2)) for each in estimates]
-    taus = np.array([each.tau for each in estimates])
-    return Cell(np.array(errors), taus, tuple(each.warned for each in estimates))
-
-
-def recovery_row(
+def recovery_draws(
     positive: int,
-    repetitions: int = 100,
+    repetitions: int = DRAWS,
     *,
     seed: int = 0,
-    methods: tuple[Method, ...] = METHODS,
-) -> RecoveryRow:
-    """Return every method's errors at one percentage of positive noise.
+    methods: Sequence[Method] = METHODS,
+) -> pd.DataFrame:
+    """Return what every method gave on the same draws at one percentage of positive noise.
 
     Parameters
     ----------
@@ -282,43 +184,347 @@ def recovery_row(
         Percentage of positive noise.
     repetitions, seed : int
         Number of draws, seed. Least squares gets ten times as many, the first ones the same.
-    methods : tuple of Method
+    methods : sequence of Method
         Which besides least squares.
+
+    Returns
+    -------
+    DataFrame
+        One row for each fit: `positive`, `draw`, `method`; `error`, the squared error averaged over
+        the coefficients; `tau`; `warned`, a tuple of the kinds of warning.
 
     Examples
     --------
-    >>> from qhreg.paper.recovery import PAPERS, recovery_row
-    >>> row = recovery_row(100, repetitions=5, methods=PAPERS[:1])
-    >>> row.cells["paper, kappa 1"].mse < row.cells["least squares"].mse
+    >>> from qhreg.paper.recovery import PAPERS, recovery_draws
+    >>> draws = recovery_draws(100, repetitions=5, methods=PAPERS[:1])
+    >>> errors = draws.groupby("method")["error"].mean()
+    >>> bool(errors["paper, kappa 1"] < errors["least squares"])
     True
     """
-    samples = [recovery_sample(positive, i, seed) for i in range(CHEAP * repetitions)]
-    cells = {LEAST_SQUARES: _cell([_least_squares(x, y) for x, y in samples])}
-    samples = samples[:repetitions]
-    for method in methods:
-        cells[method.name] = _cell([_fit(method, x, y) for x, y in samples])
-    return RecoveryRow(positive, cells)
+
+    def rows() -> Iterator[tuple[object, ...]]:
+        for draw in range(CHEAP * repetitions):
+            exog, endog = recovery_sample(positive, draw, seed)
+            beta = np.linalg.lstsq(exog, endog, rcond=None)[0]
+            yield draw, LEAST_SQUARES, np.mean((beta - COEFFICIENTS) ** 2), np.nan, ()
+            for method in methods if draw < repetitions else ():
+                beta, tau, warned = _estimate(method, exog, endog)
+                yield draw, method.name, np.mean((beta - COEFFICIENTS) ** 2), tau, warned
+
+    frame = pd.DataFrame(rows(), columns=["draw", "method", "error", "tau", "warned"])
+    return frame.assign(positive=positive)
 
 
-def recovery_table(
-    repetitions: int = 100,
+def pooled(draws: pd.DataFrame) -> pd.DataFrame:
+    """Return the draws with those of the mirrored percentage added to each percentage.
+
+    Changing the sign of the response turns p % positive noise into 100 - p %, tau into 1 - tau, and
+    leaves the errors: both rows estimate the same numbers, from independent draws.
+    """
+    mirrored = draws.assign(positive=100 - draws["positive"], tau=1.0 - draws["tau"])
+    return pd.concat([draws, mirrored], ignore_index=True)
+
+
+def summary(draws: pd.DataFrame, method: str) -> pd.DataFrame:
+    """Return the means of a method with their Monte Carlo standard errors, by percentage.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by `positive`: `mse` and `tau` with their standard errors `mse_se` and `tau_se`, and
+        `printed_se`, that of the mean of as many squared errors as the paper averaged.
+    """
+    groups = draws[draws["method"] == method].groupby("positive", sort=False)
+    return pd.DataFrame(
+        {
+            "mse": groups["error"].mean(),
+            "mse_se": groups["error"].sem(),
+            "tau": groups["tau"].mean(),
+            "tau_se": groups["tau"].sem(),
+            "printed_se": groups["error"].std() / np.sqrt(DRAWS),
+        }
+    )
+
+
+# ------------------------------------------------------------------ tables
+
+_PRINTED = pd.DataFrame(list(TABLE_1)).set_index("positive")
+
+
+def agreement_table(draws: pd.DataFrame) -> pd.DataFrame:
+    """Return tau of the paper's model (kappa = 0.05) and least squares beside the printed figures."""
+    model, squares = (summary(draws, name) for name in (PAPERS[1].name, LEAST_SQUARES))
+    columns = {
+        "tau: paper": _PRINTED["tau"].map("{:.3f}".format),
+        "tau: here": model["tau"].map("{:.3f}".format),
+        "difference": (model["tau"] - _PRINTED["tau"]).map("{:+.3f}".format),
+        "least squares: paper": _PRINTED["least_squares"].map("{:.3f}".format),
+        "least squares: here": squares["mse"].map("{:.3f}".format),
+        "ratio": (squares["mse"] / _PRINTED["least_squares"]).map("{:.2f}".format),
+    }
+    return pd.DataFrame(columns, index=_PRINTED.index).rename_axis("positive (%)").reset_index()
+
+
+def error_differences(draws: pd.DataFrame) -> pd.DataFrame:
+    """Return the errors of the paper's model (kappa = 0.05) and of the best of ours beside the printed.
+
+    z is the difference in units of its standard error, in which the printed figure has the error of
+    a mean of 100 draws of the paper's model.
+    """
+    model = summary(draws, PAPERS[1].name)
+    ours = {method.name: summary(draws, method.name) for method in OURS}
+    errors = pd.DataFrame({name: fits["mse"] for name, fits in ours.items()})
+    names = [errors.columns[i] for i in errors.loc[list(POSITIVE)].to_numpy().argmin(axis=1)]
+    best = pd.concat([ours[name].loc[[p]] for p, name in zip(POSITIVE, names, strict=True)])
+
+    def z(fits: pd.DataFrame) -> pd.Series[str]:
+        gap = fits["mse"] - _PRINTED["proposed"]
+        return (gap / np.hypot(fits["mse_se"], model["printed_se"])).map("{:+.1f}".format)
+
+    columns = {
+        "paper": _PRINTED["proposed"].map("{:.3f}".format),
+        "its model here": model["mse"].map("{:.3f}".format),
+        "z": z(model),
+        "best of ours": best["mse"].map("{:.3f}".format),
+        "z of ours": z(best),
+        "which": [name.removeprefix("ours, ") for name in names],
+    }
+    return pd.DataFrame(columns, index=_PRINTED.index).rename_axis("positive (%)").reset_index()
+
+
+def _by_share(rows: dict[str, list[str]]) -> pd.DataFrame:
+    """Return a table with one column for each percentage of positive noise."""
+    columns = [f"{positive} %" for positive in POSITIVE]
+    frame = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+    return frame.rename_axis("positive noise").reset_index()
+
+
+def error_table(draws: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean squared errors ± one Monte Carlo standard error, the paper's above ours."""
+
+    def cells(means: pd.Series[float], errors: pd.Series[float]) -> list[str]:
+        return [f"{means[p]:.3f} ± {errors[p]:.3f}" for p in POSITIVE]
+
+    rows = {
+        f"printed: {column.replace('_', ' ')}": cells(
+            _PRINTED[column], summary(draws, method)["printed_se"]
+        )
+        for column, method in {"least_squares": LEAST_SQUARES, "proposed": PAPERS[1].name}.items()
+    }
+    for name in (LEAST_SQUARES, *(method.name for method in METHODS)):
+        means = summary(draws, name)
+        rows[name] = cells(means["mse"], means["mse_se"])
+    return _by_share(rows)
+
+
+def tau_estimates(draws: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean estimates of tau ± one Monte Carlo standard error, the paper's above ours."""
+    rows = {"printed": [f"{entry.tau:.3f}" for entry in TABLE_1]}
+    for method in METHODS:
+        means = summary(draws, method.name)
+        rows[method.name] = [f"{means['tau'][p]:.4f} ± {means['tau_se'][p]:.4f}" for p in POSITIVE]
+    return _by_share(rows)
+
+
+def warning_table(draws: pd.DataFrame) -> pd.DataFrame:
+    """Return how many fits each method made, and how many gave each kind of warning."""
+    own = draws[draws["method"] != LEAST_SQUARES]
+    fits = own.groupby("method", sort=False).size().rename("fits")
+    warned = own.explode("warned").dropna(subset="warned")
+    counts = pd.crosstab(warned["method"], warned["warned"])
+    return fits.to_frame().join(counts).fillna(0).astype(int).reset_index()
+
+
+# ------------------------------------------------------------------ penalty at fixed tau
+
+WIDE, NARROW = 1.0, 0.05
+"""The width that the caption names, and the one that Table 1 speaks for."""
+
+TAUS = np.linspace(0.04, 0.96, 47)
+
+NEAR: FloatArray = 0.02 * np.arange(-2.0, 3.0)
+"""Distances from a minimum at which it is looked for again."""
+
+
+@dataclass(frozen=True)
+class PenaltyCurve:
+    """The normalised penalty after regression at each tau, averaged over draws and rows.
+
+    Attributes
+    ----------
+    positive : int
+        Percentage of positive noise.
+    kappa : float
+        Huber width; sigma is 1.
+    taus, penalty : ndarray, shape (m,)
+        Asymmetries and penalties.
+    minimum : float
+        Where the penalty is least, by the parabola through the three lowest neighbours.
+    error : float
+        Monte Carlo standard error of `minimum`: that of the slope there, over the curvature.
+    draws : int
+        Number of draws.
+    """
+
+    positive: int
+    kappa: float
+    taus: FloatArray
+    penalty: FloatArray
+    minimum: float
+    error: float
+    draws: int
+
+    @classmethod
+    def from_draws(
+        cls, positive: int, kappa: float, taus: FloatArray, values: FloatArray
+    ) -> PenaltyCurve:
+        """Return the curve from the penalty of each draw at each tau, shape (draws, m)."""
+        penalty = values.mean(axis=0)
+        i = int(np.clip(np.argmin(penalty), 1, penalty.size - 2))
+        step = float(taus[i + 1] - taus[i])
+        slopes = (values[:, i + 1] - values[:, i - 1]) / (2.0 * step)
+        curvature = float(penalty[i - 1] - 2.0 * penalty[i] + penalty[i + 1]) / step**2
+        minimum = float(taus[i] - slopes.mean() / curvature)
+        spread = float(slopes.std(ddof=1)) if len(values) > 1 else np.nan
+        error = spread / (np.sqrt(len(values)) * curvature)
+        return cls(positive, kappa, taus, penalty, minimum, error, len(values))
+
+
+def _penalties(
+    positive: int, repetitions: int, kappa: float, seed: int, taus: FloatArray
+) -> FloatArray:
+    """Return the mean penalty of each draw of Table 1 at each tau, shape (repetitions, m)."""
+    values = np.empty((repetitions, taus.size))
+    for repetition in range(repetitions):
+        exog, endog = recovery_sample(positive, repetition, seed)
+        for i, tau in enumerate(taus):
+            model = QuantileHuberMLE(endog, exog, kappa=kappa, sigma=1.0, tau=float(tau))
+            values[repetition, i] = -model.fit().llf
+    return values / N_ROWS
+
+
+def penalty_curve(
+    positive: int,
+    repetitions: int = DRAWS,
     *,
+    kappa: float = WIDE,
     seed: int = 0,
-    methods: tuple[Method, ...] = METHODS,
-    progress: Callable[[str], object] | None = None,
-) -> RecoveryTable:
-    """Return our version of Table 1.
+    taus: FloatArray = TAUS,
+) -> PenaltyCurve:
+    """Return the curve at one percentage of positive noise, on the draws of Table 1.
 
     Parameters
     ----------
-    repetitions, seed, methods
-        As in :func:`recovery_row`.
-    progress : callable, optional
-        Told about each row before it is made.
+    positive : int
+        Percentage of positive noise.
+    repetitions, seed : int
+        Number of draws, seed: as in :func:`recovery_draws`.
+    kappa : float
+        Huber width.
+    taus : ndarray, shape (m,)
+        Where, equally spaced.
+
+    Examples
+    --------
+    >>> from qhreg.paper.recovery import penalty_curve
+    >>> 0.7 < penalty_curve(100, repetitions=2).minimum < 0.9
+    True
     """
-    rows = []
-    for number, positive in enumerate(POSITIVE, 1):
-        if progress is not None:
-            progress(f"Table 1, row {number} of {len(POSITIVE)}: {positive} % positive noise")
-        rows.append(recovery_row(positive, repetitions, seed=seed, methods=methods))
-    return RecoveryTable(tuple(rows), repetitions, seed)
+    values = _penalties(positive, repetitions, kappa, seed, taus)
+    return PenaltyCurve.from_draws(positive, kappa, taus, values)
+
+
+def pooled_minima(
+    curves: Sequence[PenaltyCurve],
+    repetitions: int,
+    *,
+    kappa: float = WIDE,
+    seed: int = 0,
+    progress: Callable[[str], object] = lambda text: None,
+) -> tuple[PenaltyCurve, ...]:
+    """Return the curves near their minima from more draws, rows that mirror each other pooled.
+
+    The penalty at tau with p % positive noise has the law of that at 1 - tau with 100 - p %.
+
+    Parameters
+    ----------
+    curves : sequence of PenaltyCurve
+        Where the minima were found with fewer, in the order of Table 1.
+    repetitions, seed : int
+        As in :func:`penalty_curve`; the first draws are those of the curves.
+    kappa : float
+        Huber width.
+    progress : callable, optional
+        Told about each pair of rows before it is made.
+    """
+    half = len(curves) // 2
+    upper, lower = [], []
+    for curve, mirror in zip(curves[:half], curves[::-1], strict=False):
+        p, q = curve.positive, mirror.positive
+        progress(f"least penalty at kappa = {kappa:g}: {p} and {q} % positive noise")
+        taus: FloatArray = 0.5 * (curve.minimum + 1.0 - mirror.minimum) + NEAR
+        ends = [
+            _penalties(p, repetitions, kappa, seed, taus),
+            _penalties(q, repetitions, kappa, seed, 1.0 - taus),
+        ]
+        values = np.concatenate(ends)
+        upper.append(PenaltyCurve.from_draws(p, kappa, taus, values))
+        lower.append(PenaltyCurve.from_draws(q, kappa, 1.0 - taus[::-1], values[:, ::-1]))
+    return (*upper, *lower[::-1])
+
+
+def penalty_table(
+    wide: Sequence[PenaltyCurve], narrow: Sequence[PenaltyCurve], draws: pd.DataFrame
+) -> pd.DataFrame:
+    """Return the minima at the two widths beside the caption's and the tau of the joint fits."""
+    table = pd.DataFrame(
+        {
+            "positive (%)": [curve.positive for curve in wide],
+            "caption": [f"{PENALTY_MINIMA[curve.positive]:.2f}" for curve in wide],
+        }
+    )
+    for method, curves in zip(PAPERS, (wide, narrow), strict=True):
+        width = f"kappa {curves[0].kappa:g}"
+        off = [curve.minimum - PENALTY_MINIMA[curve.positive] for curve in curves]
+        table[f"{width}: least at"] = [f"{c.minimum:.4f} ± {c.error:.4f}" for c in curves]
+        table[f"{width}: difference"] = [f"{distance:+.4f}" for distance in off]
+        joint = summary(draws, method.name)["tau"]
+        table[f"{width}: joint fit"] = [f"{joint[curve.positive]:.4f}" for curve in curves]
+    return table
+
+
+def width_test(curves: Sequence[PenaltyCurve]) -> float:
+    """Return the chi-square statistic, one degree per row, of the caption's minima at a width.
+
+    The caption's figure has the error of an average of its 100 draws and that of rounding to two
+    digits, ours that of the draws made here.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.paper.recovery import PenaltyCurve, width_test
+    >>> curve = PenaltyCurve(40, 1.0, np.zeros(3), np.zeros(3), 0.43, 0.005, 100)
+    >>> round(width_test([curve]), 3)
+    1.714
+    """
+    total = 0.0
+    for curve in curves:
+        papers = curve.error**2 * curve.draws / DRAWS + 0.01**2 / 12.0
+        off = curve.minimum - PENALTY_MINIMA[curve.positive]
+        total += off**2 / (papers + curve.error**2)
+    return total
+
+
+def width_table(*widths: Sequence[PenaltyCurve]) -> pd.DataFrame:
+    """Return the chi-square test of the caption's minima at each width."""
+    statistics = [width_test(curves) for curves in widths]
+    degrees = [len(curves) for curves in widths]
+    pvalues = [special.chdtrc(d, x) for d, x in zip(degrees, statistics, strict=True)]
+    return pd.DataFrame(
+        {
+            "kappa": [f"{curves[0].kappa:g}" for curves in widths],
+            "chi-square": [f"{statistic:.1f}" for statistic in statistics],
+            "degrees": degrees,
+            "p": [f"{pvalue:.2g}" for pvalue in pvalues],
+        }
+    )

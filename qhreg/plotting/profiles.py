@@ -58,7 +58,8 @@ def plot_profile(figure: ProfileFigure, ax: Axes | None = None) -> Axes:
             zorder=3,
         )
     for (alpha, value), style in zip(figure.cuts, CUT_STYLES, strict=False):
-        label = _cut_label(alpha, value, figure.factor)
+        label = f"{percent(1 - alpha)} cut: {value:.3g}"
+        label = f"cut {value:.3g} (given)" if figure.cut_given else label
         ax.axhline(value, color=DARK, lw=1.1, ls=style, label=label, zorder=2)
     lower = max(figure.interval[0], float(figure.x[0]))
     upper = min(figure.interval[1], float(figure.x[-1]))
@@ -130,15 +131,6 @@ def plot_profile(figure: ProfileFigure, ax: Axes | None = None) -> Axes:
         handletextpad=0.5,
     )
     return ax
-
-
-def _cut_label(alpha: float, value: float, factor: float | None) -> str:
-    """Return how a critical value comes about: a chi-square quantile, times a factor, or given."""
-    if factor is None:
-        return f"cut {value:.3g} (given)"
-    if factor == 1.0:
-        return f"{percent(1 - alpha)} cut: {value:.3g}"
-    return f"{percent(1 - alpha)} cut: {value / factor:.3g} × {factor:.3f}, corrected"
 
 
 def plot_surface(figure: SurfaceFigure, ax: Axes | None = None) -> Axes:

@@ -13,17 +13,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.domain import check_kappa, check_tau
-from qhreg.inference.hypothesis_tests import HypothesisTest
-from qhreg.profile.data import ProfileData
-from qhreg.profile.fits import TauCurve, curve_of
-from qhreg.profile.trace import with_progress
+from qhreg.inference.hypothesis_tests import HypothesisTest, chi2_test, f_test
+from qhreg.profile.curve import TauCurve, tau_curve
+from qhreg.progress import with_progress
 from qhreg.solver import Solution, report, solve
-from qhreg.solver.local import LocalFit
+from qhreg.solver.over_tau import LocalFit
+from qhreg.specification.model_data import ModelData
 
 __all__ = ["Crossings", "equality_test", "find_crossings", "fit_taus", "tau_levels"]
 
@@ -74,13 +73,13 @@ def tau_levels(taus: Any = None, *, quantiles: Any = None, kappa: float = 0.0) -
 
 
 def fit_taus(
-    data: ProfileData, taus: Sequence[float], *, progress: bool = False
+    data: ModelData, taus: Sequence[float], *, progress: bool = False
 ) -> tuple[Solution, ...]:
     """Return the fit at each value of tau, with the width that the model fixes.
 
     Parameters
     ----------
-    data : ProfileData
+    data : ModelData
         The model; its own tau is not used.
     taus : sequence of float
         Increasing values in (0, 1).
@@ -96,8 +95,8 @@ def fit_taus(
     --------
     >>> import numpy as np
     >>> from qhreg.process.fits import fit_taus
-    >>> from qhreg.profile.data import profile_data
-    >>> data = profile_data(np.ones((5, 1)), [0.0, 1.0, 2.0, 3.0, 10.0], kappa=0.0)
+    >>> from qhreg.specification.model_data import model_data
+    >>> data = model_data(np.ones((5, 1)), [0.0, 1.0, 2.0, 3.0, 10.0], kappa=0.0)
     >>> [float(fit.beta[0].round(6)) for fit in fit_taus(data, [0.1, 0.5, 0.9])]
     [10.0, 2.0, 0.0]
     """
@@ -117,9 +116,10 @@ def fit_taus(
         weights=obs.case_weights,
         offset=obs.offset,
         names=data.names,
+        reml=data.reml,
+        rank=data.rank,
     )
-    curve = curve_of(data, first, "tau")
-    assert isinstance(curve, TauCurve)
+    curve = tau_curve(data, first, kappa)
     found = {order[0]: first}
     for i in with_progress(order[1:], progress, "process"):
         found[i] = _solution(curve, taus[i])
@@ -129,10 +129,10 @@ def fit_taus(
 def _solution(curve: TauCurve, tau: float) -> Solution:
     """Return the fit at one tau in the units of the data."""
     curve(tau)
-    fit = next(known for known in curve.fits if known.tau == tau)
+    fit = curve.fits[tau]
     setup = replace(curve.setup, task=replace(curve.setup.task, tau=tau))
     local = LocalFit(fit, fit.iterations, fit.passes, "warm start from a neighbouring tau")
-    return report(setup, local, searched=False)
+    return report(setup, local, certified=False)
 
 
 @dataclass(frozen=True, repr=False)
@@ -245,8 +245,7 @@ def equality_test(
     With :math:`d` the m - 1 differences between neighbouring fits and :math:`V_d` their covariance
     the statistic is :math:`T = d'V_d^{-1}d`, chi-square with q = (m - 1) s degrees of freedom when
     :math:`V_d` is known. When it is estimated with :math:`\nu` degrees of freedom, T / q is compared
-    with the F distribution of q and :math:`\nu`; `inflation` is the factor by which that raises the
-    critical value at this p-value.
+    with the F distribution of q and :math:`\nu`.
     Directions in which the covariance is singular (linearly dependent columns) are left out and
     not counted.
 
@@ -277,8 +276,5 @@ def equality_test(
     if df == 0 or not math.isfinite(statistic):
         raise DataError("the covariance of the differences is zero or not finite: nothing to test")
     if df_cov is None:
-        return HypothesisTest(name, null, statistic, df, float(special.chdtrc(df, statistic)))
-    pvalue = float(special.fdtrc(df, max(df_cov, 1.0), statistic / df))
-    known = float(special.chdtri(df, pvalue)) if pvalue > 0.0 else statistic
-    inflation = statistic / known if known > 0.0 else 1.0
-    return HypothesisTest(name, null, statistic, df, pvalue, inflation)
+        return chi2_test(name, null, statistic, df)
+    return f_test(name, null, statistic / df, df, max(df_cov, 1.0))

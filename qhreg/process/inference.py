@@ -10,26 +10,15 @@ import numpy as np
 import pandas as pd
 
 from qhreg._typing import FloatArray
-from qhreg.covariance import require_more_rows
-from qhreg.covariance.joint import (
-    JOINT_TYPES,
-    Influence,
-    influence_of,
-    joint_covariance,
-    location_shift_covariance,
-)
+from qhreg.covariance import SANDWICHES, CovarianceChoice, Parts, covariance_parts, sandwich
+from qhreg.covariance.estimate import decided_alone, grouping_of
 from qhreg.exceptions import CurvatureWarning, DomainError, warn_caller
+from qhreg.family.domain import check_alpha
 from qhreg.process.fits import equality_test
 
-__all__ = ["ProcessInference"]
+__all__ = ["ProcessInference", "joint_covariance", "sup_t"]
 
 Read = TypeVar("Read")
-
-DF_PER_ROW = 0.5
-"""Degrees of freedom of a sandwich for each row behind its bread, by the size of the test."""
-
-DF_OF_DENSITY = 1.0
-"""The same where the rows in the zone tell of one density only."""
 
 
 class ProcessInference:
@@ -83,47 +72,60 @@ class ProcessInference:
         labels = pd.MultiIndex.from_product(
             [self.taus, [self.names[j] for j in chosen]], names=["tau", "parameter"]
         )
-        return pd.DataFrame(self._joint(chosen)[0], labels, labels)
+        return pd.DataFrame(self._joint(chosen), labels, labels)
 
-    def _parts(self) -> list[Influence]:
-        """Return by how much each row moves the estimates of every fit."""
-        if self.cov_type not in JOINT_TYPES:
+    def _joint(self, chosen: Sequence[int]) -> FloatArray:
+        """Return the joint covariance of some parameters, fit by fit."""
+        if self.cov_type not in SANDWICHES:
             raise DomainError(
                 f"cov_type={self.cov_type!r} says nothing about several fits together: use one of "
-                f"{', '.join(JOINT_TYPES)}"
+                f"{', '.join(SANDWICHES)}"
             )
         self.model.require_data()
-        obs = self.model.observations
+        fits = [fit._results for fit in self.results]
+        parts = [covariance_parts(fit._fit_data, fit.solution) for fit in fits]
+        return joint_covariance(self._first._choice, parts, chosen)
 
-        def influence(fit: Any) -> Influence:
-            fit._require_light_rows()
-            return influence_of(
-                obs.exog,
-                obs.endog,
-                fit.solution,
-                free=self._first.space.free,
-                freq_weights=obs.freq_weights,
-                weights=obs.weights,
-                offset=obs.offset,
-                width=self._first._choice.options.get("width"),
-            )
+    def critical_values(
+        self,
+        alpha: float = 0.05,
+        columns: Sequence[str | int] | None = None,
+        *,
+        rng: Any = 0,
+        draws: int = 100_000,
+    ) -> pd.Series[float]:
+        """Return by how many standard errors simultaneous bands reach: one number for each parameter.
 
-        return self._of_each(influence)
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability that the band of a parameter holds it at every tau.
+        columns : sequence of str or int, optional
+            Names or places of the parameters; all by default.
+        rng : int or Generator
+            Source of randomness.
+        draws : int
+            Number of simulated processes.
 
-    def _joint(self, chosen: Sequence[int]) -> tuple[FloatArray, float]:
-        """Return the joint covariance, and its degrees of freedom."""
-        options = {k: v for k, v in self._first._choice.options.items() if k != "width"}
-        obs, parts = self.model.observations, self._parts()
-        cov = joint_covariance(
-            self.cov_type, parts, chosen, freq_weights=obs.freq_weights, **options
-        )
-        df = DF_PER_ROW * min(part.in_bread for part in parts)
-        laws = self._of_each(lambda fit: fit._covariance.calibration)
-        noise = [np.mean(1.0 / law.df[list(chosen)]) for law in laws if law is not None]
-        if noise:  # few rows decide where regressors are skewed
-            df = min(df, 1.0 / float(np.max(noise)))
-        clusters = self._first._covariance.df_inference
-        return cov, df if clusters is None else min(df, float(clusters))
+        Notes
+        -----
+        The quantile of max over tau of the absolute t ratio, simulated with the correlations of
+        `cov_between`: the sup-t band [1]_, t in place of normal where the fits use t.
+
+        References
+        ----------
+        .. [1] J. L. Montiel Olea and M. Plagborg-Moller (2019), Simultaneous confidence bands: theory,
+           implementation, and an application to SVARs, Journal of Applied Econometrics 34, 1-17.
+        """
+        check_alpha(alpha)
+        chosen = list(range(len(self.names))) if columns is None else self._places(columns)
+        joint, s = self._joint(chosen), len(chosen)
+        df = self._first.df_resid_inference if self._first.use_t else None
+        found = {
+            self.names[column]: sup_t(joint[j::s, j::s], alpha, df=df, rng=rng, draws=draws)
+            for j, column in enumerate(chosen)
+        }
+        return pd.Series(found, dtype=np.float64)
 
     def _places(self, columns: Sequence[str | int]) -> list[int]:
         """Return the places of named or numbered parameters."""
@@ -151,26 +153,8 @@ class ProcessInference:
             raise DomainError("the model has no slopes: its only column is the constant")
         return found
 
-    def _may_be_alike(self, chosen: Sequence[int]) -> bool:
-        """Return whether a covariance for noise that is the same in every row can be had."""
-        k, data = self._first.space.k, self.model.data
-        slopes = all(j < k and j != data.const_idx for j in chosen)
-        independent = self.cov_type in ("HC0", "HC1") and not self.model.has_weights
-        return bool(data.k_constant) and slopes and independent
-
-    def _shift(self, chosen: Sequence[int]) -> tuple[FloatArray, float]:
-        """Return the joint covariance if the noise is the same in every row, and its df."""
-        obs, parts = self.model.observations, self._parts()
-        require_more_rows(self.cov_type, parts[0].nobs, parts[0].n_estimated)
-        cov = location_shift_covariance(parts, chosen, obs.exog, obs.freq_weights)
-        return cov, DF_OF_DENSITY * min(part.in_bread for part in parts)
-
     def test_equal_slopes(
-        self,
-        columns: Sequence[str | int] | None = None,
-        *,
-        joint: bool = True,
-        robust: bool | None = None,
+        self, columns: Sequence[str | int] | None = None, *, joint: bool = True
     ) -> Any:
         """Return the Wald test that slopes are the same at every tau.
 
@@ -180,11 +164,6 @@ class ProcessInference:
             Names or places of the parameters; all coefficients but the constant by default.
         joint : bool
             Whether to test all of them together, or each on its own.
-        robust : bool, optional
-            Whether the covariance is that of the fits (see `cov_between`), or one that takes the noise
-            to be the same in every row, as it is when all curves are parallel. By default the latter
-            for all slopes together, beside a constant, with independent rows and without sampling
-            weights, and the only one otherwise.
 
         Returns
         -------
@@ -194,44 +173,121 @@ class ProcessInference:
         Notes
         -----
         Equal slopes mean curves that are parallel: the regressors move the location of the noise
-        and not its shape. See :func:`qhreg.process.equality_test` for the statistic and
-        :mod:`qhreg.covariance.joint` for the covariances; the one for noise that is the same in every
-        row is (QH-23).
-
-        Differences between neighbouring fits are small against the fits themselves, and noise in their
-        covariance makes the statistic large. The p-value therefore counts the covariance as one
-        with as many degrees of freedom as rows in the widened zone, fewest over the levels. With 100 to
-        500 rows, normal, exponential and lognormal regressors and three or five levels, parallel
-        curves were then rejected at the level of 5 % in 3 to 11 % of 300 samples
-        (``python benchmarks/coverage.py --slopes``).
-
-        The sandwich of ``robust=True`` needs the density near every line where the rows with leverage
-        are. It counts half a degree of freedom for each row in the zone, no more than the intervals of
-        single slopes have, and at most one less than there are clusters: of the same samples 2 to 6 %
-        were rejected with three levels and 0.3 to 2 % with five.
+        and not its shape. The covariance is that of `cov_between`, the p-value that of the F
+        distribution with `df_resid` degrees of freedom (clusters minus one), chi-square with
+        ``use_t=False``: see :func:`qhreg.process.equality_test`.
         """
         chosen = self._slopes() if columns is None else self._places(columns)
-        estimates = self.params.to_numpy()[:, chosen]
-        alike = self._may_be_alike(chosen)
-        if robust is None:
-            robust = not (joint and columns is None and alike)
-        elif not robust and not alike:
-            raise DomainError(
-                "robust=False takes the noise to be the same in every row: it is for slopes beside a "
-                "constant, independent rows (HC0 or HC1) and fits without sampling weights"
-            )
-        cov, df_cov = self._joint(chosen) if robust else self._shift(chosen)
+        estimates, cov = self.params.to_numpy()[:, chosen], self._joint(chosen)
+        df = self._first.df_resid_inference if self._first.use_t else None
         null = "equal slopes at " + ", ".join(f"{tau:g}" for tau in self.taus)
         if joint:
-            name = f"Wald test ({self.cov_type if robust else 'noise alike in all rows'})"
-            return equality_test(estimates, cov, df_cov=df_cov, name=name, null=null)
+            return equality_test(
+                estimates, cov, df_cov=df, name=f"Wald test ({self.cov_type})", null=null
+            )
         rows = {}
         size = len(chosen)
         for place, column in enumerate(chosen):
             own = np.arange(len(self)) * size + place
-            made = equality_test(estimates[:, [place]], cov[np.ix_(own, own)], df_cov=df_cov)
-            rows[self.names[column]] = (made.statistic, made.df, made.pvalue)
+            test = equality_test(estimates[:, [place]], cov[np.ix_(own, own)], df_cov=df)
+            rows[self.names[column]] = (test.statistic, test.df, test.pvalue)
         return pd.DataFrame.from_dict(rows, orient="index", columns=["statistic", "df", "pvalue"])
+
+
+def joint_covariance(
+    choice: CovarianceChoice, parts: Sequence[Parts], chosen: Sequence[int]
+) -> FloatArray:
+    r"""Return the covariance of chosen parameters of several fits to the same rows, fit by fit.
+
+    Parameters
+    ----------
+    choice : CovarianceChoice
+        Type and options.
+    parts : sequence of Parts, length m
+        One for each fit.
+    chosen : sequence of int, length s
+        Places of the parameters within each fit.
+
+    Returns
+    -------
+    ndarray, shape (m s, m s)
+        The blocks on the diagonal are those of the single fits. NaN where one is not identified.
+
+    Notes
+    -----
+    A row moves fit j by its influence :math:`H_j^{-1}s_{ij}`. Stacked over the fits, these are the
+    scores of one sandwich.
+    """
+    first = parts[0]
+    moves = [part.influence @ part.jacobian[list(chosen)].T for part in parts]
+    leverage, alone = None, [np.zeros_like(part.identified) for part in parts]
+    if choice.cov_type in ("HC2", "HC3"):
+        columns = [part.leverage for part in parts]
+        every = slice(0, columns[0].size)
+        alone = [
+            decided_alone(*pair) for pair in zip(parts, [every] * len(parts), columns, strict=True)
+        ]
+        leverage = np.repeat(np.column_stack(columns), len(chosen), axis=1)
+    obs = first.observations
+    cov = sandwich(
+        np.hstack(moves),
+        None,
+        leverage=leverage,
+        nobs=first.nobs,
+        df_resid=first.df_resid,
+        freq=first.freq,
+        **grouping_of(choice, obs.endog.size, obs.case_weights).keywords,
+    )
+    known = np.concatenate(
+        [
+            ~np.abs(part.jacobian[list(chosen)][:, ~part.identified | one]).any(axis=1)
+            for part, one in zip(parts, alone, strict=True)
+        ]
+    )
+    cov[~known] = cov[:, ~known] = np.nan
+    return cov
+
+
+def sup_t(
+    covariance: FloatArray,
+    alpha: float,
+    *,
+    df: float | None = None,
+    rng: Any = 0,
+    draws: int = 100_000,
+) -> float:
+    """Return the quantile of the largest of several absolute t ratios, simulated.
+
+    Parameters
+    ----------
+    covariance : ndarray, shape (m, m)
+        Covariance of the estimates.
+    alpha : float
+        One minus the level of the quantile.
+    df : float or None
+        Degrees of freedom of the t distribution; None for the normal one.
+    rng : int or Generator
+        Source of randomness.
+    draws : int
+        Number of simulated vectors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.process.inference import sup_t
+    >>> round(sup_t(np.ones((3, 3)), 0.05), 1), round(sup_t(np.eye(3), 0.05), 1)
+    (2.0, 2.4)
+    """
+    length = np.sqrt(covariance.diagonal())
+    if not (length > 0.0).all():
+        return float("nan")
+    roots, vectors = np.linalg.eigh(covariance / np.outer(length, length))
+    half = vectors * np.sqrt(np.maximum(roots, 0.0))
+    generator = np.random.default_rng(rng)
+    largest = np.abs(generator.standard_normal((draws, len(half))) @ half.T).max(axis=1)
+    if df is not None:
+        largest /= np.sqrt(generator.chisquare(df, draws) / df)
+    return float(np.quantile(largest, 1.0 - alpha))
 
 
 def _has_no_errors(fit: Any) -> bool:

@@ -13,6 +13,7 @@ from qhreg._typing import FloatArray
 from qhreg.diagnostics.coefficients import least_squares
 from qhreg.exceptions import DomainError
 from qhreg.figures import ProcessFigure
+from qhreg.inference.intervals import wald_intervals
 from qhreg.markup import FitSummary2
 from qhreg.process.fits import Crossings, find_crossings
 from qhreg.process.inference import ProcessInference
@@ -103,15 +104,27 @@ class ProcessResults(ProcessInference):
         """Standard errors, one row for each tau."""
         return self._by_level(self._of_each(lambda fit: fit.bse))
 
-    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Return pointwise confidence limits: columns (parameter, "lower" or "upper").
+    def conf_int(
+        self, alpha: float = 0.05, *, simultaneous: bool = False, rng: Any = 0
+    ) -> pd.DataFrame:
+        """Return confidence limits: columns (parameter, "lower" or "upper").
 
         Parameters
         ----------
         alpha : float
-            One minus the coverage at each tau.
+            One minus the coverage, at each tau or of the whole band.
+        simultaneous : bool
+            Whether the band of each parameter holds it at every tau at once (`critical_values`), or
+            each interval by itself.
+        rng : int or Generator
+            Source of randomness of simultaneous bands.
         """
-        limits = np.array(self._of_each(lambda fit: fit.conf_int(alpha).ravel()))
+        if simultaneous:
+            critical = self.critical_values(alpha, rng=rng).to_numpy()
+            read = lambda fit: wald_intervals(fit.params, fit.bse, fit.space, critical)  # noqa: E731
+        else:
+            read = lambda fit: fit.conf_int(alpha)  # noqa: E731
+        limits = np.array([part.ravel() for part in self._of_each(read)])
         return self._by_level(
             limits, pd.MultiIndex.from_product([self.names, ["lower", "upper"]], names=["", ""])
         )
@@ -235,6 +248,7 @@ class ProcessResults(ProcessInference):
         *,
         alpha: float = 0.05,
         reference: Any = "ols",
+        simultaneous: bool = False,
     ) -> ProcessFigure:
         """Return the numbers of the plot.
 
@@ -243,10 +257,12 @@ class ProcessResults(ProcessInference):
         columns : sequence of str or int, optional
             Names or places of the parameters; all coefficients by default.
         alpha : float
-            One minus the coverage at each tau.
+            One minus the coverage, at each tau or of the whole band.
         reference : {"ols"}, results, or None
             A fit to compare with: least squares, or results of the same model with tau
             estimated.
+        simultaneous : bool
+            Whether the band holds at every tau at once.
         """
         k = self._first.space.k
         chosen = list(range(k)) if columns is None else self._places(columns)
@@ -260,7 +276,8 @@ class ProcessResults(ProcessInference):
         elif reference is not None:
             value, tau = _of_results(reference, [self.names[j] for j in chosen], alpha)
             name = rf"$\tau$ estimated: {tau:.3f}"
-        limits = self.conf_int(alpha).to_numpy().reshape(len(self), len(self.names), 2)[:, chosen]
+        every = self.conf_int(alpha, simultaneous=simultaneous).to_numpy()
+        limits = every.reshape(len(self), len(self.names), 2)[:, chosen]
         return ProcessFigure(
             tuple(self.names[j] for j in chosen),
             np.array(self.taus),
@@ -282,6 +299,7 @@ class ProcessResults(ProcessInference):
         *,
         alpha: float = 0.05,
         reference: Any = "ols",
+        simultaneous: bool = False,
     ) -> Any:
         """Draw the coefficients over tau, or over the quantiles given, and return the Figure.
 
@@ -292,14 +310,17 @@ class ProcessResults(ProcessInference):
         axes : sequence of Axes, optional
             Where to draw, one for each.
         alpha : float
-            One minus the coverage at each tau.
+            One minus the coverage, at each tau or of the whole band.
         reference : {"ols"}, results, or None
             A fit to compare with: least squares, or results of the same model with tau
             estimated.
+        simultaneous : bool
+            Whether the band holds at every tau at once.
         """
         from qhreg.plotting import plot_process
 
-        return plot_process(self.figure(columns, alpha=alpha, reference=reference), axes)
+        figure = self.figure(columns, alpha=alpha, reference=reference, simultaneous=simultaneous)
+        return plot_process(figure, axes)
 
     def __repr__(self) -> str:
         return f"<{len(self)} fits, tau from {self.taus[0]:g} to {self.taus[-1]:g}>"

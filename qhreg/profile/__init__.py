@@ -1,18 +1,13 @@
 """Profile likelihoods: how the highest log-likelihood falls as one parameter leaves its estimate.
 
-:mod:`qhreg.profile.likelihood` is the door. ``data`` is the model as profiles see it, ``refits`` and
-``fits`` make the points, ``roots`` and ``trace`` the limits, ``maxima`` and ``band`` what is known of
-every tau, ``result`` holds it. ``surface`` is for two parameters, ``score_intervals`` inverts the robust
-score test along the same fits.
+:mod:`qhreg.profile.likelihood` is the door. ``curve`` makes the points, ``result`` holds them and
+finds limits, ``maxima`` looks at every tau, ``surface`` is for two parameters.
 """
 
 from __future__ import annotations
 
-from qhreg.profile.likelihood import (
-    ProfileLikelihood,
-    profile_intervals,
-    profile_likelihood,
-)
+from qhreg.profile.likelihood import profile_intervals, profile_likelihood
+from qhreg.profile.result import ProfileLikelihood
 
 __all__ = [
     "ProfileLikelihood",

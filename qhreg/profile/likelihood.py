@@ -1,13 +1,16 @@
 r"""Profile likelihoods: how the highest log-likelihood falls as one parameter leaves its estimate.
 
-With :math:`\ell_p(x)` the highest log-likelihood with the parameter held at x, the signed root
+With :math:`\ell_p(x)` the highest (restricted) log-likelihood with the parameter held at x, the signed
+root
 
 .. math::
 
     r(x) = \operatorname{sign}(x - \hat x)\,\sqrt{2\,(\ell_p(\hat x) - \ell_p(x))}
 
 is nearly linear in x. Interval limits are its roots :math:`r(x) = \pm\sqrt{q}` with q the critical
-value of the likelihood ratio, found by interpolating x as a function of r inside a bracket.
+value of the likelihood ratio (:func:`qhreg.inference.hypothesis_tests.lr_cut`), found by Brent's method
+on the logit of tau, the logarithm of sigma, log(kappa + 0.01), and a coefficient as it is. For normal
+noise the interval of a coefficient is the t interval of least squares.
 """
 
 from __future__ import annotations
@@ -21,103 +24,134 @@ import numpy as np
 
 from qhreg._typing import FloatArray
 from qhreg.certificate.global_optimum import GlobalCertificate
+from qhreg.certificate.profile_bound import profile_bound
 from qhreg.exceptions import ConvergenceWarning, DomainError, warn_caller
-from qhreg.inference.hypothesis_tests import lr_inflation
-from qhreg.profile.band import CertifiedBound, certified_bound
-from qhreg.profile.data import ProfileData
-from qhreg.profile.fits import Curve, ProfilePoint, TauCurve, curve_of
+from qhreg.inference.hypothesis_tests import lr_cut
+from qhreg.profile.curve import Curve, ProfilePoint, TauCurve, curve_of, point_of
 from qhreg.profile.maxima import LocalMaxima, local_maxima
-from qhreg.profile.refits import refit
-from qhreg.profile.result import ProfileLikelihood
-from qhreg.profile.trace import (
+from qhreg.profile.result import (
     SHIFT,
     ProfileInterval,
-    Tracer,
-    counted,
-    likelihood_ratio_cut,
-    with_progress,
+    ProfileLikelihood,
+    find_interval,
+    scale_of,
 )
+from qhreg.progress import with_progress
 from qhreg.solver import Solution
-from qhreg.solver.threads import one_blas_thread
+from qhreg.specification.model_data import ModelData, refit
 
-__all__ = ["ProfileLikelihood", "profile_intervals", "profile_likelihood"]
+__all__ = ["profile_intervals", "profile_likelihood"]
 
 
-FEW_POINTS = 20_000
-"""Rows up to which a profile has many points, and tau is looked at beyond its interval."""
+POINTS = 5
+"""Fits on each side of a default grid."""
 
 BETTER = 1e-5
 """Log-likelihood above the fit's at which a point of the profile shows that the fit is not the best."""
 
 
-def _optimum(
-    data: ProfileData, solution: Solution, param: str | int
-) -> tuple[ProfileData, Solution, float | None]:
+def _first_step(data: ModelData, solution: Solution, param: str | int, se: float) -> float:
+    """Return a change on the scale of a parameter that moves the signed root by about one."""
+    column, n = data.column(param), max(solution.n, 2.0)
+    if column is None:
+        value = float(getattr(solution, str(param)))
+        stretch = {"tau": value * (1.0 - value), "sigma": value, "kappa": value + SHIFT}
+        known = math.isfinite(se) and se > 0.0
+        return min(se / stretch[str(param)], 1.0) if known else 2.0 / math.sqrt(n)
+    if math.isfinite(se) and se > 0.0:
+        return se
+    obs = data.observations
+    residuals = obs.residuals(solution.beta)
+    moved = obs.exog
+    if data.constraint is None:
+        moved = obs.exog[:, column]
+    deviation, length = np.linalg.norm(residuals) / math.sqrt(n), np.linalg.norm(moved)
+    return float(deviation / length) if deviation * length > 0.0 else 1.0 / math.sqrt(n)
+
+
+def _spread(
+    param: str, curve: Curve, estimate: float, loglike: float, interval: ProfileInterval, cut: float
+) -> None:
+    """Make fits on both sides of the estimate, to beyond a critical value.
+
+    Evenly spaced where the parameter has the scale of its profile, on which the signed root is nearly
+    linear.
+    """
+    forward, backward = scale_of(param)
+    origin, root = float(forward(estimate)), math.sqrt(cut)
+    ends = ((interval.lower, curve.lower), (interval.upper, curve.upper))
+    for limit, end in ends:
+        if limit == estimate:
+            continue
+        with np.errstate(divide="ignore"):
+            last = float(forward(end))
+            length = float(forward(limit if curve.lower < limit < curve.upper else end)) - origin
+        reach = origin + 1.05 * math.sqrt(cut / interval.cut) * length
+        outwards = math.copysign(1.0, end - estimate)
+        while True:
+            reach = last if outwards * (reach - last) >= 0.0 else reach
+            point = curve(end if reach == last else float(backward(reach)))
+            if reach == last or 2.0 * (loglike - point.loglike) > root * root:
+                break
+            reach = origin + 1.2 * (reach - origin)
+        for t in np.linspace(origin, reach, POINTS + 1)[1:-1]:
+            curve(float(backward(t)))
+
+
+def _freed(
+    data: ModelData, solution: Solution, param: str | int
+) -> tuple[ModelData, Solution, float | None]:
     """Return the model with the parameter estimated, its fit, and the value it was fixed at."""
     if data.column(param) is not None:
         return data, solution, None
     fixed = getattr(data.space, str(param))
     if fixed is None:
         return data, solution, None
-    free = data.freed(str(param))
-    return free, refit(free, {}, solution, search=None), float(fixed)
-
-
-def _starting_step(data: ProfileData, param: str, estimate: float, se: float) -> float:
-    """Return a first step on the scale of the profile: a standard error where there is one."""
-    n = max(data.observations.nobs, 2.0)
-    if param in ("tau", "sigma", "kappa"):
-        stretch = {"tau": estimate * (1.0 - estimate), "sigma": estimate, "kappa": estimate + SHIFT}
-        if se > 0.0 and math.isfinite(se):
-            return min(se / stretch[param], 1.0)
-        return 2.0 / math.sqrt(n)
-    if se > 0.0 and math.isfinite(se):
-        return se
-    return max(abs(estimate), 1.0) / math.sqrt(n)
+    free = replace(data.freed(str(param)), reml=solution.p > 0.0, rank=solution.p or None)
+    return free, refit(free, None, solution), float(fixed)
 
 
 def profile_likelihood(
-    data: ProfileData,
+    data: ModelData,
     solution: Solution,
     param: str | int = "tau",
     *,
     grid: Any = None,
     alpha: float = 0.05,
-    cut: str | float = "corrected",
+    cut: str | float = "F",
     se: float = math.nan,
     certificate: GlobalCertificate | None = None,
     search: bool | None = None,
-    progress: bool | None = None,
+    note: str = "",
 ) -> ProfileLikelihood:
     """Return the profile likelihood of a parameter with its interval.
 
     Parameters
     ----------
-    data : ProfileData
+    data : ModelData
         The model.
     solution : Solution
-        Its fit.
+        Its fit. All points have its criterion, with its p and m.
     param : str or int
         "sigma", "tau", "kappa", or the name or column of a coefficient. One that the model fixes is
         estimated for its own profile.
     grid : array_like, optional
-        Values at which to fit, beside those that the interval needs. By default evenly spaced in
-        the signed root, beyond the 99 % interval.
+        Values at which to fit, beside those that the interval needs. By default five on each side,
+        to beyond the 99 % interval.
     alpha : float
         One minus the nominal coverage of the interval.
-    cut : {"corrected", "chi2"} or float
-        Critical value of the likelihood ratio: corrected for small samples as in
-        :func:`qhreg.inference.hypothesis_tests.lr_cut`, the chi-square quantile, or a number.
+    cut : {"F", "chi2"} or float
+        Critical value of the likelihood ratio, see
+        :func:`qhreg.inference.hypothesis_tests.lr_cut`.
     se : float
         Standard error of the estimate: the first step, and the parabola in the plot.
     certificate : GlobalCertificate, optional
         Of the fit, for the plot of tau: its nodes are fitted again to bound the profile between
         them.
     search : bool, optional
-        Whether every fit searches the whole range of tau; by default up to 500 rows. Otherwise it
-        follows the basin of its neighbours. Along tau there is nothing to search.
-    progress : bool, optional
-        Whether to show a bar that counts fits; by default where kappa is estimated along the profile.
+        As in :func:`qhreg.solver.solve`, for every fit. Along tau there is nothing to search.
+    note : str
+        What the profile takes for granted, printed with it.
 
     Returns
     -------
@@ -127,8 +161,8 @@ def profile_likelihood(
     Notes
     -----
     The values that are not rejected need not form one interval. The limits are those of the piece
-    around the estimate. Along tau, up to 20,000 rows, a local maximum outside them that is not rejected
-    is named by ``interval.elsewhere`` and printed with the interval; the plot shades its piece too.
+    around the estimate. Along tau a local maximum outside them that is not rejected is named by
+    ``interval.elsewhere`` and printed with the interval; the plot shades its piece too.
 
     Warns
     -----
@@ -139,81 +173,68 @@ def profile_likelihood(
     --------
     >>> import numpy as np
     >>> from qhreg.profile.likelihood import profile_likelihood
-    >>> from qhreg.profile.data import profile_data
+    >>> from qhreg.specification.model_data import model_data
     >>> from qhreg.solver import solve
     >>> rng = np.random.default_rng(0)
     >>> X, y = np.ones((200, 1)), rng.laplace(size=200)
-    >>> profile = profile_likelihood(profile_data(X, y), solve(X, y), "tau", cut="chi2")
+    >>> profile = profile_likelihood(model_data(X, y), solve(X, y), "tau", cut="chi2")
     >>> print(profile.interval)
-    95 % profile interval for tau: 0.447737 to 0.589762
+    95 % profile interval for tau: 0.407892 to 0.589504
     """
-    with one_blas_thread(data.observations.exog.size):
-        return _profile(data, solution, param, grid, alpha, cut, se, certificate, search, progress)
-
-
-def _profile(
-    data: ProfileData,
-    solution: Solution,
-    param: str | int,
-    grid: Any,
-    alpha: float,
-    cut: str | float,
-    se: float,
-    certificate: GlobalCertificate | None,
-    search: bool | None,
-    progress: bool | None,
-) -> ProfileLikelihood:
-    """Return the profile likelihood; see `profile_likelihood`."""
-    data, solution, fixed = _optimum(data, solution, param)
+    data, solution, fixed = _freed(data, solution, param)
     column = data.column(param)
     name = str(param) if column is None else data.names[column]
+    coefficients = data.expand(solution.beta)
+    estimate = float(getattr(solution, name) if column is None else coefficients[column])
+    loglike, df_resid = solution.loglike_restricted, solution.n - solution.p
+    critical = lr_cut(alpha, df_resid, cut=cut)
     curve = curve_of(data, solution, param, search=search)
-    start = data.expand(solution.beta)
-    estimate = float(getattr(solution, name) if column is None else start[column])
-    inflation = _inflation(data, solution)
-    critical = likelihood_ratio_cut(alpha, cut, inflation=inflation)
-    long_work = data.space.kappa is None and name != "kappa" if progress is None else progress
-    with counted(long_work, f"profile of {name}") as tick:
-        tracer = Tracer(name, curve, estimate, solution.loglike, [_point(solution, estimate)], tick)
-        made = tracer.interval(alpha, critical, _starting_step(data, name, estimate, se))
-        if grid is None:
-            widest = likelihood_ratio_cut(min(alpha, 0.01), cut, inflation=inflation)
-            outermost = 1.05 * math.sqrt(max(critical, widest))
-            count = 10 if data.observations.endog.size <= FEW_POINTS else 2
-            tracer.spread([float(r) for r in np.linspace(0.0, outermost, count + 1)[1:]])
-        else:
-            for value in sorted(np.ravel(np.asarray(grid, dtype=np.float64)).tolist()):
-                _require_inside(name, value, curve)
-                tracer.evaluate(value)
-    points = tuple(
-        replace(point, beta=data.expand(point.beta))
-        for point in sorted(tracer.points, key=lambda point: point.value)
-    )
-    maxima = None
-    if isinstance(curve, TauCurve) and data.observations.endog.size <= FEW_POINTS:
+    curve.points[estimate] = replace(point_of(solution, estimate), slope=0.0)
+    step = _first_step(data, solution, param, se)
+    interval = find_interval(name, curve, estimate, loglike, alpha, critical, step)
+    if grid is None:
+        widest = max(critical, lr_cut(min(alpha, 0.01), df_resid, cut=cut))
+        _spread(name, curve, estimate, loglike, interval, widest)
+    else:
+        for value in sorted(np.ravel(np.asarray(grid, dtype=np.float64)).tolist()):
+            if not curve.lower <= value <= curve.upper:
+                raise DomainError(
+                    f"the profile of {name} runs from {curve.lower:g} to {curve.upper:g}, the grid "
+                    f"has {value:g}"
+                )
+            curve(value)
+    points = [
+        replace(point, beta=data.expand(point.beta)) for _, point in sorted(curve.points.items())
+    ]
+    maxima = certified = None
+    if isinstance(curve, TauCurve):
         maxima = local_maxima(data, solution, curve=curve)
-        made = replace(made, elsewhere=_elsewhere(maxima, made, solution.loglike))
-    _warn_of_better(name, estimate, solution.loglike, points)
+        interval = replace(interval, elsewhere=_elsewhere(maxima, interval, loglike))
+        if certificate is not None:
+            nodes = [*certificate.nodes_tau, *(point.value for point in points)]
+            certified = profile_bound(curve.setup, curve.start, nodes)
+    _warn_of_better(name, estimate, loglike, points)
     return ProfileLikelihood(
         name,
         estimate,
-        solution.loglike,
-        made,
-        points,
+        loglike,
+        interval,
+        tuple(points),
         data.names,
         se,
         cut,
-        inflation,
+        df_resid,
         fixed,
         certificate,
-        _certified(curve, certificate, points),
+        certified,
         maxima,
+        note,
         curve,
     )
 
 
 def _warn_of_better(
-    name: str, estimate: float, loglike: float, points: tuple[ProfilePoint, ...]
+    name: str, estimate: float, loglike: float, points: Sequence[ProfilePoint]
 ) -> None:
     """Warn when a point of the profile is higher than the fit."""
     best = max(points, key=lambda point: point.loglike)
@@ -225,63 +246,20 @@ def _warn_of_better(
         )
 
 
-def _elsewhere(maxima: LocalMaxima, made: ProfileInterval, loglike: float) -> float | None:
+def _elsewhere(maxima: LocalMaxima, interval: ProfileInterval, loglike: float) -> float | None:
     """Return the highest maximum outside an interval, if it is not rejected."""
     for point in maxima.points:
-        if not made.lower <= point.value <= made.upper:
-            return point.value if 2.0 * (loglike - point.loglike) < made.cut else None
+        if not interval.lower <= point.value <= interval.upper:
+            return point.value if 2.0 * (loglike - point.loglike) < interval.cut else None
     return None
 
 
-def _certified(
-    curve: Curve, certificate: GlobalCertificate | None, points: tuple[ProfilePoint, ...]
-) -> CertifiedBound | None:
-    """Return what the fits of a certificate and of the profile prove about every tau."""
-    if certificate is None or not isinstance(curve, TauCurve):
-        return None
-    nodes = [*certificate.nodes_tau, *(point.value for point in points)]
-    return certified_bound(curve.setup, curve.start, nodes)
-
-
-def _inflation(data: ProfileData, solution: Solution) -> float:
-    """Return the factor of the corrected cut for this fit; the largest one where kappa is estimated."""
-    space = data.space
-    return lr_inflation(
-        data.observations.nobs,
-        solution.rank + len(space.extra_names),
-        solution.tau,
-        kappa=0.0 if space.kappa is None else space.kappa,
-        tau_estimated=space.tau is None,
-    )
-
-
-def _require_inside(name: str, value: float, curve: Curve) -> None:
-    if not curve.lower <= value <= curve.upper:
-        raise DomainError(
-            f"the profile of {name} runs from {curve.lower:g} to {curve.upper:g}, the grid has {value:g}"
-        )
-
-
-def _point(solution: Solution, value: float) -> ProfilePoint:
-    """Return the fit itself as a point of the profile."""
-    return ProfilePoint(
-        value,
-        solution.loglike,
-        0.0,
-        solution.gap,
-        solution.beta,
-        solution.sigma,
-        solution.tau,
-        solution.kappa,
-    )
-
-
 def profile_intervals(
-    data: ProfileData,
+    data: ModelData,
     solution: Solution,
     *,
     alpha: float = 0.05,
-    cut: str | float = "corrected",
+    cut: str | float = "F",
     bse: FloatArray | None = None,
     search: bool | None = None,
     progress: bool = False,
@@ -297,33 +275,32 @@ def profile_intervals(
         The model and its fit.
     alpha : float
         One minus the nominal coverage.
-    cut : {"corrected", "chi2"} or float
+    cut : {"F", "chi2"} or float
         As in `profile_likelihood`.
     bse : ndarray, shape (size,), optional
         Standard errors, for the first steps.
-    search, progress : bool, optional
-        As in `profile_likelihood`; one progress bar for all parameters.
+    search : bool, optional
+        As in `profile_likelihood`.
+    progress : bool
+        Whether to show a progress bar over the parameters.
     params : sequence of str or int, optional
         Only these, by column or name; `bse` is theirs then.
     """
     every: Sequence[str | int] = [*range(len(data.names)), *data.space.extra_names]
     chosen = every if params is None else params
     errors = np.full(len(chosen), math.nan) if bse is None else np.asarray(bse, dtype=np.float64)
+    critical = lr_cut(alpha, solution.n - solution.p, cut=cut)
+    beta, loglike = data.expand(solution.beta), solution.loglike_restricted
     limits = np.empty((len(chosen), 2))
     for i, param in enumerate(with_progress(chosen, progress, "profile intervals")):
+        column = data.column(param)
         if data.is_fixed(param):
-            limits[i] = data.expand(solution.beta)[int(param)]
+            limits[i] = beta[int(param)]
             continue
-        made = profile_likelihood(
-            data,
-            solution,
-            param,
-            grid=[],
-            alpha=alpha,
-            cut=cut,
-            se=float(errors[i]),
-            search=search,
-            progress=False,
-        )
-        limits[i] = made.conf_int()
+        name = str(param) if column is None else data.names[column]
+        estimate = float(getattr(solution, name) if column is None else beta[column])
+        curve = curve_of(data, solution, param, search=search)
+        step = _first_step(data, solution, param, float(errors[i]))
+        interval = find_interval(name, curve, estimate, loglike, alpha, critical, step)
+        limits[i] = interval.lower, interval.upper
     return limits

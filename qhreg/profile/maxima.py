@@ -1,33 +1,24 @@
-"""Local maxima of the likelihood over tau.
-
-At a given width the best fit at each tau is convex and its slope is known, so that a maximum lies
-wherever the slope turns from positive to negative between neighbours, or points out of the range.
-"""
+"""Local maxima of the likelihood over tau, as far as a grid of convex fits tells them apart."""
 
 from __future__ import annotations
 
-import itertools
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from scipy import optimize, special
 
 from qhreg.exceptions import DomainError
-from qhreg.profile.data import ProfileData
-from qhreg.profile.fits import ProfilePoint, TauCurve, curve_of
+from qhreg.profile.curve import ProfilePoint, TauCurve, curve_of
 from qhreg.solver import Solution
-from qhreg.solver.local import local_fit
-from qhreg.solver.threads import one_blas_thread
+from qhreg.specification.model_data import ModelData
 
 __all__ = ["LocalMaxima", "local_maxima", "scan_tau"]
 
 
-COARSE = 15
-"""Values of tau at which to look, evenly spaced in the range."""
-
-DIP = 0.05
-"""Log-likelihood by which the profile must fall between two maxima that are told apart; at kappa = 0 it
-has a maximum between any two rows."""
+GRID = 41
+"""Values of tau of a scan, evenly spaced in its logit."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,35 +83,25 @@ class LocalMaxima:
         return html
 
 
-def scan_tau(curve: TauCurve, count: int = COARSE) -> list[ProfilePoint]:
-    """Return fits at evenly spaced tau, the bounds included.
-
-    Parameters
-    ----------
-    curve : TauCurve
-        The profile.
-    count : int
-        Values strictly inside the bounds.
-    """
-    width = curve.upper - curve.lower
-    inside = np.linspace(curve.lower + 0.05 * width, curve.upper - 0.05 * width, count)
-    taus = [curve.lower, *(float(tau) for tau in inside), curve.upper]
-    # outwards from the middle, where the starting point is best
-    return sorted((curve(tau) for tau in sorted(taus, key=_from_middle)), key=lambda p: p.value)
-
-
-def _from_middle(tau: float) -> float:
-    return abs(tau - 0.5)
+def scan_tau(curve: TauCurve) -> list[ProfilePoint]:
+    """Return fits at the values of the grid, the bounds included, in increasing order of tau."""
+    inside = special.expit(
+        np.linspace(special.logit(curve.lower), special.logit(curve.upper), GRID)
+    )
+    taus = [curve.lower, *(float(tau) for tau in inside[1:-1]), curve.upper]
+    for tau in sorted(taus, key=lambda tau: abs(tau - 0.5)):  # outwards from the middle
+        curve(tau)
+    return [curve(tau) for tau in taus]
 
 
 def local_maxima(
-    data: ProfileData, solution: Solution, *, curve: TauCurve | None = None
+    data: ModelData, solution: Solution, *, curve: TauCurve | None = None
 ) -> LocalMaxima:
     """Return the local maxima of the likelihood over (beta, sigma, tau) at the fitted width.
 
     Parameters
     ----------
-    data : ProfileData
+    data : ModelData
         The model, with tau estimated and kappa given.
     solution : Solution
         Its fit, which is one of the maxima.
@@ -129,64 +110,65 @@ def local_maxima(
 
     Notes
     -----
-    Two maxima closer than the grid of 15 values of tau may be missed; that none is higher than the
-    fit is what :func:`qhreg.certificate.global_optimum.certify_global` proves.
+    The best fits at 41 values of tau, evenly spaced in the logit, are compared. A value that is higher
+    than both its neighbours is refined to the maximum between them; a bound counts where the likelihood
+    rises towards it. Two maxima closer than the grid count as one; that none is higher than the fit is
+    what :func:`qhreg.certificate.global_optimum.certify_global` proves.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.profile.data import profile_data
+    >>> from qhreg.specification.model_data import model_data
     >>> from qhreg.profile.maxima import local_maxima
     >>> from qhreg.solver import solve
     >>> tails = -np.log1p(-(np.arange(30) + 0.5) / 30)
     >>> y = np.concatenate([-1.0 - 0.35 * tails, 1.0 + 0.4 * tails])  # two peaks
     >>> X = np.ones((60, 1))
-    >>> local_maxima(profile_data(X, y, kappa=0.3), solve(X, y, kappa=0.3))
-    2 local maxima of the likelihood over tau in [0.001, 0.999]
-      tau 0.8400, log-likelihood -104.4091 (highest)
-      tau 0.1781, log-likelihood -106.2031 (1.794 below)
+    >>> local_maxima(model_data(X, y, kappa=0.3), solve(X, y, kappa=0.3))
+    4 local maxima of the likelihood over tau in [0.001, 0.999]
+      tau 0.8334, log-likelihood -103.7136 (highest)
+      tau 0.1847, log-likelihood -105.4356 (1.722 below)
+      tau 0.9916, log-likelihood -115.0306 (11.32 below)
+      tau 0.0084, log-likelihood -118.6455 (14.93 below)
     """
     if data.space.tau is not None:
         raise DomainError(f"tau is fixed at {data.space.tau:g}: there is one maximum, the fit")
     if curve is None:
         width = solution.kappa if data.space.kappa is None else data.space.kappa
         given = replace(data, space=replace(data.space, kappa=width))
-        made = curve_of(given, solution, "tau")
-        assert isinstance(made, TauCurve)
-        curve = made
-    with one_blas_thread(data.observations.exog.size):
-        nodes = scan_tau(curve)
-        return LocalMaxima(_maxima(curve, nodes, solution), (curve.lower, curve.upper), data.names)
+        profile = curve_of(given, solution, "tau")
+        assert isinstance(profile, TauCurve)
+        curve = profile
+    maxima = _maxima(curve, solution.tau)
+    points = tuple(replace(point, beta=data.expand(point.beta)) for point in maxima)
+    return LocalMaxima(points, (curve.lower, curve.upper), data.names)
 
 
-def _maxima(
-    curve: TauCurve, nodes: list[ProfilePoint], solution: Solution
-) -> tuple[ProfilePoint, ...]:
-    """Return the maxima between nodes and at the ends, those without a dip between them merged."""
-    found = [curve(solution.tau)]
-    if nodes[0].slope < 0.0:
-        found.append(nodes[0])
-    if nodes[-1].slope > 0.0:
-        found.append(nodes[-1])
-    for left, right in itertools.pairwise(nodes):
-        if left.slope > 0.0 >= right.slope and not left.value < solution.tau < right.value:
-            found.append(_refined(curve, left))
-    known = sorted({p.value: p for p in [*nodes, *found]}.values(), key=lambda p: p.value)
-    kept: list[ProfilePoint] = []
-    for point in sorted(found, key=lambda p: p.loglike, reverse=True):
-        if all(_dip(point, other, known) > DIP for other in kept):
-            kept.append(point)
-    return tuple(kept)
+def _maxima(curve: TauCurve, estimate: float) -> list[ProfilePoint]:
+    """Return the maxima of a profile, the highest first; that around the estimate is the estimate."""
+    nodes = scan_tau(curve)
+    heights = np.array([-math.inf, *(node.loglike for node in nodes), -math.inf])
+    peaks = np.flatnonzero((heights[1:-1] >= heights[:-2]) & (heights[1:-1] > heights[2:]))
+    maxima = [curve(estimate)]
+    for i in peaks.tolist():
+        low, high = nodes[max(i - 1, 0)], nodes[min(i + 1, len(nodes) - 1)]
+        if not low.value <= estimate <= high.value:
+            maxima.append(_refined(curve, low, nodes[i], high))
+    return sorted(maxima, key=lambda point: point.loglike, reverse=True)
 
 
-def _refined(curve: TauCurve, near: ProfilePoint) -> ProfilePoint:
-    """Return the local maximum uphill from a point of the profile."""
-    z = next(fit.z for fit in curve.fits if fit.tau == near.value)
-    return curve(local_fit(curve.setup.problem, z, near.value, curve.setup.task).fit.tau)
-
-
-def _dip(lower: ProfilePoint, higher: ProfilePoint, known: list[ProfilePoint]) -> float:
-    """Return how far the profile falls below the lower of two maxima between them."""
-    ends = sorted((lower.value, higher.value))
-    between = [p.loglike for p in known if ends[0] <= p.value <= ends[1]]
-    return lower.loglike - min(between)
+def _refined(
+    curve: TauCurve, low: ProfilePoint, node: ProfilePoint, high: ProfilePoint
+) -> ProfilePoint:
+    """Return the maximum between the neighbours of a node that is higher than both, or on a bound."""
+    side = high if node.slope > 0.0 else low
+    if side is node:  # an end of the range, towards which the likelihood rises
+        return node
+    if side.slope * node.slope < 0.0:
+        tau = optimize.brentq(lambda tau: curve(tau).slope, node.value, side.value, xtol=1e-12)
+    else:  # ripples between the two
+        ends = min(node.value, side.value), max(node.value, side.value)
+        tau = optimize.minimize_scalar(
+            lambda tau: -curve(float(tau)).loglike, bounds=ends, options={"xatol": 1e-10}
+        ).x
+    return max(node, curve(float(tau)), key=lambda point: point.loglike)

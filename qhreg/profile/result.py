@@ -1,37 +1,107 @@
-"""The profile likelihood of one parameter: its fits, its interval, its figure."""
+"""The profile likelihood of one parameter: its fits, its interval, its figure.
+
+Limits are searched where the signed root is nearly linear: on the logit of tau, the logarithm of sigma,
+log(kappa + 0.01), and a coefficient as it is.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import interpolate
+from scipy import interpolate, optimize, special
 
 from qhreg._typing import FloatArray
 from qhreg.certificate.global_optimum import GlobalCertificate
+from qhreg.certificate.profile_bound import ProfileBound
 from qhreg.figures import ProfileFigure
-from qhreg.profile.band import CertifiedBound
-from qhreg.profile.fits import ProfilePoint, TauCurve
-from qhreg.profile.maxima import LocalMaxima
-from qhreg.profile.trace import ProfileInterval, Scale, Tracer, likelihood_ratio_cut, scale_of
+from qhreg.inference.hypothesis_tests import lr_cut
+from qhreg.profile.curve import Curve, ProfilePoint, TauCurve
+from qhreg.profile.maxima import LocalMaxima, scan_tau
 
-__all__ = ["ProfileLikelihood"]
+__all__ = ["SHIFT", "ProfileInterval", "ProfileLikelihood", "find_interval", "scale_of"]
 
+
+SHIFT = 0.01
+"""kappa is traced in log(kappa + SHIFT), which reaches zero."""
 
 CROWDED = 2e-3
 """Distance between points, as a share of the range, below which the curve uses one of them."""
 
-WHOLE_POINTS = 41
-"""Values of tau, evenly spaced in its logit, at which the whole profile is fitted for its picture."""
-
-SAME_VALUE = 1e-6
-"""Difference in tau below which two maxima are one."""
-
 CURVE_POINTS = 601
 """Points at which the curve of a figure is drawn."""
+
+Scale = tuple[Callable[[Any], Any], Callable[[Any], Any]]
+
+_SCALES: dict[str, Scale] = {
+    "tau": (special.logit, special.expit),
+    "sigma": (np.log, np.exp),
+    "kappa": (lambda x: np.log(np.add(x, SHIFT)), lambda t: np.maximum(np.exp(t) - SHIFT, 0.0)),
+}
+
+
+def scale_of(param: str) -> Scale:
+    """Return the map of a parameter to where its signed root is nearly linear, and its inverse."""
+    return _SCALES.get(param, (np.asarray, np.asarray))
+
+
+@dataclass(frozen=True, repr=False)
+class ProfileInterval:
+    """The values of a parameter that the likelihood ratio does not reject.
+
+    Attributes
+    ----------
+    param : str
+        The parameter.
+    alpha : float
+        One minus the nominal coverage.
+    cut : float
+        Critical value of the likelihood ratio.
+    lower, upper : float
+        Limits; the end of the range, or infinity, where the interval is open.
+    lower_open, upper_open : bool
+        Whether the likelihood ratio stays below the cut up to that end of the range.
+    elsewhere : float or None
+        A value outside the limits that is not rejected either, where one was seen: the likelihood has
+        another maximum there.
+    """
+
+    param: str
+    alpha: float
+    cut: float
+    lower: float
+    upper: float
+    lower_open: bool
+    upper_open: bool
+    elsewhere: float | None = None
+
+    def __repr__(self) -> str:
+        if self.elsewhere is None:
+            return self._limits()
+        other = f"{self.param} near {self.elsewhere:.3g} is not rejected either"
+        return f"{self._limits()}; {other}: the likelihood has another maximum there"
+
+    def _limits(self) -> str:
+        level = f"{100 * (1 - self.alpha):g} % profile interval for {self.param}"
+        if self.lower_open and self.upper_open:
+            return (
+                f"{level}: none; the data reject no value between {self.lower:g} and {self.upper:g}"
+            )
+        if self.lower_open:
+            return (
+                f"{level}: up to {self.upper:.6g} "
+                f"(open below: nothing down to {self.lower:g} is rejected)"
+            )
+        if self.upper_open:
+            return (
+                f"{level}: from {self.lower:.6g} "
+                f"(open above: nothing up to {self.upper:g} is rejected)"
+            )
+        return f"{level}: {self.lower:.6g} to {self.upper:.6g}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,18 +122,20 @@ class ProfileLikelihood:
         Names of the coefficients.
     se : float
         Standard error of the estimate, for comparison; NaN where none was given.
-    cut : {"corrected", "chi2"} or float
-        How the critical values are found, see :func:`qhreg.profile.trace.likelihood_ratio_cut`.
-    inflation : float
-        Factor of the corrected cut.
+    cut : {"F", "chi2"} or float
+        How the critical values are found, see :func:`qhreg.inference.hypothesis_tests.lr_cut`.
+    df_resid : float
+        m of the F law.
     fixed : float or None
         The value at which the model fixes the parameter, if it does.
     certificate : GlobalCertificate or None
         Of the fit, where tau is profiled.
-    certified : CertifiedBound or None
+    certified : ProfileBound or None
         What the fits of the certificate prove about every tau.
     maxima : LocalMaxima or None
-        The local maxima over tau, where tau is profiled at a given width up to 20,000 rows.
+        The local maxima over tau, where tau is profiled at a given width.
+    note : str
+        What the profile takes for granted.
     """
 
     param: str
@@ -74,11 +146,12 @@ class ProfileLikelihood:
     names: tuple[str, ...]
     se: float
     cut: str | float
-    inflation: float
+    df_resid: float
     fixed: float | None
     certificate: GlobalCertificate | None = None
-    certified: CertifiedBound | None = None
+    certified: ProfileBound | None = None
     maxima: LocalMaxima | None = None
+    note: str = ""
     _curve: Any = field(default=None, repr=False, compare=False)
 
     @property
@@ -100,7 +173,7 @@ class ProfileLikelihood:
 
     def critical_value(self, alpha: float) -> float:
         """Return the value of `lr` above which a value of the parameter is rejected."""
-        return likelihood_ratio_cut(alpha, self.cut, inflation=self.inflation)
+        return lr_cut(alpha, self.df_resid, cut=self.cut)
 
     def confidence(self, alpha: float | None = None) -> ProfileInterval:
         """Return the interval with its statement; further fits are made for another alpha.
@@ -112,9 +185,13 @@ class ProfileLikelihood:
         """
         if alpha is None or alpha == self.interval.alpha:
             return self.interval
-        critical = self.critical_value(alpha)
-        tracer = Tracer(self.param, self._curve, self.estimate, self.loglike, list(self.points))
-        return tracer.interval(alpha, critical, tracer.first_step())
+        cut = self.critical_value(alpha)
+        known = self.interval
+        forward = scale_of(self.param)[0]
+        ends = [end for end in (known.lower, known.upper) if math.isfinite(forward(end))]
+        steps = [abs(forward(end) - forward(self.estimate)) for end in ends]
+        step = max(steps, default=0.0) / math.sqrt(known.cut) or 0.1
+        return find_interval(self.param, self._curve, self.estimate, self.loglike, alpha, cut, step)
 
     def conf_int(self, alpha: float | None = None) -> FloatArray:
         """Return the limits of the interval, shape (2,); infinite or an end of the range where open.
@@ -127,11 +204,14 @@ class ProfileLikelihood:
         alpha : float, optional
             One minus the nominal coverage; that of the profile by default.
         """
-        made = self.confidence(alpha)
-        return np.array([made.lower, made.upper])
+        interval = self.confidence(alpha)
+        return np.array([interval.lower, interval.upper])
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each fit: value, llf, lr, signed root, and all estimates."""
+        """Return one row for each fit: value, llf, lr, signed root, and all estimates.
+
+        llf is what was maximised: the restricted log-likelihood, or the ordinary one.
+        """
         points = self.points
         columns: dict[str, Any] = {
             "value": self.values,
@@ -156,9 +236,8 @@ class ProfileLikelihood:
             Values of the parameter.
         """
         wanted = np.asarray(values, dtype=np.float64)
-        scale = scale_of(self.param)
-        made = _between(self.values, self.lr, self.estimate, scale, wanted.ravel())
-        return made.reshape(wanted.shape)
+        curve = _between(self.values, self.lr, self.estimate, self.param, wanted.ravel())
+        return curve.reshape(wanted.shape)
 
     def figure(
         self, alphas: tuple[float, ...] = (0.05, 0.01), *, whole: bool | None = None
@@ -170,24 +249,19 @@ class ProfileLikelihood:
         alphas : tuple of float
             Levels whose cuts are shown; the interval is that of the profile.
         whole : bool, optional
-            Whether to show the whole range of tau, for which further fits are made. By default where
-            another local maximum is below the highest cut.
+            Whether to show the whole range of tau. By default where another local maximum is below the
+            highest cut.
         """
         cuts = tuple((alpha, self.critical_value(alpha)) for alpha in alphas)
         others = self._other_maxima()
         if whole is None:
             whole = any(lr < max(cut for _, cut in cuts) for _, lr in others)
         x, lr = self._over_all_tau() if whole else (self.values, self.lr)
-        scale = scale_of(self.param)
-        ends = scale.forward(float(x[0])), scale.forward(float(x[-1]))
-        dense = np.array([scale.backward(t) for t in np.linspace(*ends, CURVE_POINTS)])
+        forward, backward = scale_of(self.param)
+        dense = backward(np.linspace(forward(x[0]), forward(x[-1]), CURVE_POINTS))
         dense = np.clip(dense, x[0], x[-1])
-        curve = _between(x, lr, self.estimate, scale, dense)
+        curve = _between(x, lr, self.estimate, self.param, dense)
         known = math.isfinite(self.se) and self.se > 0.0
-        wald = ((dense - self.estimate) / self.se) ** 2 if known else None
-        band = None
-        if self.certified is not None:
-            band = 2.0 * (self.loglike - self.certified(dense))
         return ProfileFigure(
             self.param,
             dense,
@@ -199,44 +273,36 @@ class ProfileLikelihood:
             1.0 - self.interval.alpha,
             (self.interval.lower, self.interval.upper),
             (self.interval.lower_open, self.interval.upper_open),
-            wald,
-            band,
+            ((dense - self.estimate) / self.se) ** 2 if known else None,
+            None if self.certified is None else 2.0 * (self.loglike - self.certified(dense)),
             self.fixed,
             tuple((tau, lr) for tau, lr in others if x[0] <= tau <= x[-1]),
-            self._factor,
+            not isinstance(self.cut, str),
             _pieces(dense, curve, self.interval),
         )
-
-    @property
-    def _factor(self) -> float | None:
-        """What the critical values are in units of the chi-square quantile."""
-        if not isinstance(self.cut, str):
-            return None
-        return self.inflation if self.cut == "corrected" else 1.0
 
     def _other_maxima(self) -> tuple[tuple[float, float], ...]:
         """Return the local maxima beside the estimate, each with its likelihood ratio."""
         if self.maxima is None:
             return ()
-        pairs = [(p.value, 2.0 * (self.loglike - p.loglike)) for p in self.maxima.points]
-        return tuple(pair for pair in pairs if abs(pair[0] - self.estimate) > SAME_VALUE)
+        return tuple(
+            (point.value, 2.0 * (self.loglike - point.loglike))
+            for point in self.maxima.points
+            if point.value != self.estimate
+        )
 
     def _over_all_tau(self) -> tuple[FloatArray, FloatArray]:
         """Return the profile over the whole range of tau, the fits made so far among its points."""
-        if not isinstance(self._curve, TauCurve):
-            return self.values, self.lr
         curve = self._curve
-        scale = scale_of("tau")
-        ends = scale.forward(curve.lower), scale.forward(curve.upper)
-        taus = {scale.backward(t) for t in np.linspace(*ends, WHOLE_POINTS)[1:-1]}
-        taus.update((curve.lower, curve.upper), self.values.tolist())
+        if not isinstance(curve, TauCurve):
+            return self.values, self.lr
+        taus = {point.value for point in (*self.points, *scan_tau(curve))}
         if self.maxima is not None:
             taus.update(point.value for point in self.maxima.points)
         if self.certificate is not None:
             taus.update(self.certificate.nodes_tau.tolist())
         x = np.array(sorted(taus))
         lr = 2.0 * (self.loglike - np.array([curve(float(tau)).loglike for tau in x]))
-        lr[x == self.estimate] = 0.0
         return x, np.maximum(lr, 0.0)
 
     def plot(self, ax: Any = None, *, whole: bool | None = None) -> Any:
@@ -255,39 +321,21 @@ class ProfileLikelihood:
         return plot_profile(self.figure(whole=whole), ax=ax)
 
     def __repr__(self) -> str:
-        return f"{self.interval}; estimate {self.estimate:.6g}, {len(self.points)} fits"
+        note = f"; {self.note}" if self.note else ""
+        return f"{self.interval}; estimate {self.estimate:.6g}, {len(self.points)} fits{note}"
 
 
 def _between(
-    x: FloatArray, lr: FloatArray, estimate: float, scale: Scale, wanted: FloatArray
+    x: FloatArray, lr: FloatArray, estimate: float, param: str, wanted: FloatArray
 ) -> FloatArray:
     """Return the likelihood ratio between known points: the signed root by a monotone cubic."""
-    t = np.array([scale.forward(float(value)) for value in x])
+    forward = scale_of(param)[0]
+    t = np.asarray(forward(x))
     kept = _apart(t)
     signed = np.sign(x - estimate) * np.sqrt(lr)
     root = interpolate.PchipInterpolator(t[kept], signed[kept], extrapolate=False)
-    at = np.array([scale.forward(float(value)) for value in wanted])
-    curve: FloatArray = root(at) ** 2
+    curve: FloatArray = root(forward(wanted)) ** 2
     return curve
-
-
-def _pieces(
-    x: FloatArray, lr: FloatArray, interval: ProfileInterval
-) -> tuple[tuple[float, float], ...]:
-    """Return where a curve is below the cut of an interval outside the interval."""
-    below = np.concatenate([[False], lr < interval.cut, [False]])
-    starts, ends = np.flatnonzero(below[1:] & ~below[:-1]), np.flatnonzero(below[:-1] & ~below[1:])
-    made = []
-    for first, last in zip(starts.tolist(), (ends - 1).tolist(), strict=True):
-        if x[first] <= interval.upper and x[last] >= interval.lower:
-            continue
-        low, high = float(x[first]), float(x[last])
-        if first > 0:
-            low = float(np.interp(interval.cut, lr[[first, first - 1]], x[[first, first - 1]]))
-        if last < x.size - 1:
-            high = float(np.interp(interval.cut, lr[[last, last + 1]], x[[last, last + 1]]))
-        made.append((low, high))
-    return tuple(made)
 
 
 def _apart(t: FloatArray) -> list[int]:
@@ -301,3 +349,102 @@ def _apart(t: FloatArray) -> list[int]:
         if t[i] - t[kept[-1]] > gap and t[-1] - t[i] > gap:
             kept.append(i)
     return [*kept, t.size - 1]
+
+
+def _pieces(
+    x: FloatArray, lr: FloatArray, interval: ProfileInterval
+) -> tuple[tuple[float, float], ...]:
+    """Return where a curve is below the cut of an interval outside the interval."""
+    below = np.concatenate([[False], lr < interval.cut, [False]])
+    starts, ends = np.flatnonzero(below[1:] & ~below[:-1]), np.flatnonzero(below[:-1] & ~below[1:])
+    pieces = []
+    for first, last in zip(starts.tolist(), (ends - 1).tolist(), strict=True):
+        if x[first] <= interval.upper and x[last] >= interval.lower:
+            continue
+        low, high = float(x[first]), float(x[last])
+        if first > 0:
+            low = float(np.interp(interval.cut, lr[[first, first - 1]], x[[first, first - 1]]))
+        if last < x.size - 1:
+            high = float(np.interp(interval.cut, lr[[last, last + 1]], x[[last, last + 1]]))
+        pieces.append((low, high))
+    return tuple(pieces)
+
+
+# --------------------------------------------------------------------------- limits
+
+
+def _limit(
+    param: str,
+    distance: Callable[[float], float],
+    estimate: float,
+    end: float,
+    target: float,
+    step: float,
+) -> tuple[float, bool]:
+    """Return where a distance from the estimate reaches a target, on the way to an end of the range.
+
+    Parameters
+    ----------
+    param : str
+        The parameter, which decides the scale.
+    distance : callable
+        Zero at the estimate.
+    estimate, end : float
+        Where the way begins and ends.
+    target : float
+        Positive.
+    step : float
+        Change on the scale of the parameter that moves the distance by about one; steps are doubled
+        until the target is passed, and Brent's method closes in on it.
+
+    Returns
+    -------
+    (float, bool)
+        The limit and False, or the end and True where the distance stays below the target.
+    """
+    forward, backward = scale_of(param)
+    with np.errstate(divide="ignore"):
+        origin, last = float(forward(estimate)), float(forward(end))
+    outwards = math.copysign(1.0, end - estimate)
+
+    def excess(t: float) -> float:
+        if t == origin:
+            return -target
+        return distance(end if t == last else float(backward(t))) - target
+
+    inner = outer = origin
+    length = 1.1 * target * step
+    while outer != last:
+        inner, outer = outer, outer + outwards * length
+        outer = last if outwards * (outer - last) >= 0.0 else outer
+        if excess(outer) >= 0.0:
+            precision = max(1e-11 * abs(outer - origin), 4e-16 * abs(outer))
+            limit = optimize.brentq(excess, inner, outer, xtol=precision)
+            return float(end if limit == last else backward(limit)), False
+        length *= 2.0
+    return end, True
+
+
+def find_interval(
+    param: str,
+    curve: Curve,
+    estimate: float,
+    loglike: float,
+    alpha: float,
+    cut: float,
+    step: float,
+) -> ProfileInterval:
+    """Return the interval at a critical value."""
+
+    def root(value: float) -> float:
+        return math.sqrt(max(2.0 * (loglike - curve(value).loglike), 0.0))
+
+    target = math.sqrt(cut)
+    lower, lower_open = _limit(param, root, estimate, curve.lower, target, step)
+    upper, upper_open = _limit(param, root, estimate, curve.upper, target, step)
+    # where the profile is level up to the end of its range, the parameter has no limit
+    if lower_open and param == "sigma":
+        lower = 0.0
+    if upper_open and param == "kappa":
+        upper = math.inf
+    return ProfileInterval(param, alpha, cut, lower, upper, lower_open, upper_open)

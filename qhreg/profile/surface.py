@@ -14,19 +14,14 @@ import pandas as pd
 from scipy import interpolate
 
 from qhreg._typing import FloatArray
-from qhreg.exceptions import ConvergenceWarning, DomainError, warn_caller
+from qhreg.exceptions import DomainError
 from qhreg.figures import SurfaceFigure
-from qhreg.profile.data import ProfileData
-from qhreg.profile.likelihood import profile_likelihood
-from qhreg.profile.refits import refit
-from qhreg.profile.trace import likelihood_ratio_cut, with_progress
-from qhreg.solver import Solution, start_of, task_of, value_shift
-from qhreg.solver.convex import fit_at
-from qhreg.solver.inputs import rows_of
-from qhreg.solver.local import profile_value
-from qhreg.solver.preparation import Setup, set_up
-from qhreg.solver.problem import Problem
-from qhreg.solver.threads import one_blas_thread
+from qhreg.inference.hypothesis_tests import lr_cut
+from qhreg.profile.curve import tau_curve
+from qhreg.profile.likelihood import profile_intervals
+from qhreg.progress import with_progress
+from qhreg.solver import Solution
+from qhreg.specification.model_data import ModelData, refit
 
 __all__ = ["ProfileSurface", "profile_surface"]
 
@@ -54,6 +49,8 @@ class ProfileSurface:
         The grid.
     loglikes : ndarray, shape (b, a)
         The highest log-likelihood with both parameters held.
+    df_resid : float
+        m of the F law.
     fixed : pair of float or None
         The values at which the model fixes them, if it does.
     """
@@ -64,6 +61,7 @@ class ProfileSurface:
     first: FloatArray
     second: FloatArray
     loglikes: FloatArray
+    df_resid: float
     fixed: tuple[float | None, float | None] = (None, None)
 
     @property
@@ -72,8 +70,8 @@ class ProfileSurface:
         return np.maximum(2.0 * (self.loglike - self.loglikes), 0.0)
 
     def critical_value(self, alpha: float) -> float:
-        """Return the chi-square quantile with two degrees of freedom."""
-        return likelihood_ratio_cut(alpha, "chi2", df=2)
+        """Return the critical value of `lr` for two parameters, by the F law."""
+        return lr_cut(alpha, self.df_resid, df=2)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each point of the grid: both values, llf and lr."""
@@ -137,82 +135,20 @@ def _refined(grid: FloatArray) -> FloatArray:
 
 
 def _default_grid(
-    data: ProfileData, solution: Solution, param: str, points: int
-) -> tuple[FloatArray, float]:
-    """Return values that reach beyond the 99 % region, and the estimate."""
-    # one parameter's interval at this level is the shadow of the two-dimensional 99 % region
-    cut = likelihood_ratio_cut(0.01, "chi2", df=2)
-    made = profile_likelihood(data, solution, param, grid=[], alpha=0.01, cut=cut, progress=False)
-    low, high = made.conf_int()
-    if param == "kappa":
-        high = min(high, OPEN_END * max(made.estimate, 1.0))
-    margin = 0.06 * (high - low)
-    bounds = (
-        data.tau_bounds if param == "tau" else (0.0 if param == "kappa" else 0.5 * low, math.inf)
-    )
-    low, high = max(low - margin, bounds[0]), min(high + margin, bounds[1])
-    return np.linspace(low, high, points), made.estimate
-
-
-def _held(setup: Setup, param: str, value: float) -> Problem:
-    """Return the problem with kappa or sigma held."""
-    if param == "kappa":
-        return replace(setup.problem, kappa=value)
-    theta = setup.scale / (value * setup.basis.matrix[-1, -1])
-    return replace(setup.problem, theta=theta)
-
-
-def _line(
-    setup: Setup, problem: Problem, taus: FloatArray, start: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return log-likelihoods along tau, and the unknowns at its middle, from where the fits start."""
-    values = np.empty(taus.size)
-    middle = taus.size // 2
-    centre = start
-    for order in (range(middle, taus.size), range(middle - 1, -1, -1)):
-        z = centre
-        for i in order:
-            if problem.theta is not None:
-                z = z * (problem.theta / z[-1])
-            fit = fit_at(problem, float(taus[i]), z, warm=True)
-            if not fit.proved(problem.n):
-                warn_caller(
-                    f"the fit at tau = {taus[i]:.4g} is proved to {fit.gap:.2g} only",
-                    ConvergenceWarning,
-                )
-            values[i] = -profile_value(fit, problem) - value_shift(setup)
-            z = fit.z
-            if i == middle:
-                centre = fit.z
-    return values, centre
-
-
-def _surface(
-    data: ProfileData,
-    best: Solution,
-    other: str,
-    first: FloatArray,
-    second: FloatArray,
-    progress: bool,
+    data: ModelData, solution: Solution, param: str, points: int, cut: float
 ) -> FloatArray:
-    """Return the log-likelihoods on a grid, from its middle outwards."""
-    obs = data.observations
-    task = task_of(best.kappa, None, data.space.sigma, data.tau_bounds)
-    setup = set_up(rows_of(obs.exog, obs.endog, obs.case_weights, obs.offset), task)
-    z, _ = start_of(setup.basis, best, setup.scale, setup.task)
-    loglikes = np.empty((second.size, first.size))
-    middle = second.size // 2
-    order = [*range(middle, second.size), *range(middle - 1, -1, -1)]
-    here = centre = z
-    for i in with_progress(order, progress, f"profile of tau and {other}"):
-        here = centre if i == middle - 1 else here
-        loglikes[i], here = _line(setup, _held(setup, other, float(second[i])), first, here)
-        centre = here if i == middle else centre
-    return loglikes
+    """Return values that reach beyond the region within a critical value: its shadow, and a margin."""
+    interval = profile_intervals(data, solution, cut=cut, params=[param])
+    low, high = interval[0].tolist()
+    if param == "kappa":
+        high = min(high, OPEN_END * max(solution.kappa, 1.0))
+    margin = 0.06 * (high - low)
+    ends = {"tau": data.tau_bounds, "kappa": (0.0, math.inf), "sigma": (0.5 * low, math.inf)}[param]
+    return np.linspace(max(low - margin, ends[0]), min(high + margin, ends[1]), points)
 
 
 def profile_surface(
-    data: ProfileData,
+    data: ModelData,
     solution: Solution,
     params: tuple[str, str] = ("tau", "kappa"),
     *,
@@ -224,7 +160,7 @@ def profile_surface(
 
     Parameters
     ----------
-    data : ProfileData
+    data : ModelData
         The model.
     solution : Solution
         Its fit.
@@ -240,11 +176,11 @@ def profile_surface(
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.profile.data import profile_data
+    >>> from qhreg.specification.model_data import model_data
     >>> from qhreg.profile.surface import profile_surface
     >>> from qhreg.solver import solve
     >>> y = np.random.default_rng(0).laplace(size=200)
-    >>> data = profile_data(np.ones((200, 1)), y)
+    >>> data = model_data(np.ones((200, 1)), y)
     >>> made = profile_surface(data, solve(np.ones((200, 1)), y), ("tau", "sigma"), points=5)
     >>> made.loglikes.shape
     (5, 5)
@@ -259,22 +195,29 @@ def profile_surface(
     for param in params:
         if getattr(space, param) is not None:
             free = free.freed(param)
-    best = solution if free is data else refit(free, {}, solution, search=None)
+    free = replace(free, reml=solution.p > 0.0, rank=solution.p or None)
+    best = solution if space == free.space else refit(free, None, solution)
     if grids is None:
-        first, _ = _default_grid(free, best, "tau", points)
-        second, _ = _default_grid(free, best, other, points)
+        cut = lr_cut(0.01, best.n - best.p, df=2)
+        first, second = (_default_grid(free, best, name, points, cut) for name in params)
     else:
         first, second = (np.sort(np.ravel(np.asarray(g, dtype=np.float64))) for g in grids)
-    with one_blas_thread(data.observations.exog.size):
-        loglikes = _surface(free, best, other, first, second, progress)
-    highest = max(best.loglike, float(loglikes.max()))
-    estimate = (best.tau, float(getattr(best, other)))
+    loglikes = np.empty((second.size, first.size))
+    outwards = np.argsort(np.abs(first - best.tau), kind="stable")
+    for i in with_progress(range(second.size), progress, f"profile of tau and {other}"):
+        value = float(second[i])
+        held = replace(free.space, sigma=value) if other == "sigma" else free.space
+        width = value if other == "kappa" else best.kappa
+        curve = tau_curve(replace(free, space=held), best, width)
+        for j in outwards:
+            loglikes[i, j] = curve(float(first[j])).loglike
     return ProfileSurface(
         (params[0], other),
-        estimate,
-        highest,
+        (best.tau, float(getattr(best, other))),
+        max(best.loglike_restricted, float(loglikes.max())),
         first,
         second,
         loglikes,
+        best.n - best.p,
         (space.tau, getattr(space, other)),
     )

@@ -11,7 +11,7 @@ import pandas as pd
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.exceptions import DataError, DomainError
 from qhreg.fitstatistics import loglike_obs
-from qhreg.profile.trace import with_progress
+from qhreg.progress import with_progress
 from qhreg.regularized.fit import regularized_path
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import Parameters
@@ -73,7 +73,7 @@ def cross_validate(
     alphas: Any,
     *,
     n_folds: int = 5,
-    seed: Any = 0,
+    rng: Any = 0,
     progress: bool = False,
     **options: Any,
 ) -> CrossValidation:
@@ -87,7 +87,7 @@ def cross_validate(
         Sizes of the penalty.
     n_folds : int
         Parts into which the rows with weight are divided at random, each left out once.
-    seed : int, Generator or None
+    rng : int, Generator or None
         Of the random numbers.
     progress : bool
         Whether to show a progress bar, where tqdm is installed.
@@ -113,7 +113,7 @@ def cross_validate(
     if isinstance(n_folds, bool) or int(n_folds) != n_folds or not 2 <= n_folds <= n:
         raise DomainError(f"n_folds must be a whole number from 2 to {n}, got {n_folds!r}")
     sizes = np.sort(np.ravel(np.asarray(alphas, dtype=np.float64)))[::-1]
-    fold = np.random.default_rng(seed).permutation(n) % int(n_folds)
+    fold = np.random.default_rng(rng).permutation(n) % int(n_folds)
     losses = np.empty((int(n_folds), sizes.size))
     for number in with_progress(range(int(n_folds)), progress, "cross-validation"):
         inside, outside = (_rows(observations, part) for part in (fold != number, fold == number))

@@ -37,11 +37,10 @@ from qhreg.regularized.solution import (
     warn_about,
 )
 from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
-from qhreg.solver.dual import dual_from_rows, dual_value
+from qhreg.solver.dual import GAP_TOLERANCE, dual_from_rows, dual_value
 from qhreg.solver.inputs import rows_of
-from qhreg.solver.local import FLAT_SLOPE
+from qhreg.solver.over_tau import FLAT_SLOPE
 from qhreg.solver.problem import Problem, Task
-from qhreg.solver.taufit import GAP_TOLERANCE
 from qhreg.solver.threads import one_blas_thread
 from qhreg.specification.observations import find_constant
 
@@ -266,7 +265,7 @@ def regularized_path(
     penalty_weights: Any = None,
     standardize: bool = False,
     units: str = "sigma",
-    kappa: float | None = 1.0,
+    kappa: float | None = 4.0,
     tau: float | None = None,
     sigma: float | None = None,
     tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
@@ -357,7 +356,7 @@ def solve_regularized(
     penalty_weights: Any = None,
     standardize: bool = False,
     units: str = "sigma",
-    kappa: float | None = 1.0,
+    kappa: float | None = 4.0,
     tau: float | None = None,
     sigma: float | None = None,
     tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -11,19 +10,16 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.covariance import information_ratio
-from qhreg.covariance.curvature import row_weights
-from qhreg.covariance.dependence import lags
-from qhreg.exceptions import BoundaryWarning, DataError, DomainError
-from qhreg.fitstatistics import information_criterion, null_fit, null_loss, total_loss
-from qhreg.inference.hypothesis_tests import HypothesisTest, lr_test
-from qhreg.inference.robust_score import ScoreVariance
+from qhreg.covariance.parts import covariance_parts
+from qhreg.covariance.sandwich import lags, sandwich
+from qhreg.exceptions import DataError, DomainError
+from qhreg.fitstatistics import information_criterion, null_loss, total_loss
+from qhreg.inference.hypothesis_tests import HypothesisTest, density_note, lr_test
 from qhreg.inference.score_tests import score_test
-from qhreg.inference.symmetry import SymmetryTest, robust_symmetry_score, symmetry_test
-from qhreg.results.uncertainty import warn_of_density
+from qhreg.inference.symmetry import SymmetryTest, symmetry_test
 from qhreg.solver import Solution
-from qhreg.solver.kappafit import solve_kappa
 from qhreg.specification.constraints import Constraint
+from qhreg.specification.model_data import ModelData, refit
 from qhreg.specification.nesting import require_nested
 from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
 
@@ -51,6 +47,8 @@ class ComparisonResults:
     tvalues: Any
     pvalues: Any
     tau_estimated: Any
+    use_t: bool
+    df_resid_inference: float
     df_model: float
     k_constant: int
     n_params: Any
@@ -120,36 +118,40 @@ class ComparisonResults:
     @cached_property
     def _information_ratio(self) -> tuple[float, float]:
         """Trace and logarithm of the determinant of inverse bread times meat."""
-        data = self._fit_data
-        obs = data.observations
-        ratio = information_ratio(
-            obs.exog,
-            obs.endog,
-            self._fit_solution,
-            free=data.space.free,
-            freq_weights=obs.freq_weights,
-            weights=obs.weights,
-            offset=obs.offset,
-        )
+        parts = covariance_parts(self._fit_data, self._fit_solution, self._known)
+        meat = sandwich(parts.scores, None, freq=parts.freq)
+        ratio = parts.inverse @ meat
         return float(np.trace(ratio)), float(np.linalg.slogdet(ratio)[1])
+
+    @property
+    def _null_data(self) -> ModelData:
+        """The model with a constant as only regressor; what is fixed stays fixed."""
+        obs, space = self._observations, ParameterSpace(1, **self._fixed_at)
+        ones = replace(obs, exog=np.ones((obs.endog.size, 1)))
+        reml = self.solution.p > 0.0
+        return ModelData(ones, space, self.model.tau_bounds, ("const",), reml=reml)
 
     @cached_property
     def llnull(self) -> float:
-        """Log-likelihood with a constant as only regressor; what is fixed stays fixed."""
-        with warnings.catch_warnings():
-            # a constant may well end on a bound: that is no news about this fit
-            warnings.simplefilter("ignore", BoundaryWarning)
-            bounds = self.model.tau_bounds
-            return null_fit(self._observations, **self._fixed_at, tau_bounds=bounds).loglike
+        """Log-likelihood of the model with a constant as only regressor, fitted as this one was."""
+        return refit(self._null_data).loglike
 
-    @property
+    @cached_property
     def llr(self) -> float:
-        """Likelihood ratio statistic against the constant: 2 (llf - llnull)."""
-        return 2.0 * (self.solution.loglike - self.llnull)
+        """Likelihood ratio statistic against the constant.
+
+        Where the likelihood is the restricted one it is that of the constant inside this model, as in
+        `lr_test`, and 2 (llf - llnull) otherwise.
+        """
+        p = self.solution.p
+        if not p:
+            return 2.0 * (self.solution.loglike - self.llnull)
+        null = refit(replace(self._null_data, rank=p))
+        return 2.0 * (self.solution.loglike_restricted - null.loglike_restricted)
 
     @property
     def llr_pvalue(self) -> float:
-        """The p-value of `llr`, corrected for small samples; NaN when there is nothing to test.
+        """The p-value of `llr` by the F law; NaN when there is nothing to test.
 
         NaN with sampling weights too: the unit of the weights is that of the statistic. And under
         constraints, which a constant need not satisfy.
@@ -157,8 +159,12 @@ class ComparisonResults:
         comparable = not self.model.has_weights and self.constraint is None
         if not self.k_constant or self.df_model <= 0 or not comparable:
             return math.nan
-        null = "no regressors"
-        return self._lr_test(self.llnull, int(self.df_model), null=null).pvalue
+        return lr_test(0.5 * self.llr, 0.0, int(self.df_model), self._lr_df_resid).pvalue
+
+    @property
+    def _lr_df_resid(self) -> float:
+        """M of likelihood-ratio tests: observations less p of the likelihood that was maximised."""
+        return self.solution.n - self.solution.p
 
     def pseudo_rsquared(self, kind: str = "r1") -> float:
         """Return a pseudo R-squared.
@@ -167,14 +173,15 @@ class ComparisonResults:
         ----------
         kind : {"r1", "cs", "mcf"}
             "r1" (Koenker and Machado): one minus the loss over that of the best constant at the same
-            sigma, tau and kappa. "cs" (Cox and Snell): one minus exp(-llr / n), n the sum of the
-            weights, R-squared itself for normal noise. "mcf" (McFadden): one minus llf / llnull,
-            whose value depends on the units of the response, as that of any density does.
+            sigma, tau and kappa. "cs" (Cox and Snell): one minus exp(-llr / m), m the sum of the
+            weights, less the rank for the restricted likelihood; R-squared itself for normal noise.
+            "mcf" (McFadden): one minus llf / llnull, whose value depends on the units of the response,
+            as that of any density does.
         """
         if kind == "r1":
             return self.prsquared
         if kind == "cs":
-            return -math.expm1(-self.llr / self.solution.n)
+            return -math.expm1(-self.llr / self._lr_df_resid)
         if kind == "mcf":
             return 1.0 - self.solution.loglike / self.llnull
         raise DomainError(f"kind must be 'r1', 'cs' or 'mcf', got {kind!r}")
@@ -206,23 +213,7 @@ class ComparisonResults:
                 f"{instead}"
             )
 
-    def _lr_test(
-        self, restricted: float, df: int, *, null: str, correction: bool = True
-    ) -> HypothesisTest:
-        return lr_test(
-            self.solution.loglike,
-            restricted,
-            df,
-            nobs=self.nobs,
-            k=self.n_params,
-            tau=self.tau,
-            kappa=self._fixed_at["kappa"] or 0.0,  # the largest factor where kappa is estimated
-            tau_estimated=self.tau_estimated,
-            null=null,
-            correction=correction,
-        )
-
-    def lr_test(self, restricted: Any, *, correction: bool = True) -> HypothesisTest:
+    def lr_test(self, restricted: Any) -> HypothesisTest:
         """Return the likelihood ratio test of a restricted fit against this one.
 
         Parameters
@@ -230,16 +221,13 @@ class ComparisonResults:
         restricted : QuantileHuberResults
             A fit to the same data whose model is nested in this one: fewer columns, a constraint, or
             a fixed parameter. That is checked while the data are there.
-        correction : bool
-            Whether the p-value is corrected for small samples: see
-            :func:`qhreg.inference.hypothesis_tests.lr_inflation`. The correction is that of profiles
-            and of `test_symmetry`.
 
-        Warns
+        Notes
         -----
-        DensityWarning
-            tau is fixed in both fits and the covariance robust: the density, which the likelihood is
-            made of, is then seldom meant.
+        Both fits need the same criterion: a restricted likelihood with the p and m of this model
+        (Welham & Thompson 1997). A `restricted` that has another one is fitted again, which needs its
+        data. The law is F(df, m) (:mod:`qhreg.inference.hypothesis_tests`): for normal noise and
+        restrictions of the coefficients, the F test of least squares.
         """
         self._require_likelihood("a likelihood ratio test")
         if not hasattr(restricted, "n_params"):
@@ -258,26 +246,36 @@ class ComparisonResults:
                 f"the restricted fit has {restricted.n_params} parameters, this one {self.n_params}: "
                 "it is not nested in this one"
             )
-        if self.model.exog is not None and restricted.model.exog is not None:
+        p, there = self.solution.p, restricted.model.exog is not None
+        if self.model.exog is not None and there:
             inner, outer = restricted._fit_data, self._fit_data
             require_nested((inner.observations, inner.space), (outer.observations, outer.space))
-        if not self.tau_estimated and self.cov_type != "nonrobust":
-            warn_of_density(self.tau, "a likelihood ratio", "wald_test or score_test")
-        return self._lr_test(restricted.llf, df, null="the restricted model", correction=correction)
+        value = restricted.solution.loglike_restricted
+        if restricted.solution.p != p:
+            if not there:
+                raise DataError(
+                    "the restricted model must be fitted again inside this one, and its data were "
+                    "removed: test before remove_data(), or fit both with reml=False"
+                )
+            inside = replace(restricted._fit_data, reml=p > 0.0, rank=p or None)
+            value = refit(inside, None, restricted._fit_solution).loglike_restricted
+        return lr_test(
+            self.solution.loglike_restricted,
+            value,
+            df,
+            self._lr_df_resid,
+            note=density_note(self.cov_type),
+        )
 
-    def compare_lr_test(
-        self, restricted: Any, *, correction: bool = True
-    ) -> tuple[float, float, int]:
+    def compare_lr_test(self, restricted: Any) -> tuple[float, float, int]:
         """Return statistic, p-value and degrees of freedom of `lr_test`, as OLS results do.
 
         Parameters
         ----------
         restricted : QuantileHuberResults
             A fit to the same data whose model is nested in this one.
-        correction : bool
-            Whether the p-value is corrected for small samples.
         """
-        test = self.lr_test(restricted, correction=correction)
+        test = self.lr_test(restricted)
         return test.statistic, test.pvalue, test.df
 
     def test_symmetry(self) -> SymmetryTest:
@@ -286,41 +284,36 @@ class ComparisonResults:
         The Wald test is that of the table: it uses the covariance of these results. The score test is
         robust where that covariance is, and allows for its clusters or lags. The likelihood ratio
         always trusts the density: with noise that is symmetric but heteroskedastic, or has heavier
-        tails, it rejects too often. An estimated kappa is estimated again under the hypothesis for the
-        likelihood ratio, and held at its estimate for the score test.
+        tails, it rejects too often. An estimated kappa is estimated again under the hypothesis.
         """
         self._require_likelihood("test_symmetry")
         if not self.tau_estimated:
             raise DomainError(f"tau is fixed at {self.tau:g}: there is no symmetry to test")
-        obs, model = self._observations, self.model
-        if self.constraint is not None:
-            raise DomainError("test_symmetry is for fits without constraints")
-        position = self.space.position("tau")
-        data = {"sigma": model.sigma, "weights": obs.case_weights, "offset": obs.offset}
-        made = symmetry_test(
-            obs.exog,
-            obs.endog,
-            self.solution,
-            tau_bounds=model.tau_bounds,
-            tau_variance=float(self.bse[position]) ** 2,
-            **data,
+        data, robust = self._fit_data, self.cov_type != "nonrobust"
+        if data.space.tau is not None:
+            raise DomainError("the constraints fix tau: there is no symmetry to test")
+        return symmetry_test(
+            data,
+            self._fit_solution,
+            self._wald_symmetry,
+            robust=robust,
+            note=density_note(self.cov_type),
+            **(self._dependence if robust else {}),
         )
+
+    @property
+    def _wald_symmetry(self) -> HypothesisTest:
+        """The test of tau = 1/2 in the table."""
+        position = self.space.position("tau")
         t, p = float(self.tvalues[position]), float(self.pvalues[position])
-        missing = made.wald.missing
-        if not missing and math.isnan(t):
+        missing = ""
+        if self.solution.tau_at_bound:
+            missing = "tau is on its bound"
+        elif math.isnan(t):
             missing = "tau has no standard error, or depends on a width that is not determined"
-        made = replace(made, wald=replace(made.wald, statistic=t * t, pvalue=p, missing=missing))
-        if self.cov_type != "nonrobust" and not made.score.missing:
-            free = tuple(name for name in self.space.free if name != "kappa")
-            score = robust_symmetry_score(obs, made.restricted, free, self._score_variance)
-            made = replace(made, score=score)
-        if model.kappa is not None:
-            return made
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", BoundaryWarning)
-            symmetric = solve_kappa(obs.exog, obs.endog, tau=0.5, **data).solution
-        lr = self._lr_test(symmetric.loglike, 1, null="tau = 1/2")
-        return replace(made, lr=lr, restricted=symmetric)
+        df_resid = self.df_resid_inference if self.use_t else math.inf
+        fvalue = t * t if self.use_t else None
+        return HypothesisTest("Wald test", "tau = 1/2", t * t, 1, p, fvalue, df_resid, missing)
 
     def score_test(self, exog_extra: Any, *, robust: bool | None = None) -> HypothesisTest:
         """Return the score test of adding columns, without fitting the larger model.
@@ -335,22 +328,17 @@ class ComparisonResults:
             covariance of these results is not "nonrobust". It allows for the clusters or lags that the
             covariance allows for.
         """
-        obs = self._observations
         if self.constraint is not None:
             raise DomainError("score_test is for fits without constraints")
         robust = self.cov_type != "nonrobust" if robust is None else robust
         if not robust:
             self._require_likelihood("a score test that is not robust")
         return score_test(
-            obs.exog,
-            obs.endog,
+            self._fit_data,
             self.solution,
             self._extra_columns(exog_extra),
-            free=tuple(name for name in self.space.free if name not in self._not_stationary),
-            freq_weights=obs.freq_weights,
-            weights=obs.weights,
-            offset=obs.offset,
             robust=robust,
+            held=self._known,
             **(self._dependence if robust else {}),
         )
 
@@ -364,19 +352,6 @@ class ComparisonResults:
         except (TypeError, ValueError) as error:
             raise DataError(f"{name} must be numeric: {error}") from error
         return columns.T if named else columns
-
-    @property
-    def _not_stationary(self) -> tuple[str, ...]:
-        """Estimated parameters on an end of their range: their scores do not sum to zero."""
-        at_bound = ("tau",) if self.solution.tau_at_bound else ()
-        return (*self._known, *at_bound)
-
-    @property
-    def _score_variance(self) -> ScoreVariance:
-        """The variance of a sum of scores that goes with the covariance; HC1 if it is no sandwich."""
-        obs, kind = self._observations, "HC1" if self.cov_type == "bootstrap" else self.cov_type
-        weights = row_weights(obs.freq_weights, obs.weights, obs.endog.size)
-        return ScoreVariance(kind, weights, self.n_params, **self._dependence)
 
     @property
     def _dependence(self) -> dict[str, Any]:

@@ -11,15 +11,18 @@ import numpy as np
 from scipy import special
 
 from qhreg._typing import FloatArray
-from qhreg.covariance import CovarianceEstimate, no_covariance
-from qhreg.covariance.choice import CovarianceChoice, estimate_covariance
-from qhreg.covariance.lightside import light_rows, require_light_rows
+from qhreg.covariance import (
+    CovarianceEstimate,
+    design_moments,
+    estimate_covariance,
+    nonrobust_covariance,
+)
 from qhreg.covariance.scores import score_sum
-from qhreg.exceptions import ColumnRangeError, DataError, DomainError, FewRowsError
+from qhreg.exceptions import ColumnRangeError, DataError, DomainError
 from qhreg.family.domain import check_alpha
+from qhreg.family.normalizer import log_curvature
 from qhreg.inference.bootstrap import BootstrapResult, bootstrap
-from qhreg.inference.intervals import scale_bends, wald_intervals, wald_ratios
-from qhreg.profile.score_intervals import SANDWICHES, score_intervals
+from qhreg.inference.intervals import wald_intervals, wald_ratios
 from qhreg.results.uncertainty import UncertaintyResults, positions
 from qhreg.solver import Solution
 from qhreg.specification.alignment import group_codes
@@ -45,9 +48,9 @@ class CovarianceResults(UncertaintyResults):
     sigma: float
     nobs: float
     use_t: bool
-    _law_given: bool
     profile_intervals: Any
     _fit_data: Any
+    _fit_solution: Any
     _observations: Any
 
     @cached_property
@@ -61,63 +64,21 @@ class CovarianceResults(UncertaintyResults):
         if self._choice.cov_type == "bootstrap":
             return self._bootstrap_covariance()
         try:
-            self._require_light_rows()
-            made = self._estimated_covariance()
-        except FewRowsError as error:
-            fixed = () if self.constraint is None else tuple(self.constraint.fixed)
-            bound = ("tau",) if self.solution.tau_at_bound else ()
-            held = tuple(dict.fromkeys((*bound, *self._known, *fixed)))
-            return no_covariance(
-                self.cov_type, self.space.size, self.space.free, error, held, self._remedy
-            )
-        if self._law_given:  # the user has chosen another
-            made = replace(made, calibration=None)
-        return made
-
-    @property
-    def _remedy(self) -> str:
-        """What to do without standard errors."""
-        if self.constraint is not None:
-            return ""
-        meant = self.space.tau is None and not self.model.has_weights  # the density
-        kind = "profile" if meant else "score"
-        return f' conf_int(method="{kind}") needs none.'
-
-    def _estimated_covariance(self) -> CovarianceEstimate:
-        """Return the covariance as the type has it, or raise a FewRowsError."""
-        try:
             with np.errstate(over="ignore", invalid="ignore"):
-                made = estimate_covariance(
+                estimate = estimate_covariance(
                     self._choice,
-                    self._observations,
-                    self.solution,
+                    self._fit_data,
+                    self._fit_solution,
                     self.space,
-                    self.constraint,
-                    known=self._known,
-                    resid=None if self.cov_type == "nonrobust" else self._residuals,
-                    names=self.model.data.param_names,
+                    self._known,
+                    [str(name) for name in self.model.data.param_names],
                 )
         except ColumnRangeError as error:
             if self.constraint is not None:
                 raise
             raise self._beyond_range(error.column) from error
-        self._require_range(made.cov.diagonal())
-        return made
-
-    @property
-    def light_rows(self) -> float:
-        """How many rows the fitted density expects on the side of the line with fewer of them.
-
-        What decides how far estimates are from normal: see `conf_int`.
-        """
-        return light_rows(self.solution.tau, self.solution.kappa, self.nobs)
-
-    def _require_light_rows(self) -> None:
-        """Raise a FewRowsError where next to no row lies on one side of the line."""
-        solution, k = self.solution, self.solution.rank
-        if self.constraint is not None:
-            k = min(k, self.constraint.transform.shape[1])
-        require_light_rows(solution.tau, solution.kappa, self.nobs, k)
+        self._require_range(estimate.cov.diagonal()[estimate.identified])
+        return estimate
 
     def _require_range(self, variances: FloatArray) -> None:
         """Raise a DataError where a square of the units is no floating point number."""
@@ -150,17 +111,15 @@ class CovarianceResults(UncertaintyResults):
         )
 
     def _bootstrap_covariance(self) -> CovarianceEstimate:
-        made = self._replicates
-        text = f"Covariance: {made.kind} bootstrap with {len(made.params)} replicates"
-        text += f", {made.n_failed} more failed." if made.n_failed else "."
-        held, cov = self._never_moved(made.params), made.cov
+        replicates = self._replicates
+        text = f"Covariance: {replicates.kind} bootstrap with {len(replicates.params)} replicates"
+        text += f", {replicates.n_failed} more failed." if replicates.n_failed else "."
+        held, cov = self._never_moved(replicates.params), replicates.cov
         for name in held:
             j = self.space.position(name)
             cov[j] = cov[:, j] = 0.0
-            text += (
-                f" {name} is {getattr(self, name):g} in every replicate and is treated as known."
-            )
-        return CovarianceEstimate(cov, "bootstrap", text, self.space.free, held)
+        identified = np.ones(len(cov), dtype=bool)
+        return CovarianceEstimate(cov, "bootstrap", text, held, identified)
 
     def _never_moved(self, replicates: FloatArray) -> tuple[str, ...]:
         """Return the parameters that no replicate moves, such as a tau on its bound."""
@@ -178,25 +137,29 @@ class CovarianceResults(UncertaintyResults):
         self,
         kind: str | None = None,
         n_boot: int = 999,
-        seed: Any = None,
+        rng: Any = None,
         groups: Any = None,
+        *,
+        seed: Any = None,
         **options: Any,
     ) -> BootstrapResult:
         """Return bootstrap replicates of the estimates.
 
         Parameters
         ----------
-        kind : {"pairs", "cluster", "parametric", "multiplier"}, optional
-            What is resampled: rows, whole groups, noise from the fitted law, or weights of the
-            scores, without refits. By default rows, or groups when there are groups.
+        kind : {"pairs", "cluster", "parametric", "wild", "multiplier"}, optional
+            What is resampled: rows, whole groups, noise from the fitted law, the residuals, or weights
+            of the scores, without refits. By default rows, or groups when there are groups.
         n_boot : int
             Number of replicates.
-        seed : int, Generator or SeedSequence, optional
-            Source of randomness.
+        rng : int, Generator or SeedSequence, optional
+            Source of randomness, as in ``numpy.random.default_rng``.
         groups : array_like, Series or str, optional
             Groups, as for the cluster covariance.
+        seed
+            Another name of `rng`.
         **options
-            ``n_jobs``, ``progress`` and ``method``: see :func:`qhreg.inference.bootstrap.bootstrap`.
+            ``n_jobs`` and ``progress``: see :func:`qhreg.inference.bootstrap.bootstrap`.
 
         Returns
         -------
@@ -206,25 +169,19 @@ class CovarianceResults(UncertaintyResults):
         """
         if self.constraint is not None:
             raise DomainError("the bootstrap is for fits without constraints")
-        obs = self._observations
         if groups is not None:
             groups = group_codes(self.model.row_source.take("groups", groups))
-        made = bootstrap(
-            obs.exog,
-            obs.endog,
+        replicates = bootstrap(
+            self._fit_data,
             self.solution,
             kind=kind or ("pairs" if groups is None else "cluster"),
             n_boot=n_boot,
-            seed=seed,
+            rng=seed if rng is None else rng,
             groups=groups,
-            free=self.space.free,
-            tau_bounds=self.model.tau_bounds,
-            freq_weights=obs.freq_weights,
-            weights=obs.weights,
-            offset=obs.offset,
+            held=self._known,
             **options,
         )
-        return replace(made, names=tuple(str(name) for name in self.model.data.param_names))
+        return replace(replicates, names=tuple(str(name) for name in self.model.data.param_names))
 
     @cached_property
     def gradient_norm(self) -> float:
@@ -236,21 +193,29 @@ class CovarianceResults(UncertaintyResults):
         """
         if self.solution.kappa == 0.0:
             return float("nan")
-        obs, space = self._observations, self.space
+        data, solution = self._fit_data, self._fit_solution
+        obs, p = data.observations, solution.p
         score = score_sum(
             obs.exog,
             obs.endog,
-            self.solution,
-            free=space.free,
+            solution,
+            free=data.space.free,
             weights=obs.case_weights,
             offset=obs.offset,
         )
-        cases = replace(obs, freq_weights=obs.case_weights, weights=None)
-        plain = CovarianceChoice("nonrobust")
-        made = estimate_covariance(
-            plain, cases, self.solution, space, self.constraint, known=self._known
-        )
-        return math.sqrt(max(float(score @ made.cov @ score), 0.0))
+        if p:  # the score of the restricted likelihood (QH-25)
+            log_q = log_curvature(solution.tau, solution.kappa)
+            more = {
+                "sigma": p / solution.sigma,
+                "tau": -0.5 * p * log_q.d_tau,
+                "kappa": -0.5 * p * log_q.d_kappa,
+            }
+            for name in data.space.extra_names:
+                score[data.space.position(name)] += more[name]
+        moments = design_moments(obs.exog, obs.case_weights)
+        known = [name for name in self._known if name in data.space.extra_names]
+        covariance = nonrobust_covariance(moments, solution, data.space, known).cov
+        return math.sqrt(max(float(score @ covariance @ score), 0.0))
 
     @cached_property
     def bse(self) -> FloatArray:
@@ -265,13 +230,8 @@ class CovarianceResults(UncertaintyResults):
 
     @property
     def _rough_errors(self) -> FloatArray:
-        """Standard errors for the first steps of a profile, also where they are not to be trusted."""
-        known = "_covariance" in self.__dict__ or self.cov_type == "bootstrap"
-        try:
-            made = self._covariance if known else self._estimated_covariance()
-        except FewRowsError:
-            return np.full(self.params.size, np.nan)
-        return np.sqrt(made.cov.diagonal())
+        """Standard errors for the first steps of a profile."""
+        return np.sqrt(self._covariance.cov.diagonal())
 
     @property
     def held_fixed(self) -> dict[str, str]:
@@ -312,10 +272,7 @@ class CovarianceResults(UncertaintyResults):
 
     @property
     def pvalues(self) -> FloatArray:
-        """Two-sided p-values of `tvalues`; with HC0 and HC1 of the law that intervals use."""
-        law = self._covariance.calibration
-        if law is not None:
-            return law.pvalues(self.tvalues, scale_bends(self.params, self.bse, self.space))
+        """Two-sided p-values of `tvalues`: t with `df_resid_inference`, normal with use_t=False."""
         distance = -np.abs(self.tvalues)
         if self.use_t:
             return np.asarray(2.0 * special.stdtr(self.df_resid_inference, distance))
@@ -337,29 +294,21 @@ class CovarianceResults(UncertaintyResults):
         ----------
         alpha : float
             One minus the coverage.
-        method : {"wald", "profile", "score", "bootstrap"}
+        method : {"wald", "profile", "bootstrap"}
             Standard errors, with tau on the logit and sigma on the log scale; inversion of the
-            likelihood ratio test; inversion of the robust score test; resampling.
+            likelihood ratio test; resampling.
         cols : sequence of int or str, optional
             Which parameters, by place or name; all by default.
         **options
-            Options of the profile, of the score test (``search``) or of the bootstrap (see
-            `bootstrap`), and ``interval``, "percentile" or "bca", for the latter. Fits with a
-            bootstrap covariance use its replicates when no option of the bootstrap is given.
+            Options of the profile or of the bootstrap (see `bootstrap`), and ``interval``, "percentile",
+            "basic" or "bca", for the latter. Fits with a bootstrap covariance use its replicates when
+            no option of the bootstrap is given.
 
         Notes
         -----
-        What decides how well they cover is not the number of rows but that on the light side of the
-        fit, m = nobs min(tau, 1 - tau). Wald intervals with the expected information need about
-        m = 100. Profile intervals trust the density and cover 93 to 97 % from m = 10 on when it holds.
-        When it does not, Wald intervals with ``cov_type="HC1"`` cover 92.4 to 97.5 % from 200 rows on
-        with t, heteroskedastic, Gumbel and gamma noise: their quantiles allow for skewness and for the
-        noise of the sandwich (:mod:`qhreg.covariance.calibration`). Where fewer rows are expected on the
-        light side than there are coefficients, as mostly on a bound of tau, Wald intervals of any kind
-        hold little, and are NaN (:mod:`qhreg.covariance.lightside`); profile and "score" intervals
-        remain. The latter, which take longer, cover 92.9 to 97.4 % in the same cases, and allow for
-        the dependence of the `cov_type` (HC1 if that is no sandwich). The coverage study in the
-        documentation has the numbers.
+        Wald limits are estimates plus and minus standard errors times the quantile of t with
+        `df_resid_inference` degrees of freedom (normal with ``use_t=False``). Profile intervals assume
+        the density, whatever the `cov_type`.
         """
         check_alpha(alpha)
         if cols is None:
@@ -374,44 +323,14 @@ class CovarianceResults(UncertaintyResults):
         if method == "wald":
             if options:
                 raise TypeError(f"Wald intervals have no option {next(iter(options))!r}")
-            law = self._covariance.calibration
-            critical = self._critical_value(alpha) if law is None else special.ndtri(1 - alpha / 2)
-            return wald_intervals(self.params, self.bse, self.space, float(critical), law)
+            return wald_intervals(self.params, self.bse, self.space, self._critical_value(alpha))
         if method == "profile":
             limits: FloatArray = self.profile_intervals(alpha, places=places, **options)
             return limits
-        if method == "score":
-            return self._score_intervals(alpha, places, **options)
         if method == "bootstrap":
             interval = options.pop("interval", "percentile")
             stored = self.cov_type == "bootstrap" and not options
             made = self._replicates if stored else self.bootstrap(**options)
             resampled: FloatArray = made.conf_int(alpha, interval)
             return resampled
-        raise DomainError(
-            f"method must be 'wald', 'profile', 'score' or 'bootstrap', got {method!r}"
-        )
-
-    def _score_intervals(
-        self, alpha: float, places: list[int] | None = None, search: bool | None = None
-    ) -> FloatArray:
-        """Return intervals from robust score tests that allow for what the covariance allows for."""
-        if self.constraint is not None:
-            raise DomainError("score intervals are for fits without constraints")
-        if self.kappa_limit == "gaussian":
-            raise DomainError("kappa ended at infinity, where tau has no score: use Wald intervals")
-        robust = self.cov_type in SANDWICHES
-        options = {k: v for k, v in self._choice.options.items() if k != "width"} if robust else {}
-        every: list[str | int] = [*range(self.space.k), *self.space.extra_names]
-        chosen = list(range(len(every))) if places is None else places
-        limits = np.full((len(every), 2), np.nan)
-        limits[chosen] = score_intervals(
-            self._fit_data,
-            self.solution,
-            alpha=alpha,
-            cov_type=self.cov_type if robust else "HC1",
-            search=search,
-            params=[every[j] for j in chosen],
-            **options,
-        )
-        return limits
+        raise DomainError(f"method must be 'wald', 'profile' or 'bootstrap', got {method!r}")

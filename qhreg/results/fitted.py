@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import replace
 from functools import cached_property, wraps
 from typing import Any
@@ -12,14 +13,13 @@ from statsmodels.base.wrapper import populate_wrapper
 
 from qhreg.certificate import BiconvexityCertificate, biconvexity_certificate
 from qhreg.certificate.global_optimum import GlobalCertificate, certify_global
-from qhreg.covariance.choice import CovarianceChoice, choose_covariance
-from qhreg.covariance.scores import INTERPOLATED, checked_sample
+from qhreg.covariance import CovarianceChoice, choose_covariance
+from qhreg.covariance.scores import INTERPOLATED, standardized
 from qhreg.exceptions import DomainError
 from qhreg.family.normalizer import location_level
 from qhreg.fitstatistics import share_below
 from qhreg.inference.bootstrap import BootstrapResult
 from qhreg.notoffered import NotOffered, without
-from qhreg.profile.data import ProfileData
 from qhreg.results.comparison import ComparisonResults
 from qhreg.results.covariance import CovarianceResults
 from qhreg.results.plots import PlotResults
@@ -29,7 +29,9 @@ from qhreg.results.tables import TableResults
 from qhreg.results.uncertainty import labelled_covariance, labelled_limits
 from qhreg.results.wald import WaldResults
 from qhreg.solver import Solution
+from qhreg.solver.over_kappa import KappaSolution
 from qhreg.specification.constraints import Constraint
+from qhreg.specification.model_data import ModelData
 from qhreg.specification.observations import find_constant
 from qhreg.specification.parameters import Parameters, ParameterSpace
 
@@ -63,7 +65,8 @@ class QuantileHuberResults(
     nobs : float
         Number of observations (sum of the frequency weights).
     df_model, df_resid : float
-        Regressors without the constant; observations minus estimated parameters.
+        Regressors without the constant; observations minus the rank of the regressors, as in least
+        squares (sigma and tau are not counted).
     mle_retvals : dict
         What the solver said: converged, iterations, passes, duality_gap, gradient_norm and more.
     """
@@ -71,7 +74,6 @@ class QuantileHuberResults(
     _tables = (summary_tables, summary2_tables)
     _made_from_data = (
         "_covariance",
-        "_contrast_moments",
         "share_below",
         "prsquared",
         "certificate",
@@ -96,7 +98,7 @@ class QuantileHuberResults(
         *,
         use_t: bool | None = None,
         settings: dict[str, Any] | None = None,
-        details: dict[str, Any] | None = None,
+        width: KappaSolution | None = None,
         constraint: Constraint | None = None,
     ) -> None:
         self.model = model
@@ -110,14 +112,13 @@ class QuantileHuberResults(
         self.n_rows = len(model.endog)
         self.rows_counted = model.observations.rows_counted
         self.k_constant = _k_constant(model, constraint)
-        self.details = details or {}
+        self.width = width
         self.constraint = constraint
         self.rank = solution.rank
         self.df_model = float(solution.rank - self.k_constant)
-        self.df_resid = self.nobs - self.n_params
+        self.df_resid = self.nobs - solution.rank
         self.scale = 1.0
-        self.use_t = bool(use_t)
-        self._law_given = use_t is not None
+        self.use_t = use_t is not False
         self.mle_settings = settings or {"optimizer": "newton"}
         self._choice = choice
         self._cache: dict[str, Any] = {}
@@ -148,10 +149,23 @@ class QuantileHuberResults(
         constrained = self.constraint is not None and "tau" in self.constraint.fixed
         return self.space.tau is None and not constrained
 
-    @property
+    @cached_property
     def llf(self) -> float:
-        """Log-likelihood."""
-        return self.solution.loglike
+        """Ordinary log-likelihood at the estimates, whichever likelihood they maximise."""
+        return float(self.model.loglike(self.params))
+
+    @property
+    def reml(self) -> bool:
+        """Whether the restricted likelihood was maximised."""
+        return self.solution.p > 0.0
+
+    @property
+    def llf_restricted(self) -> float:
+        r"""Restricted log-likelihood (QH-25) with its constant (p / 2) log(2 pi); NaN after ML.
+
+        Not comparable between models with different regressors.
+        """
+        return self.solution.loglike_restricted if self.reml else math.nan
 
     @property
     def converged(self) -> bool:
@@ -181,8 +195,7 @@ class QuantileHuberResults(
         well.
 
         """
-        profiled = self.details.get("kappa_solution")
-        return None if profiled is None else profiled.limit
+        return None if self.width is None else self.width.limit
 
     @cached_property
     def share_below(self) -> float:
@@ -191,11 +204,10 @@ class QuantileHuberResults(
         Rows that a fit interpolates, as one with kappa = 0 and the only row of a category, lie on the
         line, not below it.
         """
-        obs, resid = self._observations, self._residuals
+        obs = self._observations
         if self.kappa > 0.0:
-            return share_below(resid, obs.case_weights, INTERPOLATED * self.sigma)
-        sample = checked_sample(obs.exog, obs.endog, self.solution, obs.offset, resid)
-        return share_below(sample.u, obs.case_weights)
+            return share_below(self._residuals, obs.case_weights, INTERPOLATED * self.sigma)
+        return share_below(standardized(obs, self.solution), obs.case_weights)
 
     @cached_property
     def certificate(self) -> BiconvexityCertificate:
@@ -233,13 +245,13 @@ class QuantileHuberResults(
     # ------------------------------------------------------------------ covariance
 
     def get_robustcov_results(
-        self, cov_type: str = "HC1", use_t: bool | None = None, **cov_kwds: Any
+        self, cov_type: str = "HC3", use_t: bool | None = None, **cov_kwds: Any
     ) -> QuantileHuberResultsWrapper:
         """Return the same fit with another covariance; this one stays as it is.
 
         Parameters
         ----------
-        cov_type : {"nonrobust", "HC0", "HC1", "cluster", "HAC", "bootstrap"}
+        cov_type : {"nonrobust", "HC0", "HC1", "HC2", "HC3", "cluster", "HAC", "bootstrap"}
             Type.
         use_t : bool, optional
             As in `fit`; unchanged by default.
@@ -251,16 +263,16 @@ class QuantileHuberResults(
             cov_kwds = cov_kwds["cov_kwds"]
         choice = covariance_request(self.model, cov_type, cov_kwds, self.constraint)
         made = copy.copy(self)
-        for name in ("_covariance", "_contrast_moments", "_replicates", "bse", "tvalues"):
+        for name in ("_covariance", "_replicates", "bse", "tvalues"):
             made.__dict__.pop(name, None)
         made._cache = {}
         made._choice = choice
         if use_t is not None:
-            made.use_t, made._law_given = use_t, True
+            made.use_t = use_t
         return QuantileHuberResultsWrapper(made)
 
     @property
-    def _profile_data(self) -> ProfileData:
+    def _profile_data(self) -> ModelData:
         instead = 't_test or wald_test, whose covariance is robust, or conf_int(method="score")'
         self._require_likelihood("a profile or a simulation", instead)
         return super()._profile_data
@@ -273,12 +285,10 @@ def covariance_request(
     constraint: Constraint | None = None,
 ) -> CovarianceChoice:
     """Return the covariance for a fit of this model, under a constraint if there is one."""
-    constrained = constraint is not None and "tau" in constraint.fixed
     choice = choose_covariance(
         cov_type,
         cov_kwds,
         model.row_source,
-        tau_fixed=model.tau is not None or constrained,
         weights=model.weights,
         freq_weights=getattr(model, "freq_weights", None),
     )
@@ -306,8 +316,7 @@ def _retvals(solution: Solution) -> dict[str, Any]:
         "duality_gap": solution.gap,
         "tau_slope": solution.tau_slope,
         "tau_at_bound": solution.tau_at_bound,
-        "searched": solution.searched,
-        "doubtful": solution.doubtful,
+        "certified": solution.certified,
         "rank": solution.rank,
         "rows_in_zone": solution.rows_in_zone,
         "message": solution.reason,

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.covariance.curvature import RowWeights
-from qhreg.covariance.effective import effective_rows
 from qhreg.diagnostics import (
     LEVELS,
     density_figure,
@@ -29,8 +27,8 @@ from qhreg.diagnostics.simulation import (
 )
 from qhreg.exceptions import DomainError
 from qhreg.figures import QQFigure, WormFigure
-from qhreg.profile.data import ProfileData
 from qhreg.results.profile import ProfileResults
+from qhreg.specification.model_data import ModelData
 
 __all__ = ["PlotResults"]
 
@@ -108,9 +106,13 @@ class PlotResults(ProfileResults):
     def _nobs_shown(self) -> float:
         """Observations that the residuals stand for: with sampling weights, Kish's effective number."""
         obs = self.model.observations
-        return effective_rows(RowWeights(obs.freq_weights, obs.weights, obs.nobs))
+        if obs.weights is None:
+            return float(obs.nobs)
+        count = 1.0 if obs.freq_weights is None else obs.freq_weights
+        share = obs.weights / obs.weights.max()
+        return float((count * share).sum()) ** 2 / float((count * share**2).sum())
 
-    def _sampled(self, n_simulations: int | None, seed: Any) -> _Sampled:
+    def _sampled(self, n_simulations: int | None, rng: Any) -> _Sampled:
         """Return residuals one for each observation, with simulated ones where they are wanted."""
         obs = self.model.observations
         possible = obs.weights is None and whole_counts(obs.freq_weights)
@@ -120,7 +122,7 @@ class PlotResults(ProfileResults):
             return _Sampled(self._u, self._row_weights, None)
         data, solution = self._profile_data, self._fit_solution
         u = expanded(data).observations.residuals(solution.beta) / solution.sigma
-        made = simulated_residuals(data, solution, n_simulations, seed=seed)
+        made = simulated_residuals(data, solution, n_simulations, rng=rng)
         return _Sampled(u, None, made)
 
     def _qq_figure(self, sample: _Sampled, level: float = 0.95) -> QQFigure:
@@ -145,7 +147,7 @@ class PlotResults(ProfileResults):
         *,
         n_simulations: int | None = None,
         level: float = 0.95,
-        seed: Any = 0,
+        rng: Any = 0,
     ) -> Any:
         """Draw quantiles of the residuals against the fitted law and return the Axes.
 
@@ -159,12 +161,12 @@ class PlotResults(ProfileResults):
             not say how a response is distributed; nor with counts that are not whole.
         level : float
             Share of them inside the envelope at each point.
-        seed : int, Generator or None
+        rng : int, Generator or None
             Of the random numbers.
         """
         from qhreg.plotting import plot_qq
 
-        return plot_qq(self._qq_figure(self._sampled(n_simulations, seed), level), ax=ax)
+        return plot_qq(self._qq_figure(self._sampled(n_simulations, rng), level), ax=ax)
 
     def plot_worm(
         self,
@@ -172,7 +174,7 @@ class PlotResults(ProfileResults):
         *,
         n_simulations: int | None = None,
         level: float = 0.95,
-        seed: Any = 0,
+        rng: Any = 0,
     ) -> Any:
         """Draw the detrended quantile plot of the quantile residuals and return the Axes.
 
@@ -185,12 +187,12 @@ class PlotResults(ProfileResults):
             sample quantile, with sampling weights for the effective number of observations.
         level : float
             Coverage of the pointwise limits.
-        seed : int, Generator or None
+        rng : int, Generator or None
             Of the random numbers.
         """
         from qhreg.plotting import plot_worm
 
-        return plot_worm(self._worm_figure(self._sampled(n_simulations, seed), level), ax=ax)
+        return plot_worm(self._worm_figure(self._sampled(n_simulations, rng), level), ax=ax)
 
     def plot_pit(self, ax: Any = None, *, bins: int | None = None, level: float = 0.95) -> Any:
         """Draw the histogram of the fitted distribution function and return the Axes.
@@ -280,7 +282,7 @@ class PlotResults(ProfileResults):
 
     def _column(self, param: str | int, names: tuple[str, ...]) -> int:
         """Return the column of a regressor, or raise a DomainError that names those there are."""
-        data = ProfileData(self.model.observations, self.space, self.model.tau_bounds, names)
+        data = ModelData(self.model.observations, self.space, self.model.tau_bounds, names)
         column = data.column(param)
         if column is None:
             raise DomainError(f"{param!r} is no regressor: choose one of {', '.join(names)}")
@@ -311,7 +313,7 @@ class PlotResults(ProfileResults):
         return plot_partial_residuals(made, ax=ax)
 
     def plot_diagnostics(
-        self, fig: Any = None, *, n_simulations: int | None = None, seed: Any = 0
+        self, fig: Any = None, *, n_simulations: int | None = None, rng: Any = 0
     ) -> Any:
         """Draw all diagnostics and return the Figure.
 
@@ -321,13 +323,13 @@ class PlotResults(ProfileResults):
             Where to draw.
         n_simulations : int, optional
             Refitted samples behind the limits of the quantile and the worm plot, see `plot_qq`.
-        seed : int, Generator or None
+        rng : int, Generator or None
             Of the random numbers.
         """
         from qhreg.plotting import plot_diagnostics
 
         u, law, weights = self._u, self._law(), self._row_weights
-        sample = self._sampled(n_simulations, seed)
+        sample = self._sampled(n_simulations, rng)
         return plot_diagnostics(
             density_figure(u, *law, weights=weights),
             self._qq_figure(sample),

@@ -12,13 +12,13 @@ from qhreg._typing import FloatArray
 from qhreg.certificate.global_optimum import GlobalCertificate
 from qhreg.diagnostics.goodness import GoodnessOfFit, goodness_of_fit
 from qhreg.exceptions import DomainError
-from qhreg.profile import profile_intervals, profile_likelihood
-from qhreg.profile.data import ProfileData
+from qhreg.inference.hypothesis_tests import density_note
+from qhreg.profile.likelihood import profile_intervals, profile_likelihood
 from qhreg.profile.maxima import LocalMaxima, local_maxima
 from qhreg.profile.result import ProfileLikelihood
 from qhreg.profile.surface import ProfileSurface, profile_surface
-from qhreg.results.uncertainty import warn_of_density
 from qhreg.solver import Solution
+from qhreg.specification.model_data import ModelData
 
 __all__ = ["ProfileResults"]
 
@@ -39,16 +39,23 @@ class ProfileResults:
     _rough_errors: Any
 
     @property
-    def _fit_data(self) -> ProfileData:
+    def _fit_data(self) -> ModelData:
         """The regression that was fitted: under constraints, that of the reduced coefficients."""
         model, space = self.model, self.space
         names = tuple(str(name) for name in model.exog_names[: space.k])
+        p = self.solution.p
+        likelihood = {"reml": p > 0.0, "rank": p or None}
         if self.constraint is None:
-            return ProfileData(model.observations, space, model.tau_bounds, names)
+            return ModelData(model.observations, space, model.tau_bounds, names, **likelihood)
         fixed = {**self.constraint.fixed, "k": self.constraint.transform.shape[1]}
         reduced = self.constraint.reduce(model.observations)
-        return ProfileData(
-            reduced, replace(space, **fixed), model.tau_bounds, names, self.constraint
+        return ModelData(
+            reduced,
+            replace(space, **fixed),
+            model.tau_bounds,
+            names,
+            self.constraint,
+            **likelihood,
         )
 
     @property
@@ -61,7 +68,7 @@ class ProfileResults:
         return replace(solution, beta=gamma)
 
     @property
-    def _profile_data(self) -> ProfileData:
+    def _profile_data(self) -> ModelData:
         return self._fit_data
 
     def _standard_error(self, param: str | int) -> float:
@@ -77,12 +84,14 @@ class ProfileResults:
         grid: Any = None,
         alpha: float = 0.05,
         *,
-        cut: str | float = "corrected",
+        cut: str | float = "F",
         certificate: GlobalCertificate | None = None,
         search: bool | None = None,
-        progress: bool | None = None,
     ) -> ProfileLikelihood:
         """Return the profile likelihood of a parameter with its interval.
+
+        Every point maximises the criterion of this fit, with its p and m: for normal noise the interval
+        of a coefficient is the t interval of least squares.
 
         Parameters
         ----------
@@ -92,17 +101,19 @@ class ProfileResults:
             Values at which to fit; by default chosen to reach beyond the 99 % interval.
         alpha : float
             One minus the nominal coverage.
-        cut : {"corrected", "chi2"} or float
-            Critical value: with the small-sample factor, the chi-square quantile, or a number.
+        cut : {"F", "chi2"} or float
+            Critical value of the likelihood ratio: by the F law, the chi-square quantile, or a number
+            (:func:`qhreg.inference.hypothesis_tests.lr_cut`).
         certificate : GlobalCertificate, optional
             From `certify_global`, for the plot of tau.
-        search, progress : bool, optional
+        search : bool, optional
             See :func:`qhreg.profile.profile_likelihood`.
 
         Returns
         -------
         ProfileLikelihood
-            With ``to_frame()``, ``conf_int(alpha)``, ``interval`` and ``plot(ax)``.
+            With ``to_frame()``, ``conf_int(alpha)``, ``interval``, ``plot(ax)``, and a ``note`` where
+            the covariance of this fit does not assume the density: a profile always does.
 
         Notes
         -----
@@ -120,14 +131,14 @@ class ProfileResults:
             se=self._standard_error(param),
             certificate=certificate,
             search=search,
-            progress=progress,
+            note=density_note(self.cov_type),
         )
 
     def profile_intervals(
         self,
         alpha: float = 0.05,
         *,
-        cut: str | float = "corrected",
+        cut: str | float = "F",
         search: bool | None = None,
         progress: bool = False,
         places: list[int] | None = None,
@@ -138,16 +149,16 @@ class ProfileResults:
         ----------
         alpha : float
             One minus the nominal coverage.
-        cut, search, progress
+        cut, search
             As in `profile_likelihood`.
+        progress : bool
+            Whether to show a progress bar over the parameters.
         places : list of int, optional
             Only these parameters; the rows of the others are NaN.
 
-        Warns
+        Notes
         -----
-        DensityWarning
-            tau is fixed and the covariance robust: the density, which the likelihood is made of, is then
-            seldom meant.
+        They assume the density, whatever the `cov_type`.
         """
         data = self._profile_data
         bse = self._rough_errors
@@ -155,9 +166,6 @@ class ProfileResults:
         every: list[str | int] = [*range(k), *self.space.extra_names]
         asked = range(len(every)) if places is None else places
         free = [j for j in asked if j < k or not data.is_fixed(every[j])]
-        if free and not self.tau_estimated and self.cov_type != "nonrobust":
-            score = 'conf_int(method="score"), or ' if self.constraint is None else ""
-            warn_of_density(self.tau, "a profile interval", f"{score}the default, conf_int()")
         limits = np.full((len(every), 2), np.nan)
         # what a constraint fixes has one value
         limits[asked] = np.asarray(self.params, dtype=np.float64)[asked, None]
@@ -192,8 +200,8 @@ class ProfileResults:
         >>> tails = -np.log1p(-(np.arange(30) + 0.5) / 30)
         >>> y = np.concatenate([-1.0 - 0.35 * tails, 1.0 + 0.4 * tails])  # two peaks
         >>> fit = QuantileHuberMLE(y, np.ones((60, 1)), kappa=0.3).fit()
-        >>> fit.local_maxima().to_frame()[["tau", "llf", "at_bound"]].round(3).values.tolist()
-        [[0.84, -104.409, False], [0.178, -106.203, False]]
+        >>> fit.local_maxima().to_frame()[["tau", "llf"]].round(3).values.tolist()[:2]
+        [[0.833, -103.714], [0.185, -105.436]]
         """
         return local_maxima(self._fit_data, self._fit_solution)
 
@@ -233,7 +241,7 @@ class ProfileResults:
         )
 
     def goodness_of_fit(
-        self, n_boot: int = 199, *, seed: Any = 0, progress: bool = False
+        self, n_boot: int = 199, *, rng: Any = 0, progress: bool = False
     ) -> GoodnessOfFit:
         """Return Kolmogorov-Smirnov and Anderson-Darling tests with bootstrap p-values.
 
@@ -241,13 +249,13 @@ class ProfileResults:
         ----------
         n_boot : int
             Samples from the fitted model, each refitted.
-        seed : int, Generator or None
-            Of the random numbers.
+        rng : int, Generator or None
+            Source of randomness, as in ``numpy.random.default_rng``.
         progress : bool
             Whether to show a progress bar.
         """
         return goodness_of_fit(
-            self._profile_data, self._fit_solution, n_boot=n_boot, seed=seed, progress=progress
+            self._profile_data, self._fit_solution, n_boot=n_boot, rng=rng, progress=progress
         )
 
     # ------------------------------------------------------------------ plots

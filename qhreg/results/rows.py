@@ -15,7 +15,7 @@ from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.fitstatistics import robust_weights
 from qhreg.inference.influence import QuantileHuberInfluence
-from qhreg.prediction import SHIFTED, Prediction, predict, prediction_gradient
+from qhreg.prediction import Prediction, predict, prediction_gradient
 from qhreg.solver import Solution
 from qhreg.specification.alignment import RowSource, to_pandas
 from qhreg.specification.formula_text import mentions
@@ -42,7 +42,7 @@ class RowResults:
     constraint: Any
     df_resid_inference: Any
     cov_params: Any
-    _linear_law: Any
+    _variances: Any
 
     @cached_property
     def _observations(self) -> Observations:
@@ -182,15 +182,9 @@ class RowResults:
 
         Notes
         -----
-        Confidence intervals take quantiles of the normal law, or of the t law with `use_t`. With HC0 and
-        HC1 those of a prediction that is linear in the estimates, the location and, where tau and kappa
-        are fixed, mean, median and quantiles, have the law that intervals of coefficients have, each row
-        its own: the interval at the row (0, 1, 0) is that of the second coefficient. Up to 16
-        parameters it comes from moments of the data that are summed once
-        (:mod:`qhreg.covariance.contrastlaw`) and that `remove_data` keeps. With more, or where the sums
-        would take more than about a second, each prediction takes a pass over the data: the law is then
-        the normal one after `remove_data`, and where rows of the data times predictions are more than
-        1e8.
+        Standard errors by the delta method from the covariance of the estimates, intervals with the
+        quantiles that those of the estimates have. The interval at the row (0, 1, 0) is that of the
+        second coefficient.
         """
         rows, offset, labels = self._new_rows(exog, transform, offset)
         location = self.model.location(self.solution.beta, rows, offset)
@@ -200,7 +194,7 @@ class RowResults:
         if predicted.ndim > 1:
             raise DomainError("get_prediction takes one level q or one threshold at a time")
         gradient = prediction_gradient(rows, location, p, self.space, which, q=q, y_values=y_values)
-        variance = np.einsum("ij,ij->i", gradient @ self.cov_params(), gradient)
+        variance = self._variances(gradient)
         return Prediction(
             which,
             predicted,
@@ -209,13 +203,7 @@ class RowResults:
             p,
             labels if row_labels is None else row_labels,
             self.df_resid_inference if self.use_t else None,
-            self._linear_law(gradient) if self._is_linear(which) else None,
         )
-
-    def _is_linear(self, which: str) -> bool:
-        """Return whether a prediction is a linear combination of the estimates."""
-        shape_is_free = any(name in self.space.extra_names for name in ("tau", "kappa"))
-        return which == "location" or (which in SHIFTED and not shape_is_free)
 
     def get_distribution(
         self, exog: Any = None, transform: bool = True, *, offset: Any = None

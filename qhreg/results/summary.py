@@ -16,9 +16,6 @@ from qhreg.markup import FitSummary, FitSummary2
 __all__ = ["summary2_tables", "summary_tables"]
 
 
-FEW_LIGHT = 30.0
-"""Rows on the light side of the line below which Wald intervals of the density are clearly too short."""
-
 _NOTE_WIDTH = 76
 _SHAPE = ("tau", "sigma", "kappa")  # in the order of the tables: tau has something to test
 _LIMITS = {
@@ -59,7 +56,7 @@ def _left(results: Any) -> list[tuple[str, Any]]:
     return [
         ("Dep. Variable:", None),
         ("Model:", None),
-        ("Method:", ["Maximum Likelihood"]),
+        ("Method:", ["REML" if results.reml else "Maximum Likelihood"]),
         ("Date:", None),
         ("Time:", None),
         ("No. Observations:", [f"{results.nobs:.10g}"]),
@@ -87,15 +84,14 @@ def _right(results: Any) -> list[tuple[str, Any]]:
         ("P(y < x'beta):", [f"{results.quantile_level:.4f}"]),
         ("Share below line:", [f"{results.share_below:.4f}"]),
         ("Biconvex:", [biconvex[results.certificate.status]]),
-        ("Search over tau:", [_searched(results)]),
+        ("Global:", [_searched(results)]),
     ]
 
 
 def _searched(results: Any) -> str:
     if not results.tau_estimated:
-        return "none (tau fixed)"
-    found = "global" if results.solution.searched else "local"
-    return f"{found} [!]" if results.solution.doubtful else found
+        return "convex (tau fixed)"
+    return "certified" if results.solution.certified else "not checked"
 
 
 def _names(results: Any, xname: list[str] | None) -> list[str]:
@@ -124,7 +120,7 @@ def _coefficients(results: Any, names: list[str], yname: str | None, alpha: floa
 
 def _letter(results: Any) -> str:
     """Return what a table calls the ratio of an estimate to its standard error."""
-    return "t" if results.use_t or results._covariance.calibration is not None else "z"
+    return "t" if results.use_t else "z"
 
 
 def _shape_rows(results: Any, alpha: float) -> list[tuple[str, list[str]]]:
@@ -193,12 +189,10 @@ def notes(results: Any) -> list[str]:
             'predict(which="quantile", q=...) gives any other quantile.'
         )
     found = [about, results.cov_kwds["description"]]
-    if results._choice.reason:
-        found.append(f"Robust covariance by default, because {results._choice.reason}.")
     if results.model.has_weights:
         found.append(
-            "Log-likelihood, AIC and BIC have the unit of the sampling weights: they compare models "
-            "with the same weights only."
+            "With sampling weights the log-likelihood is that of the weighted rows: AIC and BIC compare "
+            "models with the same weights only."
         )
     if results.constraint is not None:
         found.append(
@@ -207,18 +201,8 @@ def notes(results: Any) -> list[str]:
         )
     if results.solution.tau_at_bound:
         found.append(
-            f"tau ended on its bound {results.tau:g}: as far as the fit can tell all noise lies on one "
-            "side of the line, rows on the line apart."
-        )
-    elif results.cov_type == "nonrobust" and results.light_rows < FEW_LIGHT:
-        found.append(
-            f"About {results.light_rows:.0f} rows are expected on the light side of the line: with so "
-            'few, Wald intervals cover less than they say. Prefer conf_int(method="profile").'
-        )
-    if results.solution.doubtful:
-        found.append(
-            "Another tau may have a higher likelihood: this optimum is not proved to be the best. "
-            "certify_global() settles the question."
+            f"tau ended on its bound {results.tau:g}: nearly all noise lies on one side of the line. Try "
+            "tau=0.5, other tau_bounds or fewer columns, or profile intervals."
         )
     if not results.converged:
         found.append(f"NOT CONVERGED: {results.solution.reason}.")
@@ -228,6 +212,13 @@ def notes(results: Any) -> list[str]:
         found.append(
             f"exog has rank {results.rank}: {names} depend(s) on other columns; the coefficients "
             "are those of least norm."
+        )
+    if results.solution.undetermined:
+        columns = results.model.data.param_names
+        names = ", ".join(str(columns[j]) for j in results.solution.undetermined)
+        found.append(
+            f"The coefficient of {names} is not determined: a range of values fits equally well, and its "
+            "centre is shown."
         )
     if results.kappa_limit is not None:
         found.append(_LIMITS[results.kappa_limit].format(kappa=results.kappa))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from qhreg.covariance.choice import CovarianceChoice
+from qhreg.covariance import CovarianceChoice
 from qhreg.exceptions import CurvatureWarning
 
 __all__ = ["TableResults"]
@@ -104,7 +104,7 @@ class TableResults:
         for name in ("_residuals", "_observations"):
             self.__dict__.pop(name, None)
         kept = {k: v for k, v in self._choice.options.items() if np.ndim(v) == 0}
-        self._choice = CovarianceChoice(self.cov_type, kept, self._choice.reason)
+        self._choice = CovarianceChoice(self.cov_type, kept)
         for holder, names in ((model, MODEL_ROWS), (data, DATA_ROWS)):
             for name in names:
                 if hasattr(holder, name):

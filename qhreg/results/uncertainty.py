@@ -10,16 +10,14 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.covariance import CovarianceEstimate
-from qhreg.covariance.choice import CovarianceChoice
-from qhreg.exceptions import DensityWarning, DomainError, warn_caller
+from qhreg.covariance import CovarianceChoice, CovarianceEstimate
+from qhreg.exceptions import DomainError
 
 __all__ = [
     "UncertaintyResults",
     "labelled_covariance",
     "labelled_limits",
     "positions",
-    "warn_of_density",
 ]
 
 
@@ -55,29 +53,44 @@ class UncertaintyResults:
 
     @property
     def df_resid_inference(self) -> float:
-        """Degrees of freedom of the t distribution, if that is used."""
-        df = self._covariance.df_inference
+        """Degrees of freedom of the t distribution: `df_resid`, clusters minus one with clusters."""
+        df = self._covariance.df
         return self.df_resid if df is None else float(df)
 
+    def cov_params(
+        self,
+        r_matrix: Any = None,
+        column: Any = None,
+        scale: Any = None,
+        cov_p: Any = None,
+        other: Any = None,
+    ) -> Any:
+        """Return the covariance of the parameters or of combinations of them; see statsmodels.
 
-def warn_of_density(tau: Any, what: str, instead: str) -> None:
-    """Warn that an answer trusts the density of a fit whose tau was given.
+        Parameters
+        ----------
+        r_matrix, column, scale, cov_p, other
+            As in statsmodels. A combination is NaN where it involves a parameter without a variance.
+        """
+        known = self._covariance.identified
+        if r_matrix is None or cov_p is not None or known.all():
+            return super().cov_params(r_matrix, column, scale, cov_p, other)  # type: ignore[misc]
+        covariance = np.where(np.outer(known, known), self._covariance.cov, 0.0)
+        made = super().cov_params(r_matrix, None, scale, covariance, other)  # type: ignore[misc]
+        lost = np.atleast_2d(r_matrix)[:, ~known].any(axis=1)
+        if other is None and np.ndim(made) == 2:
+            made[lost] = made[:, lost] = np.nan
+        elif lost.any():
+            made = np.full_like(made, np.nan)
+        return made
 
-    Parameters
-    ----------
-    tau : float
-        The value it was given.
-    what : str
-        What trusts the density.
-    instead : str
-        What does not.
-    """
-    warn_caller(
-        f"tau is fixed at {tau:g}, and {what} trusts the density, which a tau that is given seldom "
-        f"means: use {instead}. A fit with cov_type='nonrobust' says that the density is meant, and "
-        "does not warn",
-        DensityWarning,
-    )
+    def _variances(self, gradient: FloatArray) -> FloatArray:
+        """Return the variances of functions of the parameters, given their derivatives."""
+        known = self._covariance.identified
+        covariance = np.where(np.outer(known, known), self._covariance.cov, 0.0)
+        variance = np.einsum("ij,ij->i", gradient @ covariance, gradient)
+        variance[gradient[:, ~known].any(axis=1)] = np.nan
+        return np.asarray(variance)
 
 
 def positions(cols: Any, names: Sequence[str]) -> list[int]:

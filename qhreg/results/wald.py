@@ -7,14 +7,11 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy import special
 from statsmodels.stats.contrast import ContrastResults
 from statsmodels.tools.sm_exceptions import ValueWarning
 
 from qhreg._typing import FloatArray
-from qhreg.covariance.calibration import Calibration
 from qhreg.exceptions import DomainError, RestrictionWarning, warn_caller
-from qhreg.results.laws import LawResults
 from qhreg.specification.constraints import Constraint
 from qhreg.specification.formulas import (
     SPEC_NAME,
@@ -24,25 +21,14 @@ from qhreg.specification.formulas import (
 )
 from qhreg.specification.parameters import ParameterSpace
 
-__all__ = ["CalibratedContrast", "WaldResults"]
+__all__ = ["WaldResults"]
 
 
 DEPENDENT = 1e-10
 """Share of the largest variance below which a combination of restrictions has none of its own."""
 
 
-class CalibratedContrast(ContrastResults):  # type: ignore[misc]
-    """Tests of linear combinations with the law that p-values and intervals of the summary use."""
-
-    law: Calibration
-
-    def conf_int(self, alpha: float = 0.05) -> FloatArray:
-        """Return the limits of each combination, shape (m, 2)."""
-        effect, sd = (np.reshape(each, (-1, 1)) for each in (self.effect, self.sd))
-        return np.asarray(effect + sd * self.law.steps(alpha))
-
-
-class WaldResults(LawResults):
+class WaldResults:
     """The part of the results that tests linear restrictions by the covariance of the estimates."""
 
     model: Any
@@ -60,8 +46,7 @@ class WaldResults(LawResults):
         r_matrix : array_like, str or tuple
             Restrictions, such as ``"tau = 0.5, x1 = x2"``.
         cov_p, use_t
-            As in statsmodels. Without them the p-values and intervals of a fit with HC0 or HC1 are
-            calibrated as those of its summary are, where no limit holds a parameter.
+            As in statsmodels.
 
         Returns
         -------
@@ -80,8 +65,6 @@ class WaldResults(LawResults):
         _warn_decided(int(decided.sum()), decided.size, "and their p-values are NaN")
         with constraints_told(r_matrix, names), np.errstate(divide="ignore", invalid="ignore"):
             made = super().t_test(r_matrix, cov_p=cov_p, use_t=use_t)  # type: ignore[misc]
-        if cov_p is None and use_t is None:
-            self._calibrate(made, r_matrix)
         sd = np.array(made.sd, dtype=np.float64)
         known = (sd == 0.0) | decided.reshape(sd.shape)
         if known.any():
@@ -99,24 +82,6 @@ class WaldResults(LawResults):
             return np.asarray(matrix)
         return self.constraint.left_open(matrix, self.space)
 
-    def _calibrate(self, made: Any, r_matrix: Any) -> None:
-        """Give tests of linear combinations the law of the sandwich, if it has one."""
-        results: Any = self
-        known: Calibration | None = results._covariance.calibration
-        if known is None:
-            return
-        matrix = np.atleast_2d(linear_constraints(r_matrix, self.model.data.param_names)[0])
-        if (np.count_nonzero(matrix, axis=1) == 1).all():
-            law = known.of_single(matrix)
-        elif results._known:
-            return
-        else:
-            law = self._contrast_law(matrix)
-        made.__class__ = CalibratedContrast
-        made.distribution = "t"  # what tables call the ratio
-        made.law = law
-        made.pvalue = np.squeeze(law.pvalues(np.ravel(made.tvalue)))
-
     def wald_test(
         self,
         r_matrix: Any,
@@ -133,9 +98,7 @@ class WaldResults(LawResults):
         r_matrix : array_like, str or tuple
             Restrictions, such as ``"tau = 0.5, x1 = x2"``.
         cov_p, invcov, use_f, df_constraints
-            As in statsmodels. Without them, and with HC0 or HC1, a single restriction has the p-value of
-            `t_test`, and several that of Hotelling's statistic with the degrees of freedom of the
-            sandwich.
+            As in statsmodels: F with `df_resid_inference` degrees of freedom where the fit uses t.
         scalar : bool
             Whether the statistic is a number.
 
@@ -175,76 +138,23 @@ class WaldResults(LawResults):
                 df_constraints=df_constraints,
                 scalar=scalar,
             )
-        if own and use_f is None and df_constraints is None:
-            self._calibrate_joint(made, r_matrix)
         return made
-
-    def f_test(self, r_matrix: Any, cov_p: Any = None, invcov: Any = None) -> Any:
-        """Return the F test of linear restrictions; see statsmodels.
-
-        Parameters
-        ----------
-        r_matrix : array_like, str or tuple
-            Restrictions, such as ``"x1 = 0, x2 = 0"``. With HC0 or HC1 the p-value is that of
-            `wald_test`; the plain F distribution is ``wald_test(..., use_f=True)``.
-        cov_p, invcov
-            As in statsmodels.
-        """
-        made = super().f_test(r_matrix, cov_p=cov_p, invcov=invcov)  # type: ignore[misc]
-        if cov_p is None and invcov is None:
-            self._calibrate_joint(made, r_matrix)
-        return made
-
-    def _calibrate_joint(self, made: Any, r_matrix: Any) -> None:
-        r"""Give a Wald test the p-value that goes with the law of the sandwich, if it has one.
-
-        Notes
-        -----
-        A single restriction has that of `t_test`. For m of them the noise of the sandwich is that of a
-        covariance with :math:`\nu` degrees of freedom, those of the combination of the restrictions that
-        departs most from them, and :math:`T^2(\nu-m+1)/(m\nu)` is compared with the F distribution with
-        m and :math:`\nu-m+1` degrees of freedom, as Hotelling's statistic is.
-        """
-        results: Any = self
-        m = made.df_num if made.distribution == "F" else made.df_denom
-        if results._covariance.calibration is None or not m > 0:
-            return
-        matrix, values = linear_constraints(r_matrix, self.model.data.param_names)
-        matrix = np.atleast_2d(matrix)
-        if len(matrix) == 1:
-            made.pvalue = float(np.squeeze(self.t_test(r_matrix).pvalue))
-            return
-        if results._known:
-            return
-        tested = self._left_open(r_matrix, True).any(axis=1)
-        matrix, values = matrix[tested], np.ravel(values)[tested]
-        gap = matrix @ np.asarray(self.params) - values
-        cov = matrix @ results._covariance.cov @ matrix.T
-        root = np.sqrt(np.maximum(cov.diagonal(), 0.0))
-        root[root == 0.0] = 1.0
-        inverse = np.linalg.pinv(cov / np.outer(root, root), rcond=DEPENDENT, hermitian=True)
-        along = inverse @ (gap / root) / root
-        if not along.any():  # the estimates meet the restrictions
-            return
-        law = self._contrast_law((along @ matrix)[None])
-        square = float(np.squeeze(made.statistic)) * (m if made.distribution == "F" else 1.0)
-        if m == 1:
-            made.pvalue = float(law.pvalues(np.array([math.sqrt(square)]))[0])
-            return
-        df = float(law.df[0])
-        left = max(df - m + 1.0, 1.0)
-        made.pvalue = float(special.fdtrc(m, left, square * left / (m * max(df, float(m)))))
 
     def _require_errors(self, r_matrix: Any) -> None:
         """Raise a DomainError when a restriction involves a parameter that is treated as known."""
         results: Any = self
-        if np.isnan(results._covariance.cov).any():
-            why = results._covariance.description
-            raise DomainError(f"a Wald test needs a covariance. {why}")
         held: dict[str, str] = results.held_fixed
-        if not held:
+        identified = results._covariance.identified
+        if not held and identified.all():
             return
-        matrix = np.atleast_2d(linear_constraints(r_matrix, self.model.data.param_names)[0])
+        names = self.model.data.param_names
+        matrix = np.atleast_2d(linear_constraints(r_matrix, names)[0])
+        lost = matrix.any(axis=0) & ~identified
+        if lost.any():
+            raise DomainError(
+                f"{names[int(np.flatnonzero(lost)[0])]} has no standard error, and a Wald test of it is "
+                "not defined: leave it out of the restrictions, or compare fits by lr_test"
+            )
         for name, reason in held.items():
             if matrix[:, self.space.position(name)].any():
                 value = f"{getattr(self, name):g}"

@@ -14,6 +14,7 @@ from __future__ import annotations
 from qhreg.solver.joint import (
     DEFAULT_TAU_BOUNDS,
     Solution,
+    attained,
     in_coordinates,
     report,
     solve,
@@ -26,6 +27,7 @@ from qhreg.solver.joint import (
 __all__ = [
     "DEFAULT_TAU_BOUNDS",
     "Solution",
+    "attained",
     "in_coordinates",
     "report",
     "solve",

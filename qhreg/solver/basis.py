@@ -16,7 +16,6 @@ import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dtrtri
 
 from qhreg._typing import FloatArray
-from qhreg.engine.gram import plain_gram
 from qhreg.exceptions import DataError
 
 __all__ = [
@@ -130,7 +129,7 @@ def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
         Response.
     """
     n, p = exog.shape
-    quick = _cholesky_factor(plain_gram(exog)) if n >= p > 0 else None
+    quick = _cholesky_factor(exog.T @ exog) if n >= p > 0 else None
     if quick is not None:
         columns, weakest = np.arange(p), quick[1]
         matrix = np.zeros((p + 1, p + 1))

@@ -1,13 +1,13 @@
 r"""The exact fit at one tau where few rows lie in the quadratic zone, kappa = 0 included.
 
 Rows far from the zone are taken as decided: their slope is known, and they enter as one linear term.
-The rest are solved by the interior-point method, and the decisions are checked against the solution.
-At kappa = 0 the interpolated rows are then identified and solved for exactly.
+The rest are solved by the interior-point method, and the decisions are checked against the solution
+(the preprocessing of Portnoy & Koenker 1997). At kappa = 0 the interpolated rows are then identified
+and solved for exactly.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -15,24 +15,19 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg._typing import BoolArray, FloatArray
-from qhreg.engine.rows import residuals, weighted_columns
+from qhreg.engine.rows import weighted_columns
 from qhreg.family.loss import quantile_huber_loss, quantile_loss, zone_part
-from qhreg.solver.dual import DualVector, dual_from_rows
+from qhreg.solver.dual import GAP_TOLERANCE, TINY_KAPPA, DualVector, TauFit, dual_from_rows
 from qhreg.solver.interior import interior_point
-from qhreg.solver.newton import NewtonPoint, newton, solve_positive
-from qhreg.solver.problem import Problem
-from qhreg.solver.taufit import GAP_TOLERANCE, TINY_KAPPA, TauFit
-from qhreg.solver.tied import CROWD, TIED_WIDTH, tied_fit
+from qhreg.solver.newton import newton
+from qhreg.solver.problem import Problem, smoothing_width
 from qhreg.solver.vertex import Undecided, unique_vertex, vertex_of
 
-__all__ = ["ALL_ROWS", "exact_fit"]
+__all__ = ["exact_fit"]
 
 
-NARROWING = 2e-3
-"""Error of a fit that a narrower one is started from, over the smaller of tau and 1 - tau."""
-
-NARROWER = 0.2
-"""Width of a zone over that of the one before."""
+ALL_ROWS = 1000
+"""With at most this many rows none is decided in advance."""
 
 GATHERED = 256
 """Undecided rows gathered at a time."""
@@ -40,59 +35,104 @@ GATHERED = 256
 ROUGH = 1e-6
 """Accuracy per unit of weight above which the interior-point method may stop early."""
 
-ALL_ROWS = 1000
-"""With at most this many rows none is decided in advance."""
-
-FEW_ATTEMPTS = 4
-"""Fits around a centre after which more rows are left undecided: with effects of many groups every new
-centre has rows of some group on the wrong side."""
-
-LEAST_UNDECIDED = 500
-"""Of more rows than that, how many are left undecided at least."""
+SAME_POINT = 1e-6
+"""Move from an interior point to a vertex, in mean residuals, that is the accuracy of the former."""
 
 EXACT = 1e-11
 """Accuracy of the interior-point method per unit of weight before a fit is moved to its vertex."""
 
-MISLED = 0.05
-"""Rows decided wrongly, per undecided one, above which a warm start was not close."""
+
+def exact_fit(
+    problem: Problem,
+    tau: float,
+    start: FloatArray,
+    *,
+    warm: bool,
+    keep: bool = False,
+    accuracy: float = GAP_TOLERANCE,
+) -> TauFit:
+    """Return the fit at tau without the help of a Hessian.
+
+    Parameters
+    ----------
+    problem : Problem
+        Any kappa >= 0.
+    tau : float
+        The asymmetry, fixed.
+    start : ndarray, shape (k,)
+        Starting point (-b, theta), theta > 0.
+    warm : bool
+        Whether to trust `start` in deciding rows; otherwise a fit with a smoothed loss comes first.
+    keep : bool
+        Whether to keep the dual variable of every row.
+    accuracy : float
+        Duality gap per unit of weight that is good enough.
+
+    Notes
+    -----
+    The number of undecided rows starts at the order n^(2/3) and grows until every decision proves
+    right. Rows once decided wrongly stay undecided: a row far out in the design may change sides with
+    every new centre.
+    """
+    z, n_rows, passes = start, problem.rows.n_rows, 0
+    if n_rows > ALL_ROWS:
+        if not warm:
+            z, passes = _smoothed(problem, tau, start)
+        count = int(n_rows ** (2 / 3) * np.sqrt(z.size))
+        doubtful = np.zeros(n_rows, dtype=np.bool_)
+        while count < n_rows:
+            undecided = _decide_rows(problem, tau, problem.residuals(z), count, doubtful)
+            fit = _fit_undecided(problem, tau, z, undecided)
+            passes += 3
+            wrong = _wrongly_decided(tau, problem.kappa, undecided.side, problem.residuals(fit.z))
+            if fit.proved(problem.n) and not wrong.any():
+                return replace(_light(fit, undecided, keep=keep), passes=passes)
+            if fit.proved(problem.n):
+                z, doubtful = fit.z, doubtful | wrong
+            count *= 2
+    nothing = np.zeros(n_rows, dtype=np.bool_)
+    undecided = _decide_rows(problem, tau, problem.residuals(z), n_rows, nothing)
+    fit = _fit_all(problem, tau, z, undecided, accuracy)
+    return replace(_light(fit, undecided, keep=keep), passes=passes + 1)
+
+
+def _smoothed(problem: Problem, tau: float, start: FloatArray) -> tuple[FloatArray, int]:
+    """Return a fit with a smoothed loss, or the start where that fails, and the passes it took."""
+    width = smoothing_width(problem.kappa, problem.n, start.size - 1)
+    point = newton(replace(problem, kappa=width), start, tau, tau_bounds=None, tol=1e-3)
+    return (point.z if point.error < 0.1 else start), point.passes
 
 
 def _decide_rows(
-    problem: Problem, tau: float, z: FloatArray, reach: float, doubtful: BoolArray | None
+    problem: Problem, tau: float, u: FloatArray, count: int, doubtful: BoolArray
 ) -> Undecided:
-    """Return the rows within reach of the zone, the doubtful ones, and the totals of the others."""
-    k = problem.rows.n_unknowns
-    raw, start = problem.to_rows(z), 0
-    linear, outside = np.zeros(k), np.zeros(k)
-    weight_above = weight_below = 0.0
-    side = np.empty(problem.rows.n_rows, dtype=np.int8)
+    """Return the `count` rows nearest to the line, the doubtful ones, and the totals of the others."""
+    reach = np.inf
+    if count < u.size:
+        size = np.abs(u)
+        size.partition(count)
+        reach = max(float(size[count]), problem.kappa)
+        del size
+    side = np.zeros(u.size, dtype=np.int8)
+    side[u > reach], side[u < -reach] = 1, -1
+    side[doubtful] = 0
+    linear, outside = np.zeros((2, problem.rows.n_unknowns))
+    start, total, square = 0, 0.0, 0.0
     for block in problem.rows.blocks():
-        u, w = residuals(block, raw), block.weights
-        above, below = u > reach, u < -reach
-        if doubtful is not None:
-            some = doubtful[start : start + u.size]
-            above[some] = below[some] = False
-        np.subtract(above, below, out=side[start : start + u.size], dtype=np.int8)
-        start += u.size
-        weight_above += _sum(above, w)
-        weight_below += _sum(below, w)
-        slope = np.multiply(above, 1.0 - tau, out=u)
-        slope[below] = -tau
-        linear += weighted_columns(block, slope if w is None else np.multiply(slope, w, out=slope))
-        decided = np.logical_or(above, below, out=u)
-        outside += weighted_columns(
-            block, decided if w is None else np.multiply(decided, w, out=decided)
-        )
+        part = side[start : start + block.exog.shape[0]]
+        start += part.size
+        psi = np.where(part > 0, 1.0 - tau, np.where(part < 0, -tau, 0.0))
+        total += _sum(psi, block.weights)
+        square += _sum(psi * psi, block.weights)
+        linear += weighted_columns(block, _times(psi, block.weights))
+        outside += weighted_columns(block, _times(np.abs(part, dtype=np.float64), block.weights))
     if problem.matrix is not None:
         linear, outside = problem.matrix.T @ linear, problem.matrix.T @ outside
-    return Undecided(
-        *_gathered(problem, side),
-        linear,
-        outside,
-        (1.0 - tau) * weight_above - tau * weight_below,
-        (1.0 - tau) ** 2 * weight_above + tau**2 * weight_below,
-        side,
-    )
+    return Undecided(*_gathered(problem, side), linear, outside, total, square, side)
+
+
+def _times(values: FloatArray, weights: FloatArray | None) -> FloatArray:
+    return values if weights is None else values * weights
 
 
 def _gathered(problem: Problem, side: npt.NDArray[np.int8]) -> tuple[FloatArray, FloatArray | None]:
@@ -193,6 +233,8 @@ def _fit_undecided(
     if width > 0.0 or not inner.converged or tol > EXACT:
         return inner_fit()
     vertex, v = vertex_of(undecided, inner.z, inner.v, tau)
+    if np.abs(undecided.design @ (vertex - inner.z)).max(initial=0.0) > SAME_POINT * inner.z[-1]:
+        return inner_fit()  # a face of optima: its corner is no better than its inside
     corner = _with_mean_loss(problem, undecided, vertex, tau)
     if corner is None:
         return inner_fit()
@@ -219,57 +261,13 @@ def _with_mean_loss(
     return np.asarray(z * (problem.m / total))
 
 
-def _narrowing_fit(problem: Problem, tau: float, start: FloatArray) -> tuple[FloatArray, int]:
-    """Return a rough fit found by narrowing the zone from kappa = 1, and the passes it took.
-
-    The rows of the zone keep their slopes psi = u / kappa, on the whole, as it narrows: the next fit is
-    started on the way from this one to least squares of the rows in its zone, and at this one where
-    that leads between tied rows.
-    """
-    narrowest, tol = max(problem.kappa, TIED_WIDTH), NARROWING * min(tau, 1.0 - tau)
-    z, starts, passes, width = start, [start], 0, 1.0
-    while width >= narrowest:
-        wide = replace(problem, kappa=width)
-        for first in starts:
-            point = newton(wide, first, tau, tau_bounds=None, tol=tol, max_passes=40)
-            passes += point.passes
-            if point.error < 0.1:
-                break
-        else:
-            break
-        z, last = point.z, width
-        if width == narrowest or point.objective.rows_in_zone < CROWD * z.size:
-            break
-        width = max(NARROWER * width, narrowest)
-        starts = [_ahead(point, 1.0 - width / last), z]
-    return z, passes
-
-
-def _ahead(point: NewtonPoint, share: float) -> FloatArray:
-    """Return a share of the way from a fit to least squares of the rows in its zone."""
-    hessian, z = point.objective.d2_z, point.z.copy()
-    assert hessian is not None
-    r = z.size - 1
-    way = solve_positive(hessian[:r, :r], hessian[:r] @ z)
-    if way is not None:
-        z[:r] -= share * way
-    return z
-
-
 def _wrongly_decided(
-    problem: Problem, tau: float, side: npt.NDArray[np.int8], z: FloatArray
+    tau: float, width: float, side: npt.NDArray[np.int8], u: FloatArray
 ) -> BoolArray:
     """Tell the decided rows that do not lie beyond the zone on the side they were taken to."""
-    raw, width, start = problem.to_rows(z), problem.kappa, 0
-    wrong = np.empty(side.size, dtype=np.bool_)
-    for block in problem.rows.blocks():
-        u = residuals(block, raw)
-        taken = side[start : start + u.size]
-        missed = (taken > 0) & (u < width * (1.0 - tau))
-        missed |= (taken < 0) & (u > -width * tau)
-        wrong[start : start + u.size] = missed
-        start += u.size
-    return wrong
+    above = (side > 0) & (u < width * (1.0 - tau))
+    below = (side < 0) & (u > -width * tau)
+    return np.asarray(above | below)
 
 
 def _fit_all(
@@ -287,16 +285,6 @@ def _fit_all(
     return min(fit, _fit_undecided(problem, tau, neutral, undecided), key=lambda f: f.gap)
 
 
-def _reach(problem: Problem, z: FloatArray, count: int) -> float:
-    """Return the size of residual that about `count` rows stay below, from evenly spaced rows."""
-    n_rows = problem.rows.n_rows
-    spaced = problem.some_residuals(z)
-    np.abs(spaced, out=spaced)
-    rank = min(int(count * spaced.size / n_rows), spaced.size - 1)
-    spaced.partition(rank)
-    return float(spaced[rank])
-
-
 def _light(fit: TauFit, undecided: Undecided, *, keep: bool) -> TauFit:
     """Return the fit without the dual variables of the undecided rows, or with those of all rows."""
     dual, kept = fit.dual, None
@@ -304,103 +292,3 @@ def _light(fit: TauFit, undecided: Undecided, *, keep: bool) -> TauFit:
         low, high = -fit.tau / dual.overshoot, (1.0 - fit.tau) / dual.overshoot
         kept = DualVector(undecided.side, low, high, dual.v)
     return replace(fit, dual=replace(dual, v=None, kept=kept))
-
-
-def _attempt(
-    problem: Problem,
-    tau: float,
-    z: FloatArray,
-    count: int,
-    doubtful: BoolArray | None,
-    *,
-    keep: bool,
-) -> tuple[TauFit, BoolArray | None]:
-    """Return the fit with about `count` rows around z undecided, and the rows decided wrongly.
-
-    None in their place where the fit itself has no proof.
-    """
-    undecided = _decide_rows(problem, tau, z, _reach(problem, z, count), doubtful)
-    fit = _fit_undecided(problem, tau, z, undecided)
-    if not fit.proved(problem.n):
-        return fit, None
-    wrong = _wrongly_decided(problem, tau, undecided.side, fit.z)
-    return _light(fit, undecided, keep=keep), wrong
-
-
-def _fit_around(
-    problem: Problem, tau: float, z: FloatArray, count: int, *, trusted: bool, keep: bool
-) -> tuple[TauFit | None, int]:
-    """Return the fit with first `count` rows around z undecided, then more, and the passes it took.
-
-    None when a trusted z was misleading, or all rows would be undecided.
-    """
-    fit = tied_fit(problem, tau, z, keep=keep)
-    if fit is not None and fit.proved(problem.n):
-        return fit, fit.passes
-    passes = 0 if fit is None else fit.passes
-    doubtful: BoolArray | None = None
-    attempts = 0
-    while count < problem.rows.n_rows:
-        fit, wrong = _attempt(problem, tau, z, count, doubtful, keep=keep)
-        attempts += 1
-        passes += 3
-        if wrong is not None and not wrong.any():
-            return fit, passes
-        misled = math.inf if wrong is None else int(wrong.sum()) / count
-        if trusted and misled > MISLED:
-            break
-        if wrong is None or misled > 1.0:  # too few rows to hold all coefficients
-            count *= 3
-        else:  # the new centre is the better part of the remedy
-            doubtful = wrong if doubtful is None else doubtful | wrong
-            z, count = fit.z, 11 * count // 10 if attempts < FEW_ATTEMPTS else 2 * count
-    return None, passes
-
-
-def exact_fit(
-    problem: Problem,
-    tau: float,
-    start: FloatArray,
-    *,
-    warm: bool,
-    keep: bool = False,
-    accuracy: float = GAP_TOLERANCE,
-) -> TauFit:
-    """Return the fit at tau without the help of a Hessian.
-
-    Parameters
-    ----------
-    problem : Problem
-        Any kappa >= 0.
-    tau : float
-        The asymmetry, fixed.
-    start : ndarray, shape (k,)
-        Starting point (-b, theta), theta > 0.
-    warm : bool
-        Whether to trust `start` in deciding rows; otherwise, and when that fails, a rough fit at
-        wider zones comes first.
-    keep : bool
-        Whether to keep the dual variable of every row.
-    accuracy : float
-        Duality gap per unit of weight that is good enough.
-
-    Notes
-    -----
-    The number of undecided rows starts at the order n^(2/3), as in the preprocessing of Portnoy and
-    Koenker (1997), and grows until every decision proves right. Rows once decided wrongly stay
-    undecided: a row far out in the design may change sides with every new centre.
-    """
-    z, n_rows, passes = start, problem.rows.n_rows, 0
-    if n_rows > ALL_ROWS:
-        count = max(LEAST_UNDECIDED, int(0.45 * n_rows ** (2 / 3) * np.sqrt(z.size)))
-        for trusted in (True, False) if warm else (False,):
-            if not trusted:
-                z, more = _narrowing_fit(problem, tau, start)
-                passes += more
-            found, more = _fit_around(problem, tau, z, count, trusted=trusted, keep=keep)
-            passes += more
-            if found is not None:
-                return replace(found, passes=passes)
-    undecided = _decide_rows(problem, tau, z, np.inf, None)
-    fit = _fit_all(problem, tau, z, undecided, accuracy)
-    return replace(_light(fit, undecided, keep=keep), passes=passes + 1)

@@ -21,7 +21,6 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from qhreg._typing import FloatArray
-from qhreg.engine.gram import weighted_gram
 from qhreg.family.loss import loss_slope
 
 __all__ = ["InteriorPoint", "interior_point"]
@@ -41,10 +40,6 @@ UNBOUNDED = 1e12
 
 PATIENCE = 30
 """Iterations without progress in any part of the error that counts, after which to give up."""
-
-
-DIRECTION = slice(7, 11)
-"""Which of the vectors over rows hold the direction, and are idle while its matrix is made."""
 
 
 @dataclass(frozen=True)
@@ -336,7 +331,7 @@ def interior_point(
         if not product > 0.0:  # on the boundary: no step leads away from it
             break
         rows.set_inverse(kappa)
-        matrix = weighted_gram(design, rows.weigh(w, rows.inverse), work[DIRECTION])
+        matrix = design.T @ (rows.weigh(w, rows.inverse)[:, None] * design)
         if theta_moves:
             matrix[-1, -1] += m / z[-1] ** 2
         factor = _cholesky_solver(matrix[active, active])

@@ -2,22 +2,27 @@ r"""The fit as an optimisation problem: data, coordinates, what is fixed and wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from qhreg._typing import FloatArray
 from qhreg.engine.likelihood import Objective, objective, reduce_rows
-from qhreg.engine.rows import Block, RowBlocks, residuals
+from qhreg.engine.rows import RowBlocks, residuals
 from qhreg.engine.zone import Zone
+from qhreg.family.loss import quantile_huber_loss
 from qhreg.family.normalizer import LogNormalizer, restricted_normalizer
 
-__all__ = ["Problem", "Task"]
+__all__ = ["Problem", "Task", "smoothing_width"]
 
 
-SOME_ROWS = 4000
-"""Rows, and up to twice as many, whose residuals tell what those of all rows are like."""
+def smoothing_width(kappa: float, n: float, columns: int) -> float:
+    """Return a width at which the zone has rows, also where kappa is small or zero.
+
+    The bandwidth of smoothed quantile regression (He, Pan, Tan & Zhou 2023), added in quadrature.
+    """
+    return math.hypot(kappa, max(((math.log(n) + columns) / n) ** 0.4, 0.05))
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ class Task:
     tau: float | None
     sigma: float | None
     tau_bounds: tuple[float, float]
-    reml: bool = False
+    reml: bool = True
     rank: float | None = None
     unit: float = 1.0
 
@@ -95,33 +100,25 @@ class Problem:
         """Return z in the coordinates of the rows."""
         return z if self.matrix is None else self.matrix @ z
 
-    def spaced(self, every: int) -> Iterator[Block]:
-        """Iterate over evenly spaced rows, from the first one on."""
-        first = 0
-        for exog, endog, weights in self.rows.blocks():
-            yield Block(
-                exog[first::every],
-                None if endog is None else endog[first::every],
-                None if weights is None else weights[first::every],
-            )
-            first = (first - exog.shape[0]) % every
-
-    def residuals(self, z: FloatArray, every: int = 1) -> FloatArray:
-        """Return u = W z of all rows, or of evenly spaced ones."""
+    def residuals(self, z: FloatArray) -> FloatArray:
+        """Return u = W z of all rows."""
         raw, end = self.to_rows(z), 0
-        u = np.empty(-(-self.rows.n_rows // every))
-        for block in self.spaced(every):
+        u = np.empty(self.rows.n_rows)
+        for block in self.rows.blocks():
             start, end = end, end + block.exog.shape[0]
             u[start:end] = residuals(block, raw)
         return u
 
-    def some_residuals(self, z: FloatArray) -> FloatArray:
-        """Return the residuals of some evenly spaced rows, enough to tell what all are like."""
-        return self.residuals(z, max(1, self.rows.n_rows // SOME_ROWS))
+    def value(self, z: FloatArray, tau: float) -> float:
+        """Return g(z, tau), for kappa = 0 too."""
+        loss = quantile_huber_loss(self.residuals(z), tau, self.kappa)
+        weights = self.weights()
+        total = float(loss.sum() if weights is None else loss @ weights)
+        return total + self.normalizer(tau).value - self.m * math.log(z[-1])
 
-    def weights(self, every: int = 1) -> FloatArray | None:
-        """Return the case weights of all rows, or of evenly spaced ones, or None."""
-        parts = [block.weights for block in self.spaced(every) if block.weights is not None]
+    def weights(self) -> FloatArray | None:
+        """Return the case weights of all rows, or None."""
+        parts = [block.weights for block in self.rows.blocks() if block.weights is not None]
         return np.concatenate(parts) if parts else None
 
     def evaluate(

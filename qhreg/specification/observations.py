@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from qhreg._typing import FloatArray
 
-__all__ = ["Observations", "find_constant"]
+__all__ = ["Observations", "find_constant", "most_common"]
 
 
 _BLOCK_ROWS = 65536
@@ -31,7 +31,7 @@ class Observations:
     freq_weights : ndarray, shape (n,), or None
         How often each row was observed.
     weights : ndarray, shape (n,), or None
-        Sampling weights: what each row counts for in the likelihood.
+        Sampling weights: what each row counts for in the likelihood; see `scaled`.
     """
 
     exog: FloatArray
@@ -46,6 +46,15 @@ class Observations:
         if self.freq_weights is None or self.weights is None:
             return self.weights if self.freq_weights is None else self.freq_weights
         return self.freq_weights * self.weights
+
+    @property
+    def scaled(self) -> Observations:
+        """The same rows with sampling weights of which all together count as many as `nobs`."""
+        if self.weights is None:
+            return self
+        total = self.case_weights
+        assert total is not None
+        return replace(self, weights=self.weights * (self.nobs / total.sum()))
 
     @property
     def nobs(self) -> float:
@@ -107,6 +116,13 @@ def find_constant(exog: FloatArray) -> tuple[int, int | None]:
     if not _spans_ones(few) or not _spans_ones(exog):
         return 0, None
     return 1, None
+
+
+def most_common(endog: FloatArray) -> tuple[float, float]:
+    """Return the most common response and its share of the rows."""
+    values, counts = np.unique(endog, return_counts=True)
+    place = int(np.argmax(counts))
+    return float(values[place]), float(counts[place]) / endog.size
 
 
 def _spans_ones(exog: FloatArray) -> bool:

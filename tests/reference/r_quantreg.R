@@ -1,4 +1,4 @@
-# Regression quantiles by quantreg: coefficients, objective and two kinds of standard errors.
+# Regression quantiles by quantreg: coefficients, objective and three kinds of standard errors.
 # Run from this directory, after r_data.py: Rscript r_quantreg.R
 
 source("r_json.R")
@@ -24,14 +24,17 @@ fit_one <- function(formula, data, q) {
   run <- with_warnings(rq(formula, tau = q, data = data, method = "br"))
   iid <- with_warnings(summary(run$value, se = "iid", covariance = TRUE))
   nid <- with_warnings(summary(run$value, se = "nid", covariance = TRUE))
+  ker <- with_warnings(summary(run$value, se = "ker", covariance = TRUE))
   list(q = q, tau = 1 - q,
        coef = I(unname(coef(run$value))),
        rho = run$value$rho,
        unique = !any(grepl("nonunique", run$warnings)),
        bse_iid = I(unname(sqrt(diag(iid$value$cov)))),
        bse_nid = I(unname(sqrt(diag(nid$value$cov)))),
+       bse_ker = I(unname(sqrt(diag(ker$value$cov)))),
        warnings_iid = I(iid$warnings),
-       warnings_nid = I(nid$warnings))
+       warnings_nid = I(nid$warnings),
+       warnings_ker = I(ker$warnings))
 }
 
 reference <- lapply(problems, function(problem) {

@@ -1,0 +1,285 @@
+"""A profile likelihood as a function: the best fit of everything else at each value of a parameter.
+
+Along tau at a given width every point is a convex fit in coordinates that are set up once; its slope
+comes with it. Along the other parameters every point is a fit of all others. Each starts from the
+nearest point that is known. All points have the criterion of the fit, with its p and m
+(Welham & Thompson 1997), so that they can be compared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy import linalg
+
+from qhreg._typing import FloatArray
+from qhreg.exceptions import DataError, DomainError
+from qhreg.solver import Solution, attained, start_of, task_of
+from qhreg.solver.dual import TauFit
+from qhreg.solver.fixed_tau import fit_at
+from qhreg.solver.inputs import rows_of
+from qhreg.solver.over_kappa import gaussian_loglike
+from qhreg.solver.over_tau import profile_slope
+from qhreg.solver.setup import Setup, set_up
+from qhreg.solver.threads import one_blas_thread
+from qhreg.specification.model_data import ModelData, refit
+
+__all__ = ["Curve", "ProfilePoint", "TauCurve", "curve_of", "point_of", "tau_curve"]
+
+
+KAPPA_END = 1e4
+"""Width at which a profile over kappa ends: zones of 50 standard deviations on each side, or of 100 on
+one side, beyond which the normal law and the law that is normal on one side do not change. Much wider
+zones would need a tau nearer to 0 or 1 than its bounds."""
+
+SIGMA_END = 0.01
+"""Share of the standard deviation at which a profile over sigma ends where kappa is estimated: every
+smaller sigma has a kappa with the same law, as KAPPA_END = 1 / SIGMA_END^2 has it."""
+
+
+@dataclass(frozen=True)
+class ProfilePoint:
+    """The best fit with one parameter held.
+
+    Attributes
+    ----------
+    value : float
+        The value of the parameter.
+    loglike : float
+        The highest (restricted) log-likelihood over the others.
+    slope : float
+        Its derivative in the parameter along tau, NaN along others.
+    gap : float
+        Duality gap of the convex fit at the point's tau.
+    beta, sigma, tau, kappa
+        The estimates.
+    """
+
+    value: float
+    loglike: float
+    slope: float
+    gap: float
+    beta: FloatArray
+    sigma: float
+    tau: float
+    kappa: float
+
+
+def point_of(solution: Solution, value: float, beta: FloatArray | None = None) -> ProfilePoint:
+    """Return a fit as a point of a profile, with the coefficients of the whole model."""
+    return ProfilePoint(
+        value,
+        solution.loglike_restricted,
+        math.nan,
+        solution.gap,
+        solution.beta if beta is None else beta,
+        solution.sigma,
+        solution.tau,
+        solution.kappa,
+    )
+
+
+@dataclass
+class Curve:
+    """A profile as a function: the parameter's range, and a fit at each value, made once."""
+
+    lower: float
+    upper: float
+    points: dict[float, ProfilePoint] = field(default_factory=dict)
+
+    def __call__(self, value: float) -> ProfilePoint:
+        """Return the fit at one value."""
+        if value not in self.points:
+            self.points[value] = self._fitted(value)
+        return self.points[value]
+
+    def _fitted(self, value: float) -> ProfilePoint:
+        raise NotImplementedError
+
+
+@dataclass
+class TauCurve(Curve):
+    """The profile over tau at a given width: convex fits in one set of coordinates.
+
+    Attributes
+    ----------
+    setup : Setup
+        The problem.
+    start : ndarray, shape (k,)
+        Where the first fit starts.
+    fits : dict
+        The fits by tau.
+    """
+
+    setup: Setup = field(kw_only=True)
+    start: FloatArray = field(kw_only=True)
+    fits: dict[float, TauFit] = field(default_factory=dict)
+
+    def _fitted(self, value: float) -> ProfilePoint:
+        setup = self.setup
+        problem = setup.problem
+        start = self.fits[_nearest(self.fits, value)].z if self.fits else self.start
+        if problem.theta is not None:  # to the last digit
+            start = np.append(start[:-1], problem.theta)
+        with one_blas_thread(problem.rows.n_rows * start.size):
+            fit = fit_at(problem, value, start, warm=bool(self.fits))
+        self.fits[value] = fit
+        raw = setup.basis.matrix @ fit.z
+        sigma = 1.0 / float(raw[-1])
+        return ProfilePoint(
+            value,
+            attained(fit, setup),
+            -problem.n * profile_slope(fit, problem),
+            fit.gap,
+            -raw[:-1] * sigma * setup.scale,
+            sigma * setup.scale,
+            value,
+            problem.kappa,
+        )
+
+
+def tau_curve(data: ModelData, solution: Solution, kappa: float) -> TauCurve:
+    """Return the profile over tau at a given width, by the criterion of the model."""
+    obs = data.observations
+    task = task_of(kappa, None, data.space.sigma, data.tau_bounds, reml=data.reml, rank=data.rank)
+    setup = set_up(rows_of(obs.exog, obs.endog, obs.case_weights, obs.offset), task)
+    z, _ = start_of(setup.basis, solution, setup.scale, setup.task)
+    return TauCurve(*data.tau_bounds, setup=setup, start=z)
+
+
+@dataclass
+class RefitCurve(Curve):
+    """The profile over sigma, kappa, or tau with kappa estimated: fits of all others."""
+
+    data: ModelData = field(kw_only=True)
+    param: str = field(kw_only=True)
+    search: bool | None = field(kw_only=True)
+    fits: dict[float, Solution] = field(kw_only=True)
+
+    def _fitted(self, value: float) -> ProfilePoint:
+        start = self.fits[_nearest(self.fits, value)]
+        fit = refit(self.data, {self.param: value}, start, self.search)
+        self.fits[value] = fit
+        return point_of(fit, value)
+
+
+@dataclass
+class CoefficientCurve(Curve):
+    """The profile over one coefficient: what it explains moves into the offset.
+
+    With coefficients ``T gamma + shift`` (T the identity without a constraint) the coefficient is held
+    by gamma = `basis` delta + `direction` (value - shift), with `basis` orthogonal to its row of T.
+    """
+
+    rest: ModelData = field(kw_only=True)
+    moved: FloatArray = field(kw_only=True)
+    basis: FloatArray = field(kw_only=True)
+    direction: FloatArray = field(kw_only=True)
+    shift: float = field(kw_only=True)
+    search: bool | None = field(kw_only=True)
+    fits: dict[float, Solution] = field(kw_only=True)
+
+    def _fitted(self, value: float) -> ProfilePoint:
+        obs = self.rest.observations
+        offset = (value - self.shift) * self.moved
+        if obs.offset is not None:
+            offset += obs.offset
+        data = replace(self.rest, observations=replace(obs, offset=offset))
+        fit = refit(data, None, self.fits[_nearest(self.fits, value)], self.search)
+        self.fits[value] = fit
+        beta = self.basis @ fit.beta + (value - self.shift) * self.direction
+        return point_of(fit, value, beta)
+
+
+def _coefficient_curve(
+    data: ModelData, solution: Solution, column: int, search: bool | None
+) -> CoefficientCurve:
+    """Return the profile over a coefficient."""
+    obs, k = data.observations, data.space.k
+    if data.constraint is None:
+        basis, direction = np.delete(np.eye(k), column, axis=1), np.eye(k)[column]
+        exog, shift = np.delete(obs.exog, column, axis=1), 0.0
+    else:
+        row = data.constraint.transform[column]
+        basis, direction = linalg.null_space(row[None, :]), row / float(row @ row)
+        exog, shift = obs.exog @ basis, float(data.constraint.shift[column])
+    if solution.dependent and np.linalg.matrix_rank(exog) == solution.rank:
+        raise DataError(
+            f"the coefficient of {data.names[column]!r} is not identified: its column is a linear "
+            "combination of others, and its profile is level"
+        )
+    rest = replace(
+        data,
+        observations=replace(obs, exog=exog),
+        space=replace(data.space, k=k - 1),
+        names=tuple(f"x{j}" for j in range(k - 1)),
+        constraint=None,
+    )
+    value = float(data.expand(solution.beta)[column])
+    start = replace(solution, beta=basis.T @ solution.beta, dependent=())
+    return CoefficientCurve(
+        -math.inf,
+        math.inf,
+        rest=rest,
+        moved=np.asarray(obs.exog @ direction, dtype=np.float64),
+        basis=basis,
+        direction=direction,
+        shift=shift,
+        search=search,
+        fits={value: start},
+    )
+
+
+def _nearest(known: Mapping[float, object], value: float) -> float:
+    return min(known, key=lambda other: abs(other - value))
+
+
+def _range(data: ModelData, solution: Solution, param: str) -> tuple[float, float]:
+    """Return the range of sigma, tau or kappa along its profile."""
+    if param == "tau":
+        return data.tau_bounds
+    if param == "kappa":
+        return 0.0, max(KAPPA_END, 10.0 * solution.kappa)
+    if data.space.kappa is not None:
+        return 0.0, math.inf
+    obs = data.observations
+    llf = gaussian_loglike(obs.exog, obs.endog, weights=obs.case_weights, offset=obs.offset)
+    deviation = math.exp(-llf / solution.n - 0.5) / math.sqrt(2.0 * math.pi)
+    return SIGMA_END * min(deviation, solution.sigma), math.inf
+
+
+def curve_of(
+    data: ModelData, solution: Solution, param: str | int, *, search: bool | None = None
+) -> Curve:
+    """Return the profile of a parameter as a function.
+
+    Parameters
+    ----------
+    data : ModelData
+        The model, in which the parameter is estimated.
+    solution : Solution
+        Its fit, whose criterion (restricted or ordinary likelihood, and its p) all points have.
+    param : str or int
+        "sigma", "tau", "kappa", or the name or column of a coefficient.
+    search : bool or None
+        As in :func:`qhreg.solver.solve`, for every point.
+    """
+    column = data.column(param)
+    if data.is_fixed(param):
+        raise DomainError(
+            f"the constraints fix {param!r}: it has no profile; profile another parameter, or the "
+            "fit without the constraint"
+        )
+    data = replace(data, reml=solution.p > 0.0, rank=solution.p or None)
+    if column is not None:
+        return _coefficient_curve(data, solution, column, search)
+    name = str(param)
+    if name == "tau" and data.space.kappa is not None:
+        return tau_curve(data, solution, data.space.kappa)
+    fits = {float(getattr(solution, name)): solution}
+    return RefitCurve(
+        *_range(data, solution, name), data=data, param=name, search=search, fits=fits
+    )

@@ -1,0 +1,399 @@
+r"""The fit over tau: a scan of its range, then Newton's method in the best basins.
+
+The profile over tau may have several minima. Each of a fixed set of values, equally spaced on the logit
+scale, gets a rough convex fit: the neighbour's moved along its tangent
+
+.. math::
+
+    \frac{dz}{d\tau} = -H_{zz}^{-1} H_{z\tau},
+
+then a Newton step. Values and slopes of the profile at two neighbours tell whether a minimum lies
+between them, and by the cubic through both how deep it is. The deepest few are then followed to their
+bottom on all rows, with proof: by Newton's method on the projected likelihood, and where it has no rows
+in the zone to work with, by exact convex fits along tau, whose slope is known.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+
+from qhreg._typing import FloatArray
+from qhreg.family.loss import zone_part
+from qhreg.family.normalizer import log_normalizer_derivatives
+from qhreg.solver.dual import TINY_KAPPA, DualPoint, TauFit, dual_from_newton, proved_newton
+from qhreg.solver.fixed_tau import fit_at
+from qhreg.solver.newton import SHORT_STEP, NewtonPoint, newton, solve_positive
+from qhreg.solver.problem import Problem, Task, smoothing_width
+from qhreg.solver.tau_bound import Profile, TauDual, interval_bound
+
+__all__ = [
+    "Basin",
+    "LocalFit",
+    "best_tau",
+    "local_fit",
+    "profile_slope",
+    "profile_value",
+    "scan_basins",
+    "stationary_in_tau",
+]
+
+POINTS = 41
+"""Values of tau in the scan."""
+
+FOLLOWED = 3
+"""Basins that are followed to their bottom, the deepest ones."""
+
+PASSES = 6
+"""Passes over the sample for one value of the scan at most."""
+
+ROUGH = 1e-4
+"""Duality gap per unit of weight of an exact fit in the scan."""
+
+FLAT_SLOPE = 1e-7
+"""Slope of the profile in logit tau per unit of weight at which tau counts as stationary."""
+
+
+@dataclass(frozen=True)
+class LocalFit:
+    """A fit found by a local method, in the coordinates of its problem."""
+
+    fit: TauFit
+    iterations: int
+    passes: int
+    reason: str
+
+
+class Basin(NamedTuple):
+    """A minimum of the profile over tau: where it lies, about how deep, and a fit nearby."""
+
+    tau: float
+    value: float
+    z: FloatArray
+
+
+# ---------------------------------------------------------------------- the profile at a fit
+
+
+def profile_slope(fit: TauFit, problem: Problem) -> float:
+    """Return the derivative of the profile at the fit, per unit of weight."""
+    return (problem.normalizer(fit.tau).d_tau - fit.excess) / problem.n
+
+
+def profile_value(fit: TauFit, problem: Problem) -> float:
+    """Return the profile at the fit: the normaliser plus h."""
+    return fit.value + problem.normalizer(fit.tau).value
+
+
+def stationary_in_tau(fit: TauFit, problem: Problem, task: Task) -> bool:
+    """Return whether tau is fixed, stationary, or at a bound that the profile falls towards."""
+    if task.tau is not None:
+        return True
+    slope = profile_slope(fit, problem)
+    lower, upper = task.tau_bounds
+    return (
+        abs(slope) * fit.tau * (1.0 - fit.tau) <= FLAT_SLOPE
+        or (fit.tau == lower and slope >= 0.0)
+        or (fit.tau == upper and slope <= 0.0)
+    )
+
+
+# ---------------------------------------------------------------------- the scan
+
+
+def scan_basins(problem: Problem, z: FloatArray, bounds: tuple[float, float]) -> list[Basin]:
+    """Return the minima of the profile that a scan shows, the deepest first, a few at most.
+
+    The scan goes outwards from the middle. Where the zone has too few rows for Newton's method the
+    dual bound may show that nothing better lies further out; where it does not, exact fits go on.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of the rows that carry the scan.
+    z : ndarray, shape (k,)
+        A fit at some tau in the middle.
+    bounds : (float, float)
+        The range of tau.
+    """
+    width = smoothing_width(problem.kappa, problem.n, z.size - 1)
+    smooth = replace(problem, kappa=width)
+    logits = np.linspace(*(math.log(t / (1.0 - t)) for t in bounds), POINTS)
+    taus = (1.0 / (1.0 + np.exp(-logits))).tolist()
+    taus[0], taus[-1] = bounds
+    first = POINTS // 2
+    point = newton(smooth, z, taus[first], tau_bounds=None, tol=SHORT_STEP)
+    if point.error > SHORT_STEP:
+        z = fit_at(smooth, taus[first], z, accuracy=ROUGH).z
+        point = newton(smooth, z, taus[first], tau_bounds=None, tol=SHORT_STEP)
+    nodes = [_node(point, smooth)]
+    for end, order in ((1.0, taus[first + 1 :]), (0.0, taus[:first][::-1])):
+        nodes += _outwards(smooth, nodes[0], point, order, end, bounds)
+    nodes.sort(key=lambda node: node.tau)
+    return _minima(nodes, bounds)[:FOLLOWED]
+
+
+class _Node(NamedTuple):
+    """A rough fit of the scan: the profile with its slope, and how the fit moves with tau."""
+
+    tau: float
+    value: float
+    slope: float
+    z: FloatArray
+    tangent: FloatArray | None
+
+
+def _node(point: NewtonPoint, problem: Problem) -> _Node:
+    """Return where one more Newton step leads, without another pass."""
+    now, z, tau = point.objective, point.z, point.tau
+    k = z.size if problem.theta is None else z.size - 1
+    assert now.d2_z is not None
+    assert now.d_z_tau is not None
+    both = np.column_stack([now.d_z[:k], now.d_z_tau[:k]])
+    solved = solve_positive(now.d2_z[:k, :k], both)
+    if solved is None:
+        return _Node(tau, now.value, now.d_tau, z, None)
+    step, there = -solved[:, 0], z.copy()
+    there[:k] += step
+    if not (point.error <= SHORT_STEP and there[-1] > 0.5 * z[-1]):
+        return _Node(tau, now.value, now.d_tau, z, None)
+    tangent = np.zeros(z.size)
+    tangent[:k] = -solved[:, 1]
+    value = now.value + 0.5 * float(now.d_z[:k] @ step)
+    return _Node(tau, value, now.d_tau + float(now.d_z_tau[:k] @ step), there, tangent)
+
+
+def _moved(node: _Node, tau: float) -> FloatArray:
+    """Return the start at another tau along the tangent of the path of fits."""
+    if node.tangent is None:
+        return node.z
+    moved = node.z + (tau - node.tau) * node.tangent
+    return moved if moved[-1] > 0.2 * node.z[-1] else node.z
+
+
+def _outwards(
+    problem: Problem,
+    node: _Node,
+    point: NewtonPoint,
+    taus: list[float],
+    end: float,
+    bounds: tuple[float, float],
+) -> list[_Node]:
+    """Return the nodes on one side of the middle, until nothing better can follow."""
+    nodes: list[_Node] = []
+    best, followed, z = node.value, True, node.z
+    for tau in taus:
+        if followed:
+            last = point
+            point = newton(
+                problem,
+                _moved(node, tau),
+                tau,
+                tau_bounds=None,
+                since=last.objective.zone,
+                tol=SHORT_STEP,
+                max_passes=PASSES,
+            )
+            followed = point.error <= SHORT_STEP
+            if followed:
+                node = _node(point, problem)
+                nodes.append(node)
+                best, z = min(best, node.value), node.z
+                continue
+            dual = dual_from_newton(problem, last)
+            if dual is not None and _excluded(problem, last.tau, dual, end, bounds, best):
+                break
+        fit = fit_at(problem, tau, z, warm=True, accuracy=ROUGH)
+        z, c = fit.z, problem.normalizer(tau)
+        nodes.append(_Node(tau, fit.value + c.value, c.d_tau - fit.excess, fit.z, None))
+        best = min(best, nodes[-1].value)
+        if _excluded(problem, tau, fit.dual, end, bounds, best):
+            break
+    return nodes
+
+
+def _excluded(
+    problem: Problem,
+    tau: float,
+    dual: DualPoint,
+    end: float,
+    bounds: tuple[float, float],
+    best: float,
+) -> bool:
+    """Return whether the dual bound shows that nothing below `best` lies between tau and an end."""
+    ends = sorted([TauDual(tau, dual.alignment, dual.square), TauDual(end, 0.0, 0.0)])
+    return interval_bound(Profile(problem, bounds), *ends, 0.0, best)[0] >= best
+
+
+def _minima(nodes: list[_Node], bounds: tuple[float, float]) -> list[Basin]:
+    """Return the minima between nodes, and at bounds towards which the profile falls."""
+    basins = [
+        Basin(node.tau, node.value, node.z)
+        for node, bound, sign in ((nodes[0], bounds[0], 1.0), (nodes[-1], bounds[1], -1.0))
+        if node.tau == bound and sign * node.slope >= 0.0
+    ]
+    for left, right in itertools.pairwise(nodes):
+        if left.slope < 0.0 < right.slope:
+            share, value = _cubic_minimum(left, right)
+            tau = left.tau + share * (right.tau - left.tau)
+            basins.append(Basin(tau, value, (1.0 - share) * left.z + share * right.z))
+    if not basins:
+        lowest = min(nodes, key=lambda node: node.value)
+        basins.append(Basin(lowest.tau, lowest.value, lowest.z))
+    return sorted(basins, key=lambda basin: basin.value)
+
+
+def _cubic_minimum(left: _Node, right: _Node) -> tuple[float, float]:
+    """Return where between two nodes, and how low, the cubic through values and slopes is least."""
+    width, rise = right.tau - left.tau, right.value - left.value
+    a, b = left.slope * width, right.slope * width
+    cubic, square = a + b - 2.0 * rise, 3.0 * rise - 2.0 * a - b
+    root = math.sqrt(max(square * square - 3.0 * cubic * a, 0.0))
+    share = -a / (square + root) if square + root > 0.0 else 0.5
+    share = min(max(share, 0.0), 1.0)
+    return share, left.value + share * (a + share * (square + share * cubic))
+
+
+# ---------------------------------------------------------------------- the bottom of a basin
+
+
+def local_fit(problem: Problem, z: FloatArray, tau: float, task: Task) -> LocalFit:
+    """Return a local optimum with its proof: Newton first, exact fits along tau when it fails."""
+    if task.tau is not None:
+        fit = fit_at(problem, tau, z)
+        return LocalFit(fit, fit.iterations, fit.passes, "convex fit")
+    tau = min(max(tau, task.tau_bounds[0]), task.tau_bounds[1])
+    fit, passes = _newton_fit(problem, z, tau, task)
+    if fit is None:
+        exact = _descend(problem, z, tau, task)
+        fit, more = _newton_fit(problem, exact.z, exact.tau, task)
+        passes += exact.passes + more
+        if fit is None or profile_value(fit, problem) > profile_value(exact, problem) + 1e-9:
+            reason = "exact convex fits along tau"
+            return LocalFit(exact, exact.iterations, passes, reason)
+    return LocalFit(fit, fit.iterations, passes, "Newton's method converged")
+
+
+def _newton_fit(
+    problem: Problem, z: FloatArray, tau: float, task: Task
+) -> tuple[TauFit | None, int]:
+    """Return the optimum that Newton's method finds over z and tau, proved, or None; its passes."""
+    if problem.kappa <= TINY_KAPPA:
+        return None, 0
+    point = newton(problem, z, tau, tau_bounds=task.free_bounds)
+    fit = proved_newton(problem, point)
+    if fit is None or not (fit.proved(problem.n) and stationary_in_tau(fit, problem, task)):
+        return None, point.passes
+    return fit, fit.passes
+
+
+def _descend(problem: Problem, z: FloatArray, tau: float, task: Task) -> TauFit:
+    """Return a local minimum of the profile by exact convex fits along tau.
+
+    It starts at the given tau or at the optimum with a smoothed loss, whichever is better, whose
+    curvature gives the first step. Steps downhill double until the slope changes its sign, and Brent's
+    method finds the root. h is concave: its slope jumps down only, so that a sign change upwards is a
+    root.
+    """
+    width = smoothing_width(problem.kappa, problem.n, z.size - 1)
+    smooth = newton(replace(problem, kappa=width), z, tau, tau_bounds=task.free_bounds, tol=1e-3)
+    lower, upper = task.tau_bounds
+    near = smooth.error <= SHORT_STEP
+    start = fit_at(problem, smooth.tau, smooth.z, warm=True) if near else fit_at(problem, tau, z)
+    if profile_value(start, problem) > problem.value(z, tau):
+        start = fit_at(problem, tau, z, warm=True)
+    fits = {start.tau: start}
+
+    def slope(tau: float) -> float:
+        """Return the slope of the profile, zero where it counts as stationary."""
+        if tau not in fits:
+            nearest = fits[min(fits, key=lambda known: abs(known - tau))]
+            fits[tau] = fit_at(problem, tau, nearest.z, warm=True)
+        value = profile_slope(fits[tau], problem)
+        return 0.0 if stationary_in_tau(fits[tau], problem, task) else value
+
+    here, first = start.tau, slope(start.tau)
+    step = first / _profile_curvature(smooth, problem)
+    while first != 0.0:
+        there = min(max(here - step, lower), upper)
+        if slope(there) * first <= 0.0:
+            if slope(there) != 0.0:
+                brentq(slope, *sorted((here, there)), xtol=1e-15, rtol=1e-14, maxiter=60)
+            break
+        here, step = there, 2.0 * step
+    settled = [fit for fit in fits.values() if stationary_in_tau(fit, problem, task)]
+    best = min(settled or fits.values(), key=lambda fit: profile_value(fit, problem))
+    return replace(best, passes=smooth.passes + sum(fit.passes for fit in fits.values()))
+
+
+def _profile_curvature(point: NewtonPoint, problem: Problem) -> float:
+    """Return the second derivative of the profile per unit of weight, or of its convex part."""
+    now, k = point.objective, point.z.size - (problem.theta is not None)
+    assert now.d2_z is not None
+    assert now.d_z_tau is not None
+    coupling = solve_positive(now.d2_z[:k, :k], now.d_z_tau[:k])
+    taken = 0.0 if coupling is None else float(now.d_z_tau[:k] @ coupling)
+    curvature = (now.d2_tau - taken) / problem.n
+    return curvature if curvature > 0.0 else problem.normalizer(point.tau).d2_tau / problem.n
+
+
+def best_tau(
+    u: FloatArray,
+    kappa: float,
+    *,
+    weights: FloatArray | None = None,
+    tau_bounds: tuple[float, float],
+    start: float = 0.5,
+    tol: float = 1e-12,
+) -> float:
+    r"""Return the tau that minimises the mean normalised loss of given standardised residuals.
+
+    Parameters
+    ----------
+    u : ndarray, shape (n,)
+        Standardised residuals.
+    kappa : float
+        Huber width, >= 0.
+    weights : ndarray, shape (n,), or None
+        Case weights.
+    tau_bounds : (float, float)
+        Where to look.
+    start : float
+        Where to begin.
+    tol : float
+        Change of tau at which to stop.
+
+    Notes
+    -----
+    Newton's method on the derivative :math:`(\log c)' - \bar e` within a shrinking bracket. Where
+    the certificate does not hold the derivative may have several roots, and one of them is returned.
+    """
+    n = float(u.size if weights is None else weights.sum())
+    lo, hi = tau_bounds
+    tau = min(max(start, lo), hi)
+    for _ in range(100):
+        beyond = u - zone_part(u, tau, kappa)
+        outside = beyond != 0.0
+        if weights is None:
+            excess, share = float(beyond.sum()) / n, float(np.count_nonzero(outside)) / n
+        else:
+            excess, share = float(beyond @ weights) / n, float(outside @ weights) / n
+        c = log_normalizer_derivatives(tau, kappa)
+        slope, curvature = c.d_tau - excess, c.d2_tau - kappa * share
+        if slope > 0.0:
+            hi = tau
+        else:
+            lo = tau
+        proposal = tau - slope / curvature if curvature > 0.0 else -1.0
+        if not lo < proposal < hi:
+            at_edge = tau_bounds[0] if slope > 0.0 else tau_bounds[1]
+            proposal = 0.5 * (lo + hi) if at_edge not in (lo, hi) or tau == at_edge else at_edge
+        if abs(proposal - tau) <= tol or lo == hi:
+            return proposal
+        tau = proposal
+    return tau

@@ -1,0 +1,173 @@
+"""A linear model as numbers: the data, what is fixed, by which likelihood, and its fit."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from qhreg._typing import FloatArray
+from qhreg.exceptions import BoundaryWarning, DomainError, RankWarning
+from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
+from qhreg.solver.over_kappa import KappaSolution, solve_kappa
+from qhreg.specification.constraints import Constraint
+from qhreg.specification.observations import Observations
+from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
+
+__all__ = ["ModelData", "fit_model", "model_data", "refit", "solution_and_width"]
+
+
+@dataclass(frozen=True)
+class ModelData:
+    """A linear model as numbers: the data, what is fixed, and by which likelihood it is fitted.
+
+    Attributes
+    ----------
+    observations : Observations
+        The data.
+    space : ParameterSpace
+        Which of sigma, tau and kappa are fixed.
+    tau_bounds : (float, float)
+        Range of an estimated tau.
+    names : tuple of str
+        Names of the coefficients.
+    constraint : Constraint or None
+        Where the coefficients are ``transform @ gamma + shift``: `observations` and `space` are then
+        those of the regression for gamma, and so are solutions.
+    reml : bool
+        Whether the restricted likelihood is maximised, where sigma is estimated.
+    rank : float or None
+        p of the restricted likelihood, where this model is compared with a larger one (Welham &
+        Thompson 1997); None for the rank of its regressors.
+    """
+
+    observations: Observations
+    space: ParameterSpace
+    tau_bounds: tuple[float, float]
+    names: tuple[str, ...]
+    constraint: Constraint | None = None
+    reml: bool = True
+    rank: float | None = None
+
+    def expand(self, beta: FloatArray) -> FloatArray:
+        """Return the coefficients that belong to those of the regression."""
+        return beta if self.constraint is None else self.constraint.expand(beta)
+
+    def column(self, param: str | int) -> int | None:
+        """Return the column of a coefficient, or None for sigma, tau and kappa."""
+        if isinstance(param, str) and param in EXTRA_NAMES and param not in self.names:
+            return None
+        if isinstance(param, str):
+            if param not in self.names:
+                known = ", ".join((*self.names, *EXTRA_NAMES))
+                raise DomainError(f"there is no parameter {param!r}; there are {known}")
+            return self.names.index(param)
+        if not 0 <= int(param) < len(self.names):
+            raise DomainError(f"there are {len(self.names)} coefficients, got number {param!r}")
+        return int(param)
+
+    def is_fixed(self, param: str | int) -> bool:
+        """Return whether a constraint leaves a parameter one value."""
+        if self.constraint is None:
+            return False
+        column = self.column(param)
+        if column is None:
+            return param in self.constraint.fixed
+        return bool(np.abs(self.constraint.transform[column]).max(initial=0.0) < 1e-12)
+
+    def freed(self, param: str) -> ModelData:
+        """Return the model in which sigma, tau or kappa is estimated."""
+        freed: dict[str, Any] = {param: None}
+        return replace(self, space=replace(self.space, **freed))
+
+
+def model_data(
+    exog: Any,
+    endog: Any,
+    *,
+    kappa: float | None = 4.0,
+    tau: float | None = None,
+    sigma: float | None = None,
+    tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
+    weights: Any = None,
+    offset: Any = None,
+    names: Any = None,
+    reml: bool = True,
+) -> ModelData:
+    """Return arrays in the form that fits and profiles take.
+
+    Parameters
+    ----------
+    exog, endog, tau, sigma, tau_bounds, weights, offset, reml
+        As in :func:`qhreg.solver.solve`.
+    kappa : float or None
+        Huber width; None estimates it.
+    names : sequence of str, optional
+        Names of the columns.
+    """
+    x, y = np.asarray(exog, dtype=np.float64), np.asarray(endog, dtype=np.float64)
+    w = None if weights is None else np.asarray(weights, dtype=np.float64)
+    o = None if offset is None else np.asarray(offset, dtype=np.float64)
+    k = x.shape[1]
+    labels = tuple(map(str, names)) if names is not None else tuple(f"x{j}" for j in range(k))
+    space = ParameterSpace(k, sigma, tau, kappa)
+    return ModelData(Observations(x, y, o, w), space, tau_bounds, labels, reml=reml)
+
+
+def fit_model(
+    data: ModelData,
+    held: Mapping[str, float] | None = None,
+    **options: Any,
+) -> Solution:
+    """Return the fit of a model, some of sigma, tau and kappa held at given values.
+
+    Parameters
+    ----------
+    data : ModelData
+        The model; what it fixes stays fixed.
+    held : mapping, optional
+        Values of sigma, tau or kappa. Where sigma is held the likelihood stays the restricted one if
+        `data.rank` is given.
+    **options
+        start, search and names of :func:`qhreg.solver.solve`.
+    """
+    return solution_and_width(data, held, **options)[0]
+
+
+def refit(
+    data: ModelData,
+    held: Mapping[str, float] | None = None,
+    start: Solution | None = None,
+    search: bool | None = None,
+) -> Solution:
+    """Return the fit of `fit_model`, silent about bounds and rank.
+
+    A tau on its bound and dependent columns were told with the fit itself.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BoundaryWarning)
+        warnings.simplefilter("ignore", RankWarning)
+        return fit_model(data, held, start=start, search=search)
+
+
+def solution_and_width(
+    data: ModelData, held: Mapping[str, float] | None = None, **options: Any
+) -> tuple[Solution, KappaSolution | None]:
+    """Return the fit as `fit_model`, and that of the width where kappa is estimated."""
+    obs, space = data.observations, data.space
+    fixed = {"tau": space.tau, "sigma": space.sigma, "kappa": space.kappa, **(held or {})}
+    kappa = fixed.pop("kappa")
+    options |= fixed | {
+        "tau_bounds": data.tau_bounds,
+        "weights": obs.case_weights,
+        "offset": obs.offset,
+        "reml": data.reml,
+        "rank": data.rank,
+    }
+    if kappa is None:
+        width = solve_kappa(obs.exog, obs.endog, **options)
+        return width.solution, width
+    return solve(obs.exog, obs.endog, kappa=kappa, **options), None
