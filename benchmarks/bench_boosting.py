@@ -18,17 +18,18 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import lightgbm as lgb
 import numpy as np
+import pandas as pd
 from scipy import stats
 from sklearn.base import BaseEstimator
 from sklearn.datasets import load_diabetes
 from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import KFold, train_test_split
 
 from qhreg import QuantileHuberBoostingRegressor
 
@@ -68,13 +69,9 @@ def data_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
         if loader.startswith("load_") and loader[5:] not in PAPERS_SETS:
             each = getattr(common, loader)()
             found[loader[5:]] = each["data"], each["target"]
-    for name in ("fair", "randhie", "star98", "heart", "ccard", "modechoice"):
+    for name in ("fair", "randhie", "star98"):
         each = getattr(sm.datasets, name).load_pandas()
-        if each.exog is not None and each.endog is not None:
-            found[name] = (
-                each.exog,
-                np.ravel(np.asarray(each.endog)[:, :1]) if np.ndim(each.endog) > 1 else each.endog,
-            )
+        found[name] = each.exog, np.asarray(each.endog).reshape(len(each.exog), -1)[:, 0]
     sets = {}
     for name, (X, y) in sorted(found.items()):
         X, y = np.asarray(X, float), np.asarray(y, float)
@@ -228,6 +225,7 @@ OURS: dict[str, dict[str, Any]] = {
     "ours, boosted": {"scale": "boosted"},
     "ours, conformal": {"interval": "conformal"},
 }
+"""The second and third on raw targets only."""
 
 
 def ours(options: dict[str, Any]) -> Callable[[int], Any]:
@@ -276,41 +274,137 @@ def coverage(ends: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     return {"inside": inside.mean(axis=0).tolist(), "fifths": fifths}
 
 
-def cases(repetitions: int, which: str, kinds: list[str]) -> Iterator[tuple[str, str, float, int]]:
-    for seed in range(repetitions):
-        for name in data_sets():
-            if which in ("all", half(name)):
-                for kind in kinds:
-                    for deviation in NOISES[kind]:
-                        yield name, kind, deviation, seed
-
-
-def run(
-    log: Path, methods: dict[str, Callable[[int], Any]], repetitions: int, which: str, kinds: list
-) -> None:
-    """Append the results that the log does not have yet."""
-    known = {tuple(row[key] for key in KEYS) for row in read(log)}
-    with log.open("a", encoding="utf-8") as file:
-        for name, kind, deviation, seed in cases(repetitions, which, kinds):
-            rows = None
-            for method, make in methods.items():
-                if (name, kind, deviation, seed, method) in known or (
-                    method in LAWS and kind != "raw"
-                ):
-                    continue
-                rows = noisy_split(name, kind, deviation, seed) if rows is None else rows
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    result = measure(make(seed), *rows)
-                key = dict(zip(KEYS, (name, kind, deviation, seed, method), strict=True))
-                file.write(json.dumps(key | result) + "\n")
-                file.flush()
-
-
 KEYS = ("set", "kind", "deviation", "seed", "method")
 
 
 def read(log: Path) -> list[dict[str, Any]]:
+    """Return the results in a log, those of one fit once."""
     if not log.exists():
         return []
-    return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    return list({tuple(row[key] for key in KEYS): row for row in rows}.values())
+
+
+def cases(repetitions: int, which: str) -> Iterator[tuple[str, str, float, int]]:
+    for seed in range(repetitions):
+        for name in data_sets():
+            if which in ("all", half(name)):
+                for kind, deviations in NOISES.items():
+                    for deviation in deviations:
+                        yield name, kind, deviation, seed
+
+
+def run(log: Path, repetitions: int, which: str) -> None:
+    """Append the results that the log does not have yet."""
+    methods = {name: ours(options) for name, options in OURS.items()} | peers() | LAWS
+    raw_only = {*OURS, *LAWS} - {"ours"}
+    known = {tuple(row[key] for key in KEYS) for row in read(log)}
+    with log.open("a", encoding="utf-8") as file:
+        for name, kind, deviation, seed in cases(repetitions, which):
+            rows = noisy_split(name, kind, deviation, seed)
+            for method, make in methods.items():
+                key = (name, kind, deviation, seed, method)
+                if key in known or (method in raw_only and kind != "raw"):
+                    continue
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    result = measure(make(seed), *rows)
+                file.write(json.dumps(dict(zip(KEYS, key, strict=True)) | result) + "\n")
+                file.flush()
+
+
+# --- tables ----------------------------------------------------------------------------------------
+
+CENTRE = {"raw": "mean", "symmetric": "mean", "75/25": "location", "one-sided": "location"}
+"""Which of our centres is compared: that of the clean target, which peers aim at with their loss."""
+
+
+def summary(log: Path, which: str) -> None:
+    """Print the tables of docs/boosting.md."""
+    frame = pd.DataFrame([row for row in read(log) if which in ("all", half(row["set"]))])
+    own = frame.method.isin(OURS)
+    centres = [
+        row[CENTRE[row.kind]] if mine else row["mean"]
+        for (_, row), mine in zip(frame.iterrows(), own, strict=True)
+    ]
+    frame["error"] = centres
+    cells = frame.groupby(["kind", "deviation", "set", "method"]).error.mean().unstack()
+    ratios = cells.div(cells[list(peers())].min(axis=1), axis=0)
+    print_table(np.exp(np.log(ratios).groupby(level=[0, 1]).mean()).T.dropna(how="all"), "ratio")
+    print_table(ratios.loc["raw"].droplevel(0)[[*OURS][:2]].T, "raw, by set")
+    laws = frame[frame.kind == "raw"]
+    for score in ("crps", "log score"):
+        print_table(
+            laws.groupby(["method", "set"])[score].mean().unstack().dropna(how="all"), score
+        )
+    print("\n| method | 80 % | 95 % | 80 % by fifths of the width |\n|---|---|---|---|")
+    for method, rows in laws.dropna(subset=["inside"]).groupby("method"):
+        inside = np.mean(rows.inside.tolist(), axis=0) * 100
+        fifths = np.mean(rows.fifths.tolist(), axis=0)[:, 0] * 100
+        shown = ", ".join(f"{each:.0f}" for each in fifths)
+        print(f"| {method} | {inside[0]:.1f} | {inside[1]:.1f} | {shown} |")
+
+
+def print_table(table: pd.DataFrame, corner: str) -> None:
+    """Print a frame in Markdown."""
+    heads = [" ".join(map(str, np.atleast_1d(head))) for head in table.columns]
+    print(f"\n| {corner} |", " | ".join(heads), "|\n|" + "---|" * (len(heads) + 1))
+    for name, row in table.iterrows():
+        print(f"| {name} |", " | ".join("" if np.isnan(v) else f"{v:.3f}" for v in row), "|")
+
+
+# --- speed -----------------------------------------------------------------------------------------
+
+
+def speed(trees: int = 100) -> None:
+    """Print processor times beside LightGBM's quantile objective with as many trees and folds."""
+    print("| rows | LightGBM, six fits | ours | ratio | boosted spread | ratio |")
+    print("|---|---|---|---|---|---|")
+    for n in (20_000, 200_000):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(n, 10))
+        y = X[:, 0] ** 2 + X[:, 1] + rng.laplace(size=n)
+        options = {"objective": "quantile", "alpha": 0.5, "max_depth": 3, "num_leaves": 8}
+        options |= {"verbosity": -1, "num_threads": 1}
+
+        def peer(X: Any = X, y: Any = y, options: Any = options) -> None:
+            data = lgb.Dataset(X, y, free_raw_data=False).construct()
+            for inside, outside in KFold(5).split(X):
+                lgb.train(options, data.subset(inside), trees).predict(X[outside])
+            lgb.train(options, data, trees)
+
+        def own(scale: str, X: Any = X, y: Any = y) -> None:
+            QuantileHuberBoostingRegressor(
+                scale=scale, n_estimators=trees, n_iter_no_change=None, random_state=0
+            ).fit(X, y)
+
+        tasks = (peer, partial(own, "constant"), partial(own, "boosted"))
+        a, b, c = (min(processor_time(task) for _ in range(2)) for task in tasks)
+        print(
+            f"| {n} | {a:.2f} s | {b:.2f} s | {b / a:.2f} | {c:.2f} s | {c / a:.2f} |", flush=True
+        )
+
+
+def processor_time(task: Callable[[], Any]) -> float:
+    start = time.process_time()
+    task()
+    return time.process_time() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["datasets", "summary", "speed"])
+    parser.add_argument("--log", type=Path, default=Path("boosting.jsonl"))
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--half", choices=["choose", "report", "all"], default="report")
+    given = parser.parse_args()
+    if given.what == "datasets":
+        run(given.log, given.repetitions, given.half)
+    if given.what in ("datasets", "summary"):
+        summary(given.log, given.half)
+    else:
+        speed()
+
+
+if __name__ == "__main__":
+    main()
