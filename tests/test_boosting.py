@@ -81,7 +81,7 @@ def like_puma(n, rng):
 
 
 @pytest.mark.parametrize("options", [{}, {"scale": "boosted"}, {"cv": None}])
-@pytest.mark.parametrize(("make", "share"), [(xor, 0.3), (like_servo, 0.2), (like_puma, 0.5)])
+@pytest.mark.parametrize(("make", "share"), [(xor, 0.3), (like_servo, 0.2), (like_puma, 0.8)])
 def test_what_can_be_learnt_is_learnt(make, share, options):
     rng = np.random.default_rng(0)
     X, y = make(600, rng)
@@ -204,7 +204,7 @@ def by_hand(X, y, folds, n_stages, sigmas):
     for inside, outside in folds:
         w = np.zeros(y.size)
         w[inside] = 1.0
-        base = np.sort(y[inside])[(inside.size - 1) // 2]
+        base = np.median(y[inside])
         booster = lgb.Booster(options, data)
         for sigma in sigmas[:n_stages]:
             booster.update(
@@ -227,7 +227,7 @@ def test_noise_and_stages_are_those_of_the_rows_held_out():
         sigmas.append(sigma)
     np.testing.assert_allclose(fit.validation_score_[: fit.n_estimators_ + 1], scores, rtol=1e-6)
     np.testing.assert_allclose(np.sort(r), np.sort(residuals), atol=1e-6)
-    noise = solve(np.ones((200, 1)), r, kappa=4.0)
+    noise = solve(np.ones((200, 1)), r, kappa=4.0, reml=False)
     assert (fit.tau_, fit.sigma_) == pytest.approx((noise.tau, noise.sigma), rel=1e-5)
     assert fit.tau_path_[-1] == pytest.approx(fit.tau_, abs=1e-4)
 
@@ -246,7 +246,7 @@ def test_stages_end_where_the_rows_held_out_gain_no_more():
 def test_early_stopping_is_no_worse_than_all_stages():
     errors = []
     for seed in range(5):
-        X, y = make_friedman1(400, noise=3.0, random_state=seed)
+        X, y = make_friedman1(200, noise=10.0, random_state=seed)
         clean_X, clean = make_friedman1(1000, random_state=seed + 100)
         for patience in (10, None):
             fit = model(n_iter_no_change=patience).fit(X, y)
@@ -322,7 +322,7 @@ def test_score_is_r_squared_and_the_other_scores_are_those_of_the_law(fitted):
     w = np.arange(1.0, y.size + 1)
     assert fit.log_score(X, y) == pytest.approx(-law.logpdf(y).mean())
     assert fit.log_score(X, y, w) == pytest.approx(-np.average(law.logpdf(y), weights=w))
-    grid = np.linspace(y.min() - 30, y.max() + 30, 40_001)
+    grid = np.linspace(y.min() - 10, y.max() + 10, 4001)
     steps = [law.cdf(z) - (z >= y) for z in grid]
     by_sum = np.mean(np.square(steps).sum(axis=0) * (grid[1] - grid[0]))
     assert fit.crps(X, y) == pytest.approx(by_sum, rel=2e-3)
@@ -386,6 +386,14 @@ def test_intervals_have_the_same_law_at_10_000_and_10_001_rows():
         for n in (10_000, 10_001)
     ]
     assert widths[0] == pytest.approx(widths[1], rel=0.02)
+
+
+def test_rows_to_evaluate_on_give_split_conformal_intervals():
+    X, y = simulated(400)
+    fit = model(interval="conformal").fit(X[:300], y[:300], eval_set=(X[300:], y[300:]))
+    errors = np.sort(y[300:] - fit.predict(X[300:]))  # 100 of them: ranks 10 and 91 of 101
+    ends = fit.predict_interval(X[:5], 0.8) - fit.predict(X[:5])[:, None]
+    np.testing.assert_allclose(ends, np.tile(errors[[9, 90]], (5, 1)), atol=1e-9)
 
 
 def test_conformal_intervals_are_order_statistics_over_the_folds():
@@ -544,11 +552,11 @@ def test_one_stage_of_the_paper_on_six_points_is_as_computed_by_hand():
 def test_each_joint_step_is_the_linear_model_with_one_column(sigma):
     X, y = simulated()
     fit = papers(sigma=sigma, n_estimators=3, learning_rate=0.5).fit(X, y)
-    start = solve(np.ones((y.size, 1)), y, kappa=0.05, sigma=sigma)
+    start = solve(np.ones((y.size, 1)), y, kappa=0.05, sigma=sigma, reml=False)
     total = np.full(y.size, start.beta[0])
     for stage, learner in enumerate(fit.estimators_):
         g = learner.predict(X)
-        step = solve(g[:, None], y - total, kappa=0.05, sigma=sigma)
+        step = solve(g[:, None], y - total, kappa=0.05, sigma=sigma, reml=False)
         assert fit.tau_path_[stage] == pytest.approx(step.tau, abs=1e-5)
         assert fit.sigma_path_[stage] == pytest.approx(step.sigma, rel=1e-5)
         assert fit.validation_score_[stage + 1] == pytest.approx(step.value / y.size, abs=1e-8)
@@ -570,12 +578,11 @@ def test_any_regressor_is_a_base_learner_of_the_paper():
     assert papers(estimator=Ridge(), n_estimators=5).fit(X, y).n_estimators_ == 5
 
 
-def test_a_learner_that_explains_every_row_ends_the_stages():
+def test_a_learner_that_explains_every_row_does_no_harm():
     X = np.arange(20.0)[:, None]
     y = (X[:, 0] > 9).astype(float)
     fit = papers(sigma=None, n_estimators=50).fit(X, y)
-    assert fit.n_estimators_ < 50
-    assert np.all(np.isfinite(fit.predict(X)))
+    np.testing.assert_allclose(fit.predict(X), y, atol=1e-6)
 
 
 # --- weights and bad input -------------------------------------------------------------------------

@@ -98,8 +98,8 @@ def _order_statistic(
     shifts: Sequence[tuple[FloatArray, FloatArray, FloatArray]], rank: int
 ) -> FloatArray:
     """Return the value of a rank among all f_k + s_k u_i, by bisection: no n x m array is made."""
-    low = np.min([f + s * u[0] for f, s, u in shifts], axis=0)
-    high = np.max([f + s * u[-1] for f, s, u in shifts], axis=0)
+    low: FloatArray = np.min([f + s * u[0] for f, s, u in shifts], axis=0)
+    high: FloatArray = np.max([f + s * u[-1] for f, s, u in shifts], axis=0)
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
         below = sum(np.searchsorted(u, (middle - f) / s, side="right") for f, s, u in shifts)

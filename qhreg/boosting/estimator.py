@@ -27,7 +27,7 @@ from qhreg._typing import FloatArray
 from qhreg.boosting.conformal import cross_interval, fold_models
 from qhreg.boosting.folds import cross_folds, evaluation_fold
 from qhreg.boosting.noise import Noise
-from qhreg.boosting.paper import fit_paper
+from qhreg.boosting.paper import PaperFit, fit_paper
 from qhreg.boosting.plot import plot_path
 from qhreg.boosting.trees import TreeSum, readable
 from qhreg.boosting.twostep import fit_two_step
@@ -292,7 +292,8 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
             learning_rate=self.learning_rate,
         )
         self.estimators_ = fit.learners
-        self._location, self._spread = fit, TreeSum(0.0, None)
+        self._location: PaperFit | TreeSum = fit
+        self._spread = TreeSum(0.0, None)
         self._set_noise(fit.noises[-1], fit.noises, len(fit.learners))
 
     def _fit_two_step(
@@ -339,7 +340,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         stages = fit.location_folds.stages
         self._set_noise(fit.noise, [each.noise for each in stages], fit.location_folds.n_stages)
         self.validation_score_ = np.array([each.loss for each in stages])
-        self._fold_models = fold_models(fit, folds) if self.interval == "conformal" else None
+        self._fold_models = fold_models(fit, folds) if self.interval == "conformal" else []
 
     def _lightgbm_options(self, n_rows: int, rng: Any) -> dict[str, Any]:
         """Return the parameters as LightGBM names them."""
@@ -480,12 +481,12 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
     def feature_importances_(self) -> FloatArray:
         """Share of each feature in the decrease of the weighted sum of squares."""
         check_is_fitted(self)
-        if not self.n_estimators_:
-            return np.zeros(self.n_features_in_)
-        if self.scheme == "paper":
+        if isinstance(self._location, PaperFit) and self.n_estimators_:
             return self._location.importances()
-        gains: FloatArray = self.booster_.feature_importance("gain")
-        return gains / gains.sum()
+        if isinstance(self._location, PaperFit) or self._location.booster is None:
+            return np.zeros(self.n_features_in_)
+        gains = np.asarray(self._location.booster.feature_importance("gain"), dtype=np.float64)
+        return np.asarray(gains / gains.sum())
 
     def plot_tau_path(self, ax: Any = None, **line_options: Any) -> Any:
         """Draw tau against the stage, and return the matplotlib Axes.
@@ -515,9 +516,8 @@ def _case_weights(sample_weight: Any, exog: Any) -> FloatArray:
 
 def _stacked(exog: Any, more: Any) -> Any:
     """Return rows of both."""
-    if sparse.issparse(exog):
-        return sparse.vstack([exog, more], format="csr")
-    return np.concatenate([exog, more])
+    both: Any = [exog, more]
+    return sparse.vstack(both, format="csr") if sparse.issparse(exog) else np.concatenate(both)
 
 
 def _lightgbm_names(model: Any) -> list[str]:

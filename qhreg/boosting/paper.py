@@ -14,7 +14,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from qhreg._typing import FloatArray
 from qhreg.boosting.noise import Noise, fit_noise
-from qhreg.exceptions import BoundaryWarning, DataError
+from qhreg.exceptions import BoundaryWarning, DataError, RankWarning
 from qhreg.family.loss import loss_slope
 from qhreg.solver import Solution, solve
 
@@ -120,6 +120,7 @@ def fit_paper(
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", BoundaryWarning)
+                warnings.simplefilter("ignore", RankWarning)  # of equally good steps
                 fit = solve(
                     outputs[:, None],
                     residuals,

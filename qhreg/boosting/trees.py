@@ -72,10 +72,11 @@ class TreeSum:
         constant = self.constant + shift
         if self.booster is None:
             return TreeSum(constant, None)
-        first = self.booster.dump_model(num_iteration=1)["tree_info"][0]
+        booster = lgb.Booster(model_str=self.booster.model_to_string())
+        first = booster.dump_model(num_iteration=1)["tree_info"][0]
         for leaf in range(first["num_leaves"]):
-            self.booster.set_leaf_output(0, leaf, self.booster.get_leaf_output(0, leaf) + constant)
-        return TreeSum(0.0, self.booster)
+            booster.set_leaf_output(0, leaf, booster.get_leaf_output(0, leaf) + constant)
+        return TreeSum(0.0, booster)
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,8 @@ class CrossFit:
 
 def readable(exog: Any) -> Any:
     """Return rows as LightGBM reads them: sparse ones as matrices, not as arrays."""
-    return sparse.csr_matrix(exog) if sparse.issparse(exog) else exog
+    rows: Any = exog
+    return sparse.csr_matrix(rows) if sparse.issparse(exog) else exog
 
 
 def grow(
@@ -118,7 +120,7 @@ def grow(
         return TreeSum(constant, None)
     booster = lgb.Booster(options, data)
     for sigma in sigmas:
-        booster.update(fobj=lambda f, _, s=sigma: gradient(constant + f, weights, s))
+        _add_tree(booster, gradient, constant, weights, sigma)
     return TreeSum(constant, booster)
 
 
@@ -171,7 +173,7 @@ def cross_fit(
         for booster, base, weights, rows in zip(
             boosters, constants, folds.training, folds.predicted, strict=True
         ):
-            booster.update(fobj=lambda f, _, b=base, w=weights, s=sigma: gradient(b + f, w, s))
+            _add_tree(booster, gradient, base, weights, sigma)
             predictions[rows] = base + _scores(booster)[rows]
         stages.append(judge(predictions, stages[-1]))
         if patience is None or stages[-1].loss < stages[best].loss:
@@ -180,6 +182,17 @@ def cross_fit(
             break
     sums = [TreeSum(base, each) for base, each in zip(constants, boosters, strict=True)]
     return CrossFit(best, kept, stages, [each.first(best) for each in sums])
+
+
+def _add_tree(
+    booster: lgb.Booster, gradient: Gradient, constant: float, weights: FloatArray, sigma: float
+) -> None:
+    """Grow the next tree on the gradient at the predictions so far."""
+
+    def objective(trees: FloatArray, _: lgb.Dataset) -> tuple[FloatArray, FloatArray]:
+        return gradient(constant + trees, weights, sigma)
+
+    booster.update(fobj=objective)
 
 
 def _scores(booster: lgb.Booster) -> FloatArray:

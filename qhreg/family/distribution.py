@@ -206,7 +206,7 @@ def _normal_integrals(w: Any) -> tuple[Any, Any]:
 
 
 def _zone_cdf(tau: Any, kappa: Any) -> tuple[Any, Any, Any]:
-    r"""Return A, a and b of the cdf: A at the left edge of the zone, :math:`a + b\,\Phi(v/\sqrt\kappa)` in it."""
+    r"""Return A, a and b: A the cdf at the zone's left edge, :math:`a + b\Phi(v/\sqrt\kappa)` in it."""
     c = _both_halves(tau, kappa)
     left = np.exp(-0.5 * np.minimum(kappa * tau * tau, _NEGLIGIBLE)) / (tau * c)
     share = _SQRT_2PI * np.sqrt(kappa) / c
@@ -229,7 +229,9 @@ def _half_mean_difference(tau: Any, kappa: Any) -> Any:
     left, a, share = _zone_cdf(tau, kappa)
     right, _, _ = _zone_cdf(1.0 - tau, kappa)
     start, end = -tau * width, (1.0 - tau) * width
-    once, twice = (y - x for x, y in zip(_normal_integrals(start), _normal_integrals(end), strict=True))
+    once, twice = (
+        y - x for x, y in zip(_normal_integrals(start), _normal_integrals(end), strict=True)
+    )
     zone = a * (1.0 - a) * width + share * (1.0 - 2.0 * a) * once - share**2 * twice
     tails = left * (1.0 - 0.5 * left) / tau + right * (1.0 - 0.5 * right) / (1.0 - tau)
     return tails + width * zone
