@@ -44,8 +44,8 @@ def symmetric_scale(
     >>> import numpy as np
     >>> from qhreg.boosting.shape import symmetric_scale
     >>> sigma, loss = symmetric_scale(np.array([-1.0, 3.0]), np.ones(2), kappa=0.0)
-    >>> sigma, round(loss, 6) == round(1 + np.log(4.0), 6)
-    (1.0, True)
+    >>> sigma, round(loss, 4)
+    (1.0, 2.3863)
     """
     share = weights / weights.sum()
     sigma = 0.5 * float(np.abs(residuals) @ share)

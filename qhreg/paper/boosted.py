@@ -168,7 +168,7 @@ def boosting_row(
         x, y, x_test, clean = noisy_split(data, entry.noise, entry.positive, key)
         for name, make in methods.items():
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "no stage was kept")  # a constant is an answer here
+                warnings.filterwarnings("ignore", "no stage was kept")  # a constant is an answer
                 predicted = make(repetition).fit(x, y).predict(x_test, which="location")
             errors[name].append(float(np.mean((predicted - clean) ** 2)))
     return BoostingRow(
