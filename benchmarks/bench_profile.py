@@ -83,7 +83,7 @@ def measure(case: Case) -> tuple[float, float, int]:
     found = fit()
 
     def profile() -> Any:
-        return profile_likelihood(data, found, case.param, progress=False)
+        return profile_likelihood(data, found, case.param)
 
     times = [(seconds(profile), seconds(fit)) for _ in range(case.repeats)]
     return min(t for t, _ in times), min(t for _, t in times), len(profile().points)

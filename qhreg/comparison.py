@@ -95,7 +95,8 @@ def compare_models(
     All are fitted by restricted likelihood; llf is the ordinary log-likelihood at the estimates. Least
     squares is the normal law, with sigma the standard deviation with n - p. Least absolute deviations
     is the quantile Huber law with kappa = 0 and tau = 1/2 (Laplace), Huber regression that with
-    tau = 1/2, the asymmetric Laplace law that with kappa = 0; all with sigma estimated. sigma belongs to its own model: the laws have different variances at the same sigma.
+    tau = 1/2, the asymmetric Laplace law that with kappa = 0; all with sigma estimated. sigma belongs
+    to its own model: the laws have different variances at the same sigma.
 
     Examples
     --------

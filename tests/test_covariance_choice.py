@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qhreg import QuantileHuberDistributional, QuantileHuberMLE
-from qhreg.exceptions import DataError, DensityWarning, DomainError
+from qhreg.exceptions import DataError, DomainError
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ LIKELIHOOD = {
 
 @pytest.mark.parametrize("name", LIKELIHOOD)
 @pytest.mark.parametrize("constrained", [False, True])
-def test_the_likelihood_of_a_fit_with_tau_fixed_comes_with_a_warning(rows, name, constrained):
+def test_the_likelihood_is_the_same_whatever_the_covariance(rows, name, constrained):
     exog, endog = rows
 
     def fit(exog, **options):
@@ -114,39 +114,36 @@ def test_the_likelihood_of_a_fit_with_tau_fixed_comes_with_a_warning(rows, name,
         return QuantileHuberMLE(endog, exog, tau=0.4).fit(**options)
 
     small = fit(exog[:, :1])
-    with pytest.warns(DensityWarning, match=r"tau is fixed at 0\.4") as said:
-        made = LIKELIHOOD[name](fit(exog), small)
-    assert len(said) == 1
-    assert said[0].filename == __file__
-    assert ('method="score"' in str(said[0].message)) == ("lr" not in name and not constrained)
-    meant = LIKELIHOOD[name](fit(exog, cov_type="nonrobust"), small)  # and no word
-    if "lr" not in name:
-        np.testing.assert_allclose(made, meant, rtol=1e-5)
+    robust = LIKELIHOOD[name](fit(exog), small)
+    plain = LIKELIHOOD[name](fit(exog, cov_type="nonrobust"), small)
+    if name == "lr_test":
+        assert (robust.note, plain.note) == ("assumes the density, which HC3 does not", "")
+        assert robust.pvalue == plain.pvalue
+    else:
+        np.testing.assert_allclose(robust, plain, rtol=1e-5)
 
 
-def test_other_methods_of_a_fit_with_tau_fixed_do_not_warn(rows):
+def test_a_fit_with_tau_fixed_is_nested_in_one_that_estimates_it(rows):
     exog, endog = rows
     fit = QuantileHuberMLE(endog, exog, tau=0.4).fit()
-    fit.summary()
-    fit.conf_int(method="score", cols=["x1"])
-    assert 0.0 <= fit.llr_pvalue <= 1.0
-    fit.profile_likelihood("x1")
     full = QuantileHuberMLE(endog, exog).fit(cov_type="HC1")
-    full.conf_int(method="profile")
-    assert full.lr_test(fit).df == 1  # of tau itself
+    assert full.lr_test(fit).df == 1
     with pytest.raises(DataError, match="not nested"):
         fit.lr_test(full)
 
 
-def test_the_likelihood_of_a_distributional_fit_with_tau_fixed_comes_with_a_warning(rows):
+def test_the_likelihood_of_a_distributional_fit_says_what_it_assumes(rows):
     exog, endog = rows
     model = QuantileHuberDistributional(endog, exog, exog_scale=exog, tau=0.4)
-    small = QuantileHuberMLE(endog, exog, tau=0.4).fit()
-    for test in (lambda fit: fit.lr_test(small), lambda fit: fit.test_homoskedastic()):
-        with pytest.warns(DensityWarning, match=r"tau is fixed at 0\.4") as said:
-            made = test(model.fit())
-        assert len(said) == 1
-        assert made.pvalue == test(model.fit(cov_type="nonrobust")).pvalue
+    small = QuantileHuberMLE(endog, exog, tau=0.4)
+    robust, plain = model.fit(), model.fit(cov_type="nonrobust")
+    for test in (lambda fit: fit.lr_test(small.fit()), lambda fit: fit.test_homoskedastic()):
+        assert "assumes the density, which HC3 does not" in repr(test(robust))
+        assert test(plain).note == ""
+        assert test(robust).pvalue == test(plain).pvalue
+    # whichever way the smaller model was fitted
+    ordinary = robust.lr_test(small.fit(reml=False)).statistic
+    np.testing.assert_allclose(robust.lr_test(small.fit()).statistic, ordinary, rtol=1e-6)
 
 
 def test_every_fit_is_hc3_unless_asked_otherwise(rows):

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import qhreg.formula.api as qhf
-from qhreg import QuantileHuberDistributional, QuantileHuberMLE, quantile_huber
+from qhreg import QuantileHuberMLE, quantile_huber
 from qhreg.exceptions import CurvatureWarning, DataError
 
 
@@ -41,91 +41,45 @@ def by_firm(formula, data, groups="firm", **options):
     return fit, [str(each.message) for each in caught]
 
 
-@pytest.mark.parametrize("groups", ["firm", ["firm", "year"]])
-def test_a_coefficient_that_one_cluster_decides_is_named_and_has_a_standard_error(groups):
-    fit, said = by_firm("y ~ x + d", panel(), groups)
-    assert len(said) == 1
-    assert said[0].startswith("d is identified by a single cluster, as is")
-    rows = fit.get_robustcov_results("HC1")
-    assert 0.7 < fit.bse["d"] / rows.bse["d"] < 1.5
-    assert "rows for 1 coefficients identified by one cluster" in " ".join(
-        str(fit.summary()).split()
-    )
-
-
-def test_fixed_effects_of_the_clusters_leave_other_standard_errors_as_they_are(monkeypatch):
-    fit, said = by_firm("y ~ x + C(firm)", panel())
-    assert "Intercept, C(firm)[T.1], C(firm)[T.2] and 9 more are each identified" in said[0]
-    effects = [name for name in fit.params.index if name not in ("x", "sigma", "tau")]
-    rows = fit.get_robustcov_results("HC1")
-    assert (fit.bse[effects] / rows.bse[effects]).between(0.7, 1.5).all()
-    monkeypatch.setattr("qhreg.covariance.dependent.confined", lambda *args: None)
-    plain, said = by_firm("y ~ x + C(firm)", panel())
-    assert not said
-    assert (plain.bse[effects] < 0.6 * rows.bse[effects]).all()
-    others = ["x", "sigma", "tau"]
-    assert_allclose(fit.bse[others], plain.bse[others], rtol=1e-6)
-
-
-def test_clusters_that_share_an_effect_lend_it_to_one_that_decides_alone():
-    frame = panel(n_firms=30, effect=3.0)
-    fit, _ = by_firm("y ~ x + d", frame)
-    assert fit.bse["d"] > 1.7 * fit.get_robustcov_results("HC1").bse["d"]
-
-
-def test_clusters_of_one_row_are_no_clusters_even_beside_a_category_of_one_row():
+def test_clusters_of_one_row_are_no_clusters():
     frame = panel()
     frame["row"] = np.arange(len(frame))
-    frame["one"] = (frame.row == 7) * 1.0
     kwds = {"groups": "row", "use_correction": False}
-    fit = qhf.quantile_huber("y ~ x + one", frame)
-    with pytest.warns(CurvatureWarning, match="fitted exactly") as caught:
-        clustered = fit.fit(cov_type="cluster", cov_kwds=kwds).bse
-    assert len(caught) == 1
-    with pytest.warns(CurvatureWarning, match="fitted exactly"):
-        assert_allclose(clustered, fit.fit(cov_type="HC0").bse, rtol=1e-9)
+    model = qhf.quantile_huber("y ~ x + d", frame)
+    clustered = model.fit(cov_type="cluster", cov_kwds=kwds)
+    assert_allclose(clustered.bse, model.fit(cov_type="HC0").bse, rtol=1e-8)
+    assert clustered.df_resid_inference == 119
 
 
-@pytest.mark.filterwarnings("ignore:the curvature of:qhreg.exceptions.CurvatureWarning")
+def test_no_lag_is_no_time_series():
+    model = qhf.quantile_huber("y ~ x + d", panel())
+    series = model.fit(cov_type="HAC", cov_kwds={"maxlags": 0})
+    assert_allclose(series.bse, model.fit(cov_type="HC0").bse, rtol=1e-8)
+    corrected = model.fit(cov_type="HAC", cov_kwds={"maxlags": 0, "use_correction": True})
+    assert_allclose(corrected.bse, model.fit(cov_type="HC1").bse, rtol=1e-8)
+
+
+def test_clusters_that_share_an_effect_make_errors_larger():
+    frame = panel(n_firms=30, effect=3.0)
+    fit, _ = by_firm("y ~ x", frame)
+    assert fit.bse["Intercept"] > 1.5 * fit.get_robustcov_results("HC1").bse["Intercept"]
+
+
+@pytest.mark.filterwarnings("ignore:the coefficient of d is not determined")
 @pytest.mark.parametrize("kappa", [0.0, 1.0])
 @pytest.mark.parametrize("kind", [None, "weights", "freq_weights"])
-@pytest.mark.parametrize("formula", ["y ~ x + d", "y ~ x + C(firm)"])
-def test_fits_at_several_tau_have_together_the_errors_they_have_alone(formula, kind, kappa):
+def test_fits_at_several_tau_have_together_the_errors_they_have_alone(kind, kappa):
     frame = panel()
     frame["w"] = 1.0 + frame.year % 3
     options = {} if kind is None else {kind: "w"}
-    process = qhf.quantile_huber(formula, frame, kappa=kappa, **options).fit_process(
+    process = qhf.quantile_huber("y ~ x + d", frame, kappa=kappa, **options).fit_process(
         [0.3, 0.5, 0.7], cov_type="cluster", cov_kwds={"groups": "firm"}
     )
-    with pytest.warns(CurvatureWarning, match="identified by a single cluster"):
-        alone = process.bse.to_numpy()
+    alone = process.bse.to_numpy()
     joint = process.cov_between().to_numpy()
     assert_allclose(np.sqrt(joint.diagonal()).reshape(3, -1), alone, rtol=1e-6)
     size = np.sqrt(joint.diagonal())
     assert np.linalg.eigvalsh(joint / np.outer(size, size))[0] > -1e-12
-
-
-@pytest.mark.parametrize("groups", ["firm", ["firm", "year"]])
-def test_one_cluster_decides_location_scale_and_asymmetry_of_its_category(groups):
-    model = QuantileHuberDistributional.from_formula("y ~ x + d", panel(), scale="~ d", tau="~ d")
-    fit = model.fit(cov_type="cluster", cov_kwds={"groups": groups})
-    with pytest.warns(CurvatureWarning, match="d, log_sigma_d, logit_tau_d are each identified"):
-        errors = fit.bse
-    rows = fit.get_robustcov_results("HC1").bse
-    decided = ["d", "log_sigma_d", "logit_tau_d"]
-    assert (errors[decided] / rows[decided]).between(0.7, 1.5).all()
-    text = " ".join(str(fit.summary()).split())
-    assert "rows for 3 coefficients identified by one cluster" in text
-
-
-def test_a_distributional_fit_with_constants_has_the_errors_of_the_linear_one():
-    kwds = {"cov_type": "cluster", "cov_kwds": {"groups": "firm", "width": 2.0}}
-    frame = panel()
-    with pytest.warns(CurvatureWarning, match="^d is identified by a single cluster"):
-        general = QuantileHuberDistributional.from_formula("y ~ x + d", frame).fit(**kwds).bse
-    with pytest.warns(CurvatureWarning, match="^d is identified by a single cluster"):
-        linear = qhf.quantile_huber("y ~ x + d", frame).fit(**kwds).bse
-    assert_allclose(general.iloc[:3], linear.iloc[:3], rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["weights", "freq_weights"])
@@ -136,8 +90,6 @@ def test_a_cluster_without_weight_is_not_counted(kind, groups):
     whole, _ = by_firm("y ~ x", frame, groups, **{kind: "w"})
     part, _ = by_firm("y ~ x", frame[frame.w > 0.0], groups, **{kind: "w"})
     assert_allclose(whole.bse, part.bse, rtol=1e-6)
-    limits = [fit.conf_int(method="score") for fit in (whole, part)]
-    assert_allclose(*limits, rtol=1e-2)
     frame["w"] = (frame.firm == 2) * 1.0
     with pytest.raises(DataError, match="only one cluster with weight"):
         _ = by_firm("y ~ x", frame, "firm", **{kind: "w"})[0].bse
@@ -157,7 +109,6 @@ def test_the_cluster_bootstrap_draws_no_cluster_without_weight():
 
 
 @pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
-@pytest.mark.filterwarnings("ignore:the two-way variance:qhreg.exceptions.CurvatureWarning")
 @pytest.mark.parametrize("seed", range(8))
 def test_two_ways_give_the_same_in_all_units(seed):
     rng = np.random.default_rng(seed)
@@ -174,7 +125,7 @@ def test_two_ways_give_the_same_in_all_units(seed):
     assert_allclose(other.bse[3:], plain.bse[3:], rtol=1e-6)
 
 
-def test_a_negative_variance_of_two_ways_is_named_and_has_a_score_interval():
+def test_a_negative_variance_of_two_ways_has_no_negative_part():
     rng = np.random.default_rng(3)
     row, column = np.divmod(np.arange(36), 6)
     exog = np.column_stack([np.ones(36), rng.standard_normal(36)])
@@ -182,12 +133,8 @@ def test_a_negative_variance_of_two_ways_is_named_and_has_a_score_interval():
     endog = exog.sum(axis=1) + (-1.0) ** (row + column) * (1.0 + 0.1 * rng.random(36))
     kwds = {"groups": np.column_stack([row, column])}
     fit = QuantileHuberMLE(endog, exog, kappa=3.0, tau=0.5).fit(cov_type="cluster", cov_kwds=kwds)
-    with pytest.warns(CurvatureWarning, match="two-way variance of const") as caught:
-        errors = fit.bse
-    assert len(caught) == 1
-    assert np.isfinite(errors).all()
-    low, high = fit.conf_int(method="score").T
-    assert ((low < fit.params) & (fit.params < high)).all()
+    assert np.isfinite(fit.bse).all()
+    assert np.linalg.eigvalsh(fit.cov_params()).min() > -1e-12
 
 
 @pytest.mark.parametrize("groups", ["firm", ["firm", "year"]])
@@ -223,26 +170,12 @@ def test_more_added_columns_than_clusters_can_tell_apart_are_refused():
         fit.score_test(added)
 
 
-def test_a_negative_variance_of_a_time_series_is_named_and_has_a_score_interval():
+def test_a_negative_variance_of_a_time_series_has_no_negative_part():
     rng = np.random.default_rng(0)
     noise = (-1.0) ** np.arange(60) * rng.uniform(0.1, 1.0, 60)
     kwds = {"maxlags": 1, "kernel": "uniform"}
     fit = QuantileHuberMLE(noise, np.ones(60), kappa=3.0, tau=0.5).fit(
         cov_type="HAC", cov_kwds=kwds
     )
-    with pytest.warns(CurvatureWarning, match="HAC variance of const is negative"):
-        errors = fit.bse
-    assert np.isfinite(errors).all()
-    assert "negative eigenvalues set to zero" in " ".join(str(fit.summary()).split())
-    low, high = fit.conf_int(method="score")[0]
-    assert low < fit.params[0] < high
-
-
-def test_score_intervals_of_rows_with_sampling_weights_are_those_of_clusters_of_one_row():
-    frame = panel(n_firms=6)
-    frame["w"] = np.tile([0.0, 0.5, 2.0], 20)
-    frame["row"] = np.arange(60)
-    fit = qhf.quantile_huber("y ~ x", frame, weights="w").fit(cov_type="HC0")
-    rows = fit.get_robustcov_results("cluster", groups="row", use_correction=False)
-    limits = [made.conf_int(method="score") for made in (fit, rows)]
-    assert_allclose(*limits, rtol=1e-6)
+    assert np.isfinite(fit.bse).all()
+    assert np.linalg.eigvalsh(fit.cov_params()).min() > -1e-12

@@ -148,14 +148,15 @@ def test_whole_frequency_weights_are_repeated_rows():
 
 
 def test_weights_that_describe_no_sample_are_rejected():
+    def described(observations):
+        return ModelData(observations, ParameterSpace(2, kappa=1.0), (1e-3, 0.999), ("a", "b"))
+
     X, y = regression(60, 2, 0)
     weights = np.full(60, 1.5)
     fit = solve(X, y, weights=weights)
     with pytest.raises(DataError, match="sampling weights"):
-        goodness_of_fit(model_data(X, y, weights=weights), fit)
-    data = ModelData(
-        Observations(X, y, None, weights, None), ParameterSpace(2, kappa=1.0), (1e-3, 0.999), ()
-    )
+        goodness_of_fit(described(Observations(X, y, None, None, weights)), fit)
+    data = described(Observations(X, y, None, weights, None))
     with pytest.raises(DataError, match="whole"):
         goodness_of_fit(data, fit)
     with pytest.raises(DomainError, match="n_boot"):

@@ -94,7 +94,7 @@ def test_a_variance_that_is_no_floating_point_number_is_refused():
             _ = fit.bse
     for unit in (1e-140, 1e140):
         fit = QuantileHuberMLE(unit * Y, X).fit()
-        assert_allclose(fit.bse[:4], unit * plain.bse[:4], rtol=1e-9)
+        assert_allclose(fit.bse[:4], unit * plain.bse[:4], rtol=1e-6)
 
 
 def test_without_independent_columns_sigma_and_tau_are_still_estimated():

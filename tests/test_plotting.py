@@ -540,14 +540,6 @@ def test_sampling_weights_have_no_envelope_and_the_limits_of_their_effective_num
             np.testing.assert_allclose(line(one, i), line(two, i), atol=1e-5)
 
 
-def test_counts_that_are_not_whole_have_no_envelope():
-    X, y = regression(100, 2, 0)
-    fit = QuantileHuberMLE(y, X, freq_weights=np.full(100, 1.5)).fit()
-    assert "simulated" not in " ".join(labels(fit.plot_qq()))
-    with pytest.raises(DataError, match="whole"):
-        fit.plot_qq(n_simulations=9)
-
-
 def test_the_simulated_limits_of_the_worm_are_quantiles_of_refitted_samples():
     X, y = regression(150, 2, 0)
     fit = solve(X, y)

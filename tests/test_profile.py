@@ -410,6 +410,7 @@ def test_another_maximum_that_is_not_rejected_is_told():
     assert profile_likelihood(data, fit, "tau").interval.elsewhere is None
 
 
+@pytest.mark.filterwarnings("ignore:the coefficient of 0 is not determined")
 def test_local_maxima_are_those_of_a_fine_grid():
     X, y = two_peaks()
     fit = solve(X, y, kappa=0.3)
@@ -501,6 +502,7 @@ def test_the_whole_range_is_shown_where_another_maximum_is_not_rejected():
     assert np.ptp(profile_likelihood(data, fit, "tau").figure().x) < 0.4
 
 
+@pytest.mark.filterwarnings("ignore:the coefficient of 0 is not determined")
 def test_a_profile_above_its_fit_warns_that_the_fit_is_local():
     X, y = two_peaks()
     local = solve(X, y, kappa=0.3, start=solve(X, y, kappa=0.3, tau=0.1), search=False)

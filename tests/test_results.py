@@ -13,12 +13,10 @@ from scipy import stats
 from statsmodels.iolib.summary2 import summary_col
 
 import qhreg.formula.api as qhf
-import qhreg.results.covariance as results_cov
 import qhreg.results.profile as results_profile
 from qhreg import QuantileHuberDistributional, QuantileHuberMLE, quantile_huber
 from qhreg.exceptions import (
     BoundaryWarning,
-    CurvatureWarning,
     DataError,
     DomainError,
     RankWarning,
@@ -26,7 +24,6 @@ from qhreg.exceptions import (
 )
 from qhreg.family.loss import quantile_huber_loss
 from qhreg.fitstatistics import null_loss
-from qhreg.inference.hypothesis_tests import lr_inflation
 from qhreg.solver import solve
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import Parameters
@@ -47,23 +44,21 @@ def engel():
 # --- covariance -------------------------------------------------------------------------------------
 
 
-def test_the_default_covariance_is_the_inverse_expected_information(fit):
-    assert fit.cov_type == "nonrobust"
+def test_the_nonrobust_covariance_is_the_inverse_expected_information(fit):
+    plain = fit.get_robustcov_results("nonrobust")
     information = fit.model.information(fit.params.to_numpy())
-    np.testing.assert_allclose(fit.cov_params() @ information, np.eye(6), atol=1e-9)
-    np.testing.assert_allclose(fit.bse, np.sqrt(np.diag(fit.cov_params())), rtol=1e-12)
-    assert fit.scale == 1.0
+    np.testing.assert_allclose(plain.cov_params() @ information, np.eye(6), atol=1e-9)
+    np.testing.assert_allclose(plain.bse, np.sqrt(np.diag(plain.cov_params())), rtol=1e-12)
+    assert plain.scale == 1.0
 
 
-def test_with_tau_fixed_the_default_covariance_is_robust_and_the_summary_says_so():
+def test_the_default_covariance_is_robust_and_the_summary_says_so(fit):
     fixed = qhf.quantile_huber("y ~ x", FRAME, tau=0.3).fit()
-    assert fixed.cov_type == "HC1"
-    text = str(fixed.summary())
-    assert "HC1" in text
-    assert "Robust covariance by default, because tau is fixed" in text
+    assert fit.cov_type == fixed.cov_type == "HC3"
+    assert "HC3" in str(fixed.summary())
     plain = qhf.quantile_huber("y ~ x", FRAME, tau=0.3).fit(cov_type="nonrobust")
     assert not np.allclose(plain.bse, fixed.bse, rtol=1e-2)
-    assert "by default" not in str(plain.summary())
+    assert "HC3" not in str(plain.summary())
 
 
 def test_another_covariance_gives_a_new_result_with_nothing_stale(fit):
@@ -87,12 +82,11 @@ def test_another_covariance_gives_a_new_result_with_nothing_stale(fit):
     assert str(robust.summary().tables[1]) == str(direct.summary().tables[1])
 
 
-@pytest.mark.filterwarnings(
-    "ignore:.* identified by a single cluster:qhreg.exceptions.CurvatureWarning"
-)
 def test_every_pair_of_covariance_types_differs(fit):
     made = {
-        "nonrobust": fit,
+        "nonrobust": fit.get_robustcov_results("nonrobust"),
+        "HC3": fit,
+        "HC2": fit.get_robustcov_results("HC2"),
         "HC0": fit.get_robustcov_results("HC0"),
         "HC1": fit.get_robustcov_results("HC1"),
         "cluster": fit.get_robustcov_results("cluster", groups="firm"),
@@ -104,13 +98,10 @@ def test_every_pair_of_covariance_types_differs(fit):
         for other in names[i + 1 :]:
             ratio = np.abs(np.log(made[one].bse / made[other].bse)).max()
             assert ratio > 1e-3, (one, other)
-    n, q = 300, 6
-    np.testing.assert_allclose(made["HC1"].bse / made["HC0"].bse, np.sqrt(n / (n - q)), rtol=1e-10)
+    n, p = 300, 4
+    np.testing.assert_allclose(made["HC1"].bse / made["HC0"].bse, np.sqrt(n / (n - p)), rtol=1e-10)
 
 
-@pytest.mark.filterwarnings(
-    "ignore:.* identified by a single cluster:qhreg.exceptions.CurvatureWarning"
-)
 def test_groups_may_be_a_column_a_shuffled_series_or_an_array(fit):
     by_name = fit.get_robustcov_results("cluster", groups="firm").bse
     shuffled = FRAME.firm.sample(frac=1.0, random_state=3)
@@ -127,18 +118,18 @@ def test_groups_may_be_a_column_a_shuffled_series_or_an_array(fit):
 
 
 def test_clusters_give_the_degrees_of_freedom_of_t(fit):
-    clustered = fit.get_robustcov_results("cluster", use_t=True, groups="firm")
+    clustered = fit.get_robustcov_results("cluster", groups="firm")
     assert clustered.df_resid_inference == 29
     expected = 2 * stats.t.sf(np.abs(clustered.tvalues["x"]), 29)
     assert clustered.pvalues["x"] == pytest.approx(expected)
-    assert fit.df_resid_inference == fit.df_resid == 294
+    assert fit.df_resid_inference == fit.df_resid == 296
 
 
 # --- intervals --------------------------------------------------------------------------------------
 
 
 def test_wald_limits_are_on_the_natural_log_and_logit_scale(fit):
-    limits, z = fit.conf_int(0.1), stats.norm.ppf(0.95)
+    limits, z = fit.conf_int(0.1), stats.t.ppf(0.95, 296)
     params, bse = fit.params, fit.bse
     np.testing.assert_allclose(
         limits.loc["x"], [params["x"] - z * bse["x"], params["x"] + z * bse["x"]]
@@ -156,27 +147,24 @@ def test_wald_limits_are_on_the_natural_log_and_logit_scale(fit):
 
 def test_a_profile_with_sampling_weights_is_answered_with_the_interval_there_is():
     fit = qhf.quantile_huber("y ~ x", FRAME, weights="w").fit()
-    with pytest.raises(DomainError, match=r'sampling weights.*conf_int\(method="score"\)'):
+    with pytest.raises(DomainError, match=r"sampling weights.*t_test or wald_test"):
         fit.conf_int(method="profile")
 
 
 def test_intervals_of_some_parameters_cost_no_fits_of_the_others(fit, monkeypatch):
     asked = []
-    for module, name in ((results_profile, "profile_intervals"), (results_cov, "score_intervals")):
-        made = getattr(module, name)
+    made = results_profile.profile_intervals
 
-        def counted(*args, made=made, **options):
-            asked.append(options["params"])
-            return made(*args, **options)
+    def counted(*args, **options):
+        asked.append(options["params"])
+        return made(*args, **options)
 
-        monkeypatch.setattr(module, name, counted)
-    for method in ("profile", "score"):
-        every = fit.conf_int(method=method, search=False)
-        some = fit.conf_int(method=method, search=False, cols=["tau", "x"])
-        np.testing.assert_allclose(some, every.loc[["tau", "x"]], rtol=1e-6)
-        assert list(some.index) == ["tau", "x"]
-        assert asked.pop() == ["tau", 3]
-        assert asked.pop() == [0, 1, 2, 3, "sigma", "tau"]
+    monkeypatch.setattr(results_profile, "profile_intervals", counted)
+    every = fit.conf_int(method="profile", search=False)
+    some = fit.conf_int(method="profile", search=False, cols=["tau", "x"])
+    np.testing.assert_allclose(some, every.loc[["tau", "x"]], rtol=1e-6)
+    assert list(some.index) == ["tau", "x"]
+    assert asked == [[0, 1, 2, 3, "sigma", "tau"], ["tau", 3]]
     assert list(fit.profile_intervals(places=[5]).dropna().index) == ["tau"]
     held = fit.model.fit_constrained("x = 2, tau = 0.6", cov_type="nonrobust")
     np.testing.assert_array_equal(
@@ -192,7 +180,7 @@ def test_profile_limits_are_where_the_likelihood_ratio_meets_its_cut(fit):
     for name in ("x", "tau", "sigma"):
         for limit in limits.loc[name]:
             held = fit.model.fit_constrained(f"{name} = {limit:.12f}")
-            assert 2 * (fit.llf - held.llf) == pytest.approx(cut, rel=1e-3)
+            assert fit.lr_test(held).statistic == pytest.approx(cut, rel=1e-3)
     single = fit.profile_likelihood("tau", alpha=0.05, search=False)
     np.testing.assert_allclose(single.conf_int(), limits.loc["tau"], rtol=1e-6)
     assert {"value", "llf", "tau"} <= set(single.to_frame().columns)
@@ -283,7 +271,7 @@ def test_groups_are_resampled_as_a_whole(fit):
 def test_tau_is_tested_against_one_half_and_sigma_not_at_all(fit):
     logit = np.log(fit.tau / (1 - fit.tau))
     assert fit.tvalues["tau"] == pytest.approx(logit * fit.tau * (1 - fit.tau) / fit.bse["tau"])
-    assert fit.pvalues["tau"] == pytest.approx(2 * stats.norm.sf(abs(fit.tvalues["tau"])))
+    assert fit.pvalues["tau"] == pytest.approx(2 * stats.t.sf(abs(fit.tvalues["tau"]), 296))
     assert np.isnan(fit.tvalues["sigma"])
     assert np.isnan(fit.pvalues["sigma"])
 
@@ -295,7 +283,8 @@ def test_tests_of_statsmodels_work_with_names_and_terms(fit):
     joint = fit.wald_test("x = 2, tau = 0.5")
     gap = np.array([fit.params["x"] - 2, fit.tau - 0.5])
     cov = fit.cov_params().loc[["x", "tau"], ["x", "tau"]].to_numpy()
-    assert float(joint.statistic) == pytest.approx(gap @ np.linalg.solve(cov, gap))
+    assert float(joint.statistic) == pytest.approx(gap @ np.linalg.solve(cov, gap) / 2)
+    assert float(joint.pvalue) == pytest.approx(stats.f.sf(float(joint.statistic), 2, 296))
     assert fit.f_test("x = 2").df_num == 1
     terms = fit.wald_test_terms().table
     assert list(terms.index) == ["Intercept", "C(g)", "x"]
@@ -319,7 +308,7 @@ def test_a_wald_test_of_tau_on_its_bound_is_refused_and_others_are_not():
             ):
                 test(restrictions)
     assert fit.wald_test("x = 1, z = 0").pvalue > 0.0
-    assert fit.wald_test(np.eye(5)[[1, 4]], cov_p=np.eye(5)).df_denom == 2
+    assert fit.wald_test(np.eye(5)[[1, 4]], cov_p=np.eye(5)).df_num == 2
     table = fit.wald_test_terms(
         combine_terms=["x", "z"], extra_constraints=[("both", np.eye(5)[1:3])]
     )
@@ -382,22 +371,16 @@ def test_the_ratio_of_likelihoods_has_one_p_value_whoever_computes_it():
         assert full.compare_lr_test(restricted)[1] == pytest.approx(wanted.pvalue, rel=1e-6)
     constant = full.model.fit_constrained("x1 = 0")
     assert full.llr_pvalue == pytest.approx(full.lr_test(constant).pvalue, rel=1e-6)
-    wide = QuantileHuberMLE(endog, exog, kappa=None).fit()  # the largest factor, as in its profiles
-    assert wide.test_symmetry().lr.inflation == wide.lr_test(half).inflation
-    assert wide.lr_test(half).inflation == pytest.approx(
-        lr_inflation(80, 5, wide.tau, kappa=0.0), rel=1e-12
-    )
 
 
 def test_nested_fits_are_compared_by_their_likelihoods(fit):
     small = qhf.quantile_huber("y ~ x", FRAME).fit()
     test = fit.lr_test(small)
-    assert test.statistic == pytest.approx(2 * (fit.llf - small.llf))
+    inside = solve(small.model.exog, small.model.endog, rank=4)
+    expected = 2 * (fit.llf_restricted - inside.loglike_restricted)
+    assert test.statistic == pytest.approx(expected, abs=1e-6)
     assert test.df == 2
     assert fit.compare_lr_test(small) == (test.statistic, test.pvalue, 2)
-    plain = fit.lr_test(small, correction=False)
-    assert plain.pvalue == pytest.approx(stats.chi2.sf(test.statistic, 2))
-    assert plain.pvalue < test.pvalue
     fixed = qhf.quantile_huber("y ~ x + C(g)", FRAME, tau=0.5).fit()
     assert fit.lr_test(fixed).df == 1
     with pytest.raises(DataError, match="not nested"):
@@ -417,7 +400,7 @@ def test_fits_that_are_not_nested_are_refused_with_the_reason(fit):
         (other("y ~ z"), "no combination of the columns"),
         (other("y ~ x", offset="o"), "no combination of the columns"),
         (other("y ~ x", FRAME.assign(y=FRAME.y + 1.0)), "responses differ"),
-        (other("y ~ x", kappa=0.5), "fixes kappa at 1, the restricted one fixes it at 0.5"),
+        (other("y ~ x", kappa=0.5), "fixes kappa at 4, the restricted one fixes it at 0.5"),
         (sm.OLS(FRAME.y, FRAME[["x"]]).fit(), "must be a fit of this model"),
     ]:
         with pytest.raises(DataError, match=reason):
@@ -438,7 +421,8 @@ def test_fits_that_are_not_nested_are_refused_with_the_reason(fit):
 def test_symmetry_is_tested_in_three_ways(fit):
     made = fit.test_symmetry()
     fixed = qhf.quantile_huber("y ~ x + C(g)", FRAME, tau=0.5).fit()
-    assert made.lr.statistic == pytest.approx(2 * (fit.llf - fixed.llf))
+    restricted = 2 * (fit.llf_restricted - fixed.llf_restricted)
+    assert made.lr.statistic == pytest.approx(restricted)
     assert made.score.pvalue < 1e-4
     robust = fit.get_robustcov_results("HC1")
     assert robust.test_symmetry().wald.statistic != pytest.approx(made.wald.statistic, rel=1e-3)
@@ -457,16 +441,12 @@ def test_symmetry_is_tested_in_three_ways(fit):
     ("cov_type", "options"),
     [("HC0", {}), ("HC1", {}), ("cluster", {"groups": "firm"}), ("HAC", {"maxlags": 2})],
 )
-def test_the_score_test_of_symmetry_is_that_of_score_intervals_where_the_covariance_is_robust(
-    cov_type, options
-):
+def test_the_score_test_of_symmetry_is_robust_where_the_covariance_is(cov_type, options):
     fit = qhf.quantile_huber("y ~ z", FRAME).fit(cov_type=cov_type, cov_kwds=options)
     plain = fit.get_robustcov_results("nonrobust").test_symmetry().score
     made = fit.test_symmetry().score
     assert (plain.name, made.name) == ("score test", "robust score test")
-    assert 1e-4 < made.pvalue < 0.9999
-    ends = fit.conf_int(made.pvalue, method="score").loc["tau"]
-    assert np.abs(ends - 0.5).min() < 2e-4
+    assert made.statistic != pytest.approx(plain.statistic, rel=1e-3)
 
 
 @pytest.mark.filterwarnings("ignore::qhreg.exceptions.BoundaryWarning")
@@ -500,20 +480,14 @@ def test_the_robust_score_test_of_symmetry_holds_its_level_with_unequal_noise():
     assert rejected[1] < 9
 
 
-def test_several_restrictions_are_tested_with_the_degrees_of_freedom_of_the_sandwich():
-    """Hotelling's statistic: the law of T^2 when the covariance has as many degrees of freedom."""
-    fit = qhf.quantile_huber("y ~ x + z", FRAME).fit(cov_type="HC1")
+def test_several_restrictions_have_an_f_test():
+    fit = qhf.quantile_huber("y ~ x + z", FRAME).fit()
     matrix = np.zeros((2, len(fit.params)))
     matrix[[0, 1], [1, 2]] = 1.0
     made, plain = fit.wald_test(matrix), fit.wald_test(matrix, use_f=False)
-    assert float(made.statistic) == pytest.approx(float(plain.statistic))
-    along = np.linalg.solve(
-        matrix @ fit.cov_params().to_numpy() @ matrix.T, matrix @ fit.params.to_numpy()
-    )
-    df = float(fit._results._contrast_law((along @ matrix)[None]).df[0])
-    expected = stats.f.sf(float(made.statistic) * (df - 1) / (2 * df), 2, df - 1)
-    assert float(made.pvalue) == pytest.approx(expected)
-    assert made.pvalue > plain.pvalue
+    assert 2 * float(made.statistic) == pytest.approx(float(plain.statistic))
+    assert float(made.pvalue) == pytest.approx(stats.f.sf(float(made.statistic), 2, 297))
+    assert float(plain.pvalue) == pytest.approx(stats.chi2.sf(float(plain.statistic), 2))
     assert fit.f_test(matrix).pvalue == pytest.approx(float(made.pvalue))
     mixed = np.array([[3.0, 1e6], [-0.1, 0.2]]) @ matrix
     assert fit.wald_test(mixed).pvalue == pytest.approx(float(made.pvalue), rel=1e-6)
@@ -565,7 +539,8 @@ def test_symmetry_with_kappa_estimated_estimates_it_again():
     frame = FRAME.assign(y=FRAME.x + noise)
     free = qhf.quantile_huber("y ~ x", frame, kappa=None).fit()
     symmetric = qhf.quantile_huber("y ~ x", frame, kappa=None, tau=0.5).fit()
-    assert free.test_symmetry().statistic == pytest.approx(2 * (free.llf - symmetric.llf), abs=1e-5)
+    expected = 2 * (free.llf_restricted - symmetric.llf_restricted)
+    assert free.test_symmetry().statistic == pytest.approx(expected, abs=1e-5)
 
 
 def test_the_score_test_of_an_added_column_is_near_the_likelihood_ratio():
@@ -598,7 +573,7 @@ def test_degrees_of_freedom_under_a_constraint_are_those_of_the_columns_that_are
         for name in ("df_model", "df_resid", "k_constant", "n_params"):
             assert getattr(held, name) == getattr(same, name)
     nothing = model.fit_constrained("Intercept = 0, z = 0")
-    assert (nothing.df_model, nothing.df_resid) == (0.0, 298.0)
+    assert (nothing.df_model, nothing.df_resid) == (0.0, 300.0)
     assert np.isfinite(nothing.bse[["sigma", "tau"]]).all()
     assert capfd.readouterr().err == ""  # LAPACK prints what it does not like
 
@@ -648,7 +623,7 @@ def test_what_a_constraint_decides_has_no_test(name, asked, constraints, cov_typ
         assert np.isnan(made.conf_int()).all()
         np.testing.assert_allclose(made.effect, 0.0, atol=1e-12)
     else:
-        assert (made.df_num if name == "f_test" else made.df_denom) == 0
+        assert made.df_num == 0
 
 
 @pytest.mark.parametrize("cov_type", ["nonrobust", "HC1"])
@@ -726,8 +701,8 @@ def test_takeuchis_criterion_is_akaikes_when_the_model_is_true():
 def test_the_null_model_is_the_fit_of_a_constant(fit):
     null = qhf.quantile_huber("y ~ 1", FRAME).fit()
     assert fit.llnull == pytest.approx(null.llf)
-    assert fit.llr == pytest.approx(2 * (fit.llf - null.llf))
-    assert fit.llr_pvalue == fit.lr_test(null).pvalue
+    assert fit.llr == pytest.approx(fit.lr_test(null).statistic)
+    assert fit.llr_pvalue == pytest.approx(fit.lr_test(null).pvalue)
     assert null.llr == pytest.approx(0.0, abs=1e-7)
     assert np.isnan(null.llr_pvalue)
     assert null.prsquared == pytest.approx(0.0, abs=1e-9)
@@ -817,7 +792,7 @@ def test_weighted_least_squares_with_the_weights_is_the_fit(fit):
     assert fit.weights.min() > 0.0
 
 
-@pytest.mark.parametrize(("kappa", "closeness"), [(1.0, 0.9), (5.0, 0.99)])
+@pytest.mark.parametrize(("kappa", "closeness"), [(1.0, 0.85), (4.0, 0.99)])
 def test_one_step_deletion_is_near_the_refit(kappa, closeness):
     fit = qhf.quantile_huber("y ~ x + C(g)", FRAME, kappa=kappa).fit()
     influence = fit.get_influence()
@@ -833,7 +808,7 @@ def test_one_step_deletion_is_near_the_refit(kappa, closeness):
     for j in range(6):
         exact = np.array(change)[:, j]
         assert np.corrcoef(exact, found[:, j])[0, 1] > closeness
-        if kappa == 5.0:
+        if kappa == 4.0:  # at narrow widths the bread of the sandwich is smoothed
             assert found[:, j].std() / exact.std() == pytest.approx(1.0, abs=0.15)
 
 
@@ -843,11 +818,12 @@ def test_leverage_lies_between_0_and_1_and_sums_to_the_rank(fit):
     assert h.min() >= 0.0
     assert h.max() < 1.0
     assert h.sum() == pytest.approx(4.0)
-    u, width = fit.resid_standardized.to_numpy(), influence.zone_width
-    inside = (u > -width * fit.tau) & (u < width * (1 - fit.tau))
+    wide = solve(fit.model.exog, fit.model.endog, kappa=influence.zone_width)
+    u = (fit.model.endog - fit.model.exog @ wide.beta) / wide.sigma
+    inside = (u >= -wide.kappa * wide.tau) & (u <= wide.kappa * (1 - wide.tau))
     exog = fit.model.exog[inside]
     hat = exog @ np.linalg.solve(exog.T @ exog, exog.T)
-    np.testing.assert_allclose(h[inside], np.diag(hat), rtol=1e-9)
+    np.testing.assert_allclose(h[inside], np.diag(hat), rtol=1e-6)
     assert (h[~inside] == 0.0).all()
     frame = influence.summary_frame()
     assert list(frame.index) == list(FRAME.index)
@@ -892,48 +868,9 @@ def test_a_tau_on_its_bound_is_reported_and_has_no_standard_error():
     assert "tau ended on its bound" in text
 
 
-@pytest.mark.parametrize("cov_type", ["nonrobust", "HC1"])
-def test_next_to_no_row_on_the_light_side_means_no_standard_errors(cov_type):
-    """Wald intervals held a slope in 11 to 25 % of such samples."""
-    rng = np.random.default_rng(0)
-    exog = sm.add_constant(rng.normal(size=300))
-    with pytest.warns(BoundaryWarning):
-        fit = QuantileHuberMLE(exog.sum(axis=1) + rng.exponential(size=300), exog).fit(
-            cov_type=cov_type
-        )
-    assert fit.light_rows == pytest.approx(300 * quantile_huber.cdf(0.0, 0.999, 1.0))
-    with pytest.warns(CurvatureWarning, match="about 0.44 of 300 rows .* fewer than its 2 coeff"):
-        assert np.isnan(fit.bse).all()
-    assert np.isnan(fit.conf_int()).all()
-    assert np.isnan(fit.test_symmetry().wald.pvalue)
-    text = " ".join(str(fit.summary()).split())
-    assert "Covariance: none, as at tau = 0.999" in text
-    assert "(at bound)" in text
-    with pytest.raises(DomainError, match="a Wald test needs a covariance"):
-        fit.wald_test("x1 = 0")
-    assert np.isnan(float(fit.t_test("x1 = 0").pvalue))
-    limits = fit.conf_int(method="profile")
-    assert (limits[:2, 0] < 1.0).all()
-    assert (limits[:2, 1] > 1.0).all()
-
-
-def test_few_rows_on_the_light_side_are_told_of(fit):
-    assert "light side" not in " ".join(str(fit.summary()).split())
-    rng = np.random.default_rng(4)
-    exog = sm.add_constant(rng.normal(size=100))
-    noise = quantile_huber.rvs(0.9, 1.0, size=100, random_state=rng)
-    made = QuantileHuberMLE(exog.sum(axis=1) + noise, exog).fit()
-    assert 2.0 < made.light_rows < 30.0
-    assert np.isfinite(made.bse).all()
-    said = f"About {made.light_rows:.0f} rows are expected on the light side of the line"
-    assert said in " ".join(str(made.summary()).split())
-
-
-def test_a_wide_zone_has_no_light_side():
+def test_at_the_normal_limit_coefficients_have_errors():
     """At the normal limit tau says nothing, and a bound of it nothing about the errors."""
-    fit = normal_limit_fit()
-    assert fit.light_rows > 100.0
-    assert np.isfinite(fit.bse[:2]).all()
+    assert np.isfinite(normal_limit_fit().bse[:2]).all()
 
 
 def test_tau_is_not_tested_where_every_larger_width_fits_as_well():
@@ -1002,8 +939,6 @@ def test_at_the_normal_limit_there_is_nothing_to_say_about_tau():
     assert test.lr.statistic == pytest.approx(0.0, abs=1e-6)
     assert np.isnan(test.wald.pvalue)
     assert not test.score.pvalue < 0.99
-    with pytest.raises(DomainError, match="tau has no score"):
-        fit.conf_int(method="score")
 
 
 def test_score_residuals_stay_finite_at_kappa_zero():
@@ -1035,8 +970,8 @@ def test_the_summary_has_two_blocks_and_says_what_was_done(fit):
     text = str(made)
     for piece in (
         "kappa:",
-        "1 (fixed)",
-        "nonrobust",
+        "4 (fixed)",
+        "HC3",
         "gap",
         "P(y < x'beta)",
         "Biconvex:",
@@ -1183,7 +1118,7 @@ def test_copies_are_independent(fit):
 
 
 @pytest.mark.parametrize("use_t", [True, False])
-def test_a_distribution_that_is_asked_for_takes_the_place_of_that_of_the_sandwich(use_t):
+def test_a_distribution_that_is_asked_for_is_used(use_t):
     model = qhf.quantile_huber("y ~ x", FRAME.head(40), tau=0.5)
     default, asked = model.fit(), model.fit(use_t=use_t)
     law = stats.t(asked.df_resid) if use_t else stats.norm
@@ -1192,32 +1127,10 @@ def test_a_distribution_that_is_asked_for_takes_the_place_of_that_of_the_sandwic
     assert asked.pvalues["x"] == pytest.approx(2 * law.sf(abs(ratio)))
     half = law.ppf(0.975) * asked.bse["x"]
     assert np.ravel(asked.conf_int().loc["x"])[1] == pytest.approx(asked.params["x"] + half)
-    assert "degrees of freedom" in str(default.summary())
-    assert "degrees of freedom" not in str(asked.summary())
     assert ("P>|t|" in str(asked.summary())) == use_t
     assert "P>|t|" in str(default.summary())
-    again = default.get_robustcov_results("HC1", use_t=use_t)
+    again = default.get_robustcov_results("HC3", use_t=use_t)
     assert again.pvalues["x"] == pytest.approx(asked.pvalues["x"])
-
-
-def light_fit(**options):
-    rng = np.random.default_rng(0)
-    exog = sm.add_constant(rng.normal(size=200))
-    with pytest.warns(BoundaryWarning):
-        return QuantileHuberMLE(exog.sum(axis=1) + rng.exponential(size=200), exog, **options).fit()
-
-
-@pytest.mark.filterwarnings("ignore:at tau:qhreg.exceptions.CurvatureWarning")
-def test_a_fit_without_standard_errors_has_influence_and_says_what_is_held():
-    fit = light_fit()
-    frame = fit.get_influence().summary_frame()
-    assert np.isnan(frame["cooks_d"]).all()
-    assert np.isfinite(fit.get_influence().d_params).all()
-    held = fit.model.fit_constrained("tau = 0.999")
-    assert held.held_fixed == {"tau": "constrained"}
-    assert "(constrained)" in str(held.summary().tables[2])
-    note = " ".join(str(fit.summary()).split())
-    assert 'conf_int(method="profile") needs none' in note
 
 
 def test_restrictions_that_repeat_each_other_count_once():
@@ -1228,13 +1141,13 @@ def test_restrictions_that_repeat_each_other_count_once():
         again = fit.wald_test("x = 0.9, x = 0.9, Intercept = 1")
     assert float(again.statistic) == pytest.approx(float(once.statistic), rel=1e-6)
     assert float(again.pvalue) == pytest.approx(float(once.pvalue), rel=1e-6)
-    plain = fit.wald_test("x = 0.9, Intercept = 1", df_constraints=5)
-    assert float(plain.pvalue) == pytest.approx(stats.chi2.sf(float(once.statistic), 5))
+    plain = fit.wald_test("x = 0.9, Intercept = 1", use_f=False, df_constraints=5)
+    assert float(plain.pvalue) == pytest.approx(stats.chi2.sf(2 * float(once.statistic), 5))
 
 
 def test_a_table_of_tests_names_the_t_distribution_where_it_is_used(fit):
-    assert "P>|z|" in str(fit.t_test("x = 0"))
-    robust = fit.get_robustcov_results("HC1")
-    assert "P>|t|" in str(robust.t_test("x = 0"))
-    low, high = np.ravel(robust.t_test("x = 0").conf_int())
-    np.testing.assert_allclose([low, high], robust.conf_int().loc["x"], rtol=1e-9)
+    assert "P>|t|" in str(fit.t_test("x = 0"))
+    normal = fit.get_robustcov_results("HC3", use_t=False)
+    assert "P>|z|" in str(normal.t_test("x = 0"))
+    low, high = np.ravel(fit.t_test("x = 0").conf_int())
+    np.testing.assert_allclose([low, high], fit.conf_int().loc["x"], rtol=1e-9)

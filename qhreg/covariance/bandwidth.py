@@ -40,12 +40,12 @@ def hall_sheather(level: float, nobs: float) -> float:
     --------
     >>> from qhreg.covariance.bandwidth import hall_sheather
     >>> round(hall_sheather(0.5, 235), 6)
-    0.157427
+    0.157439
     """
     z = float(special.ndtri(level))
     density = math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
     size = nobs ** (-1.0 / 3.0) * float(special.ndtri(0.975)) ** (2.0 / 3.0)
-    return size * (1.5 * density**2 / (2.0 * z * z + 1.0)) ** (1.0 / 3.0)
+    return float(size * (1.5 * density**2 / (2.0 * z * z + 1.0)) ** (1.0 / 3.0))
 
 
 def bread_window(
@@ -76,7 +76,7 @@ def bread_window(
     >>> import numpy as np
     >>> from qhreg.covariance.bandwidth import bread_window
     >>> round(bread_window(np.linspace(-1.0, 1.0, 101), 0.5, 101), 3)
-    0.659
+    0.644
     """
     mean = float(np.average(u, weights=weights))
     variance = float(np.average((u - mean) ** 2, weights=weights))

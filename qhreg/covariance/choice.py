@@ -113,7 +113,7 @@ NEEDS_CASES = (
 )
 """Why weights that are no counts have no covariance of that type."""
 
-NEEDS_PERIODS = "cov_type='HAC' needs rows that are periods in order: it cannot use freq_weights"
+NEEDS_PERIODS = "cov_type='HAC' needs one row per period, and cannot use freq_weights"
 """Why rows that are several cases have no covariance of that type."""
 
 _INSTEAD = {

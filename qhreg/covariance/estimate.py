@@ -171,6 +171,10 @@ def estimate_covariance(
     full = data.space if space is None else space
     fixed = () if data.constraint is None else tuple(data.constraint.fixed)
     known = tuple(name for name in held if name not in fixed)
+    if not data.space.size:
+        text = "Covariance: none, as the constraints fix every parameter."
+        nothing, every = np.zeros((full.size, full.size)), np.ones(full.size, dtype=bool)
+        return CovarianceEstimate(nothing, choice.cov_type, text, fixed, every)
     if choice.cov_type == "nonrobust":
         obs = data.observations
         if obs.weights is not None:
@@ -184,7 +188,7 @@ def estimate_covariance(
         outward = data.constraint.jacobian(full)
         cov = outward @ cov @ outward.T
         lost = np.abs(outward[:, ~identified]) > 1e-12
-        identified = ~lost.any(axis=1)
+        identified = np.asarray(~lost.any(axis=1))
     return finished(made, cov, identified, (*made.held_fixed, *fixed), names)
 
 
@@ -251,7 +255,7 @@ def robust_covariance(choice: CovarianceChoice, parts: Parts) -> CovarianceEstim
     counts = {"nobs": parts.nobs, "df_resid": parts.df_resid, **grouping.keywords}
     working = sandwich(parts.influence, None, freq=parts.freq, **counts)
     identified = parts.identified & (parts.df_resid > 0.0)
-    lost = np.abs(parts.jacobian[:, ~identified]).any(axis=1)
+    lost = np.asarray(np.abs(parts.jacobian[:, ~identified]).any(axis=1))
     used = {k: v for k, v in grouping.keywords.items() if np.ndim(v) == 0 and k != "correction"}
     return CovarianceEstimate(
         parts.jacobian @ working @ parts.jacobian.T,
@@ -287,11 +291,16 @@ def meat_of(choice: CovarianceChoice, parts: Parts, nobs: float) -> Meat:
         Number of observations, of which these rows may be some.
     """
     products, alone = np.zeros_like(parts.inner), np.zeros_like(parts.identified)
-    counts = {"nobs": nobs, "df_resid": nobs - parts.fit.rank}
     for rows, scores, leverage in parts.blocks():
         freq = None if parts.freq is None else parts.freq[rows]
         products += sandwich(
-            scores, None, correction=choice.cov_type, leverage=leverage, freq=freq, **counts
+            scores,
+            None,
+            correction=choice.cov_type,
+            leverage=leverage,
+            nobs=nobs,
+            df_resid=nobs - parts.fit.rank,
+            freq=freq,
         )
         if choice.cov_type in ("HC2", "HC3"):
             alone |= decided_alone(parts, rows, leverage)
@@ -316,7 +325,7 @@ def from_meat(
     """
     outward = parts.jacobian @ parts.change @ parts.inner
     identified = parts.identified & ~meat.alone & (df_resid > 0.0)
-    lost = np.abs(parts.jacobian[:, ~identified]).any(axis=1)
+    lost = np.asarray(np.abs(parts.jacobian[:, ~identified]).any(axis=1))
     return CovarianceEstimate(
         outward @ meat.products @ outward.T,
         choice.cov_type,
@@ -389,9 +398,9 @@ def warn_unidentified(identified: BoolArray, names: Sequence[str] | None) -> Non
     names : sequence of str or None
         Their names.
     """
-    lost = np.flatnonzero(~identified)
+    lost = np.flatnonzero(~identified).tolist()
     labels = [str(j) if names is None else str(names[j]) for j in lost]
-    if lost.size == identified.size:
+    if len(lost) == identified.size:
         text = "the data do not determine the curvature: no parameter has a standard error"
     else:
         text = f"the data do not determine how uncertain these are: {', '.join(labels)}"

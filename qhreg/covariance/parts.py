@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from statsmodels.tools.sm_exceptions import ModelWarning
 
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.covariance.bandwidth import bread_window
@@ -32,7 +33,7 @@ from qhreg.covariance.scores import (
     slopes,
     standardized,
 )
-from qhreg.exceptions import ModelWarning, RankWarning
+from qhreg.exceptions import RankWarning
 from qhreg.solver import Solution
 from qhreg.solver.basis import basis_of, minimum_norm
 from qhreg.specification.model_data import ModelData, fit_model
@@ -76,8 +77,10 @@ class Inverse(NamedTuple):
 
     def moved(self, jacobian: FloatArray) -> BoolArray:
         """Return which parameters, given their derivatives, move along the flat directions."""
-        length = np.sqrt(np.einsum("ij,jk,ik->i", jacobian, self.inverse, jacobian))
-        return np.asarray((np.abs(jacobian @ self.flat) > LOADING * length[:, None]).any(axis=1))
+        size = np.abs(jacobian).max(axis=1, initial=0.0, keepdims=True)
+        unit = jacobian / np.where(size > 0.0, size, 1.0)  # squares of the others may be no numbers
+        length = np.sqrt(np.einsum("ij,jk,ik->i", unit, self.inverse, unit))
+        return np.asarray((np.abs(unit @ self.flat) > LOADING * length[:, None]).any(axis=1))
 
 
 def positive_inverse(matrix: FloatArray, weight: float) -> Inverse:
@@ -120,10 +123,11 @@ def coordinates_of(factor: FloatArray) -> tuple[FloatArray, FloatArray]:
     transform = basis.matrix[:k, :r] / math.sqrt(k)
     null = np.zeros((k, k - r))
     if r < k:
-        transform = np.column_stack([minimum_norm(basis, column) for column in transform.T])
+        shortest = [minimum_norm(basis, column) for column in transform.T]
+        transform = np.array(shortest).reshape(r, k).T
         null[basis.columns] = basis.combination
         null[basis.dependent] = -np.eye(k - r)
-    return transform.reshape(k, r), null
+    return transform, null
 
 
 def working_slopes(fit: Fitted) -> dict[str, float]:
@@ -229,7 +233,7 @@ class Parts:
         slope, r = working_slopes(fit), self.change.shape[1] - len(self.extras)
         u = standardized(obs, fit)
         # one product gives the rows in inner coordinates and their location in the wider zone
-        both = np.column_stack([self.change[:k, :r], wide.beta])
+        both = np.column_stack([self.change[:k, :r] / wide.sigma, wide.beta])
         low, high = -wide.kappa * wide.tau * wide.sigma, wide.kappa * (1 - wide.tau) * wide.sigma
         for rows in row_blocks(n, k):
             moved = obs.exog[rows] @ both
@@ -240,8 +244,9 @@ class Parts:
             design, scores = moved[:, :r], np.empty((psi.size, self.change.shape[1]))
             leverage = np.einsum("ij,ij->i", design, design)
             leverage *= (resid >= low) & (resid <= high)
-            leverage /= wide.sigma**2 * wide.kappa * wide.n
-            np.multiply(design, (psi / fit.sigma)[:, None], out=scores[:, :r])
+            leverage /= wide.kappa * wide.n
+            factor = psi * (wide.sigma / fit.sigma)
+            np.multiply(design, factor[:, None], out=scores[:, :r])
             for j, column in enumerate(extra_scores(u[rows], psi, fit, self.extras)):
                 name = self.extras[j]
                 np.multiply(column, 1.0 if name == "sigma" else slope[name], out=scores[:, r + j])
@@ -374,7 +379,8 @@ def assembled(
     transform, _ = coordinates_of(factor)
     k, r, q = space.k, transform.shape[1], space.k + len(extras)
     bread = np.empty((q, q))
-    bread[:k, :k] = factor.T @ factor / (wide.kappa * wide.sigma**2)
+    standard = factor / wide.sigma
+    bread[:k, :k] = standard.T @ standard / wide.kappa
     bread[:k, k:], bread[k:, :k], bread[k:, k:] = cross, cross.T, corner
     # in these coordinates the block of beta is the identity times the weight
     change = np.zeros((q, r + len(extras)))

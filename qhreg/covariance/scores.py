@@ -410,7 +410,7 @@ def observed_hessian(
     hessian = np.zeros((k + 3, k + 3))
     if fit.kappa > 0.0:
         gram = obs.exog.T @ (obs.exog * found.in_zone[:, None])
-        hessian[:k, :k] = gram / (fit.kappa * sigma**2)
+        hessian[:k, :k] = gram / fit.kappa / sigma / sigma
     hessian[:k, k:], hessian[k:, :k], hessian[k:, k:] = found.cross, found.cross.T, found.corner
     hessian[k, k] -= found.gradient[0]  # from log sigma to sigma
     hessian[k] /= sigma

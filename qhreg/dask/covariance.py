@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from statsmodels.tools.sm_exceptions import ModelWarning
 
 from qhreg._typing import FloatArray
 from qhreg.covariance import (
@@ -24,7 +25,7 @@ from qhreg.covariance.parts import Parts, assembled
 from qhreg.covariance.scores import CriterionHessian, loss_hessian, standardized, with_normalizer
 from qhreg.dask.rows import DaskRows
 from qhreg.engine.rows import ArrayRows
-from qhreg.exceptions import ModelWarning, RankWarning
+from qhreg.exceptions import RankWarning
 from qhreg.solver import Solution, solve_rows
 from qhreg.solver.problem import Task
 from qhreg.specification.observations import Observations
@@ -82,7 +83,8 @@ def dask_covariance(
 def _observations(part: ArrayRows) -> Observations:
     """Return the rows of a partition; an offset was taken from the response already."""
     assert part.endog is not None
-    return Observations(np.asarray(part.exog, dtype=np.float64), part.endog, None, part.weights)
+    exog, endog = (np.asarray(each, dtype=np.float64) for each in (part.exog, part.endog))
+    return Observations(exog, endog, None, part.weights)
 
 
 def _meat(part: ArrayRows, choice: CovarianceChoice, parts: Parts, nobs: float) -> Meat:

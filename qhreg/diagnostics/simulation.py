@@ -23,7 +23,6 @@ __all__ = [
     "expanded",
     "simulate_fits",
     "simulated_residuals",
-    "whole_counts",
 ]
 
 
@@ -43,11 +42,6 @@ class SimulatedFit:
     solution: Solution
 
 
-def whole_counts(freq_weights: FloatArray | None) -> bool:
-    """Return whether frequency weights are whole numbers, or there are none."""
-    return freq_weights is None or bool((freq_weights == np.floor(freq_weights)).all())
-
-
 def expanded(data: ModelData) -> ModelData:
     """Return the model with rows repeated as often as they were observed.
 
@@ -62,7 +56,7 @@ def expanded(data: ModelData) -> ModelData:
         raise DataError("the model cannot be simulated with sampling weights")
     if obs.freq_weights is None:
         return data
-    if not whole_counts(obs.freq_weights):
+    if not (obs.freq_weights == np.floor(obs.freq_weights)).all():
         raise DataError("the model can be simulated with whole frequency weights only")
     counts = obs.freq_weights.astype(np.intp)
     rows = np.repeat(np.arange(counts.size), counts)

@@ -120,7 +120,7 @@ class ProcessResults(ProcessInference):
             Source of randomness of simultaneous bands.
         """
         if simultaneous:
-            critical = self.critical_values(alpha, rng=rng).to_numpy()
+            critical = np.asarray(self.critical_values(alpha, rng=rng), dtype=np.float64)
             read = lambda fit: wald_intervals(fit.params, fit.bse, fit.space, critical)  # noqa: E731
         else:
             read = lambda fit: fit.conf_int(alpha)  # noqa: E731

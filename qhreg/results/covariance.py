@@ -64,7 +64,7 @@ class CovarianceResults(UncertaintyResults):
         if self._choice.cov_type == "bootstrap":
             return self._bootstrap_covariance()
         try:
-            with np.errstate(over="ignore", invalid="ignore"):
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 estimate = estimate_covariance(
                     self._choice,
                     self._fit_data,

@@ -74,6 +74,7 @@ class QuantileHuberResults(
     _tables = (summary_tables, summary2_tables)
     _made_from_data = (
         "_covariance",
+        "llf",
         "share_below",
         "prsquared",
         "certificate",
@@ -273,8 +274,7 @@ class QuantileHuberResults(
 
     @property
     def _profile_data(self) -> ModelData:
-        instead = 't_test or wald_test, whose covariance is robust, or conf_int(method="score")'
-        self._require_likelihood("a profile or a simulation", instead)
+        self._require_likelihood("a profile or a simulation")
         return super()._profile_data
 
 

@@ -23,7 +23,6 @@ from qhreg.diagnostics.simulation import (
     SimulatedResiduals,
     expanded,
     simulated_residuals,
-    whole_counts,
 )
 from qhreg.exceptions import DomainError
 from qhreg.figures import QQFigure, WormFigure
@@ -115,7 +114,7 @@ class PlotResults(ProfileResults):
     def _sampled(self, n_simulations: int | None, rng: Any) -> _Sampled:
         """Return residuals one for each observation, with simulated ones where they are wanted."""
         obs = self.model.observations
-        possible = obs.weights is None and whole_counts(obs.freq_weights)
+        possible = obs.weights is None
         if n_simulations is None:
             n_simulations = 99 if possible and obs.nobs <= ENVELOPE_ROWS else 0
         if not n_simulations:

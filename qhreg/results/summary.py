@@ -201,8 +201,8 @@ def notes(results: Any) -> list[str]:
         )
     if results.solution.tau_at_bound:
         found.append(
-            f"tau ended on its bound {results.tau:g}: nearly all noise lies on one side of the line. Try "
-            "tau=0.5, other tau_bounds or fewer columns, or profile intervals."
+            f"tau ended on its bound {results.tau:g}: nearly all noise lies on one side of the line. "
+            "Try tau=0.5, other tau_bounds or fewer columns, or profile intervals."
         )
     if not results.converged:
         found.append(f"NOT CONVERGED: {results.solution.reason}.")
@@ -217,8 +217,8 @@ def notes(results: Any) -> list[str]:
         columns = results.model.data.param_names
         names = ", ".join(str(columns[j]) for j in results.solution.undetermined)
         found.append(
-            f"The coefficient of {names} is not determined: a range of values fits equally well, and its "
-            "centre is shown."
+            f"The coefficient of {names} is not determined: a range of values fits equally well, and "
+            "its centre is shown."
         )
     if results.kappa_limit is not None:
         found.append(_LIMITS[results.kappa_limit].format(kappa=results.kappa))

@@ -21,7 +21,6 @@ from qhreg.exceptions import DataError
 __all__ = [
     "Basis",
     "basis_of",
-    "basis_of_gram",
     "minimum_norm",
     "recentred",
     "rescaled",
@@ -118,7 +117,7 @@ def triangular_factor(matrix: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.qr(matrix, mode="r"), dtype=np.float64)
 
 
-def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
+def basis_of(exog: FloatArray, endog: FloatArray, weights: FloatArray | None = None) -> Basis:
     """Return well-conditioned coordinates for the given rows (all rows, or a sample of them).
 
     Parameters
@@ -127,24 +126,26 @@ def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
         Regressors.
     endog : ndarray, shape (n,)
         Response.
+    weights : ndarray, shape (n,), or None
+        Case weights: the columns are orthonormal with them, as those of the repeated rows would be.
     """
     n, p = exog.shape
-    quick = _cholesky_factor(exog.T @ exog) if n >= p > 0 else None
+    share = None if weights is None else weights / weights.mean()
+    rows = exog if share is None else exog * np.sqrt(share)[:, None]
+    quick = _cholesky_factor(rows.T @ rows) if n >= p > 0 else None
     if quick is not None:
         columns, weakest = np.arange(p), quick[1]
         matrix = np.zeros((p + 1, p + 1))
         np.multiply(dtrtri(quick[0])[0], math.sqrt(n), out=matrix[:p, :p])
-        design = (matrix[:p].T @ exog.T).T  # by columns; the last one is filled below
     else:
-        length = np.abs(exog).max(axis=0, initial=0.0)
+        length = np.abs(rows).max(axis=0, initial=0.0)
         length[length == 0.0] = 1.0
-        scaled = exog / length
+        scaled = rows / length
         columns, factor, weakest = _independent_columns(scaled)
         inverse = np.linalg.inv(factor) * math.sqrt(n)
-        orthogonal = scaled[:, columns] @ inverse
         if weakest <= CHOLESKY_SAFE:  # one more sweep repairs what the triangular inverse lost
-            again = np.linalg.inv(triangular_factor(orthogonal)) * math.sqrt(n)
-            orthogonal, inverse = orthogonal @ again, inverse @ again
+            again = triangular_factor(scaled[:, columns] @ inverse)
+            inverse = inverse @ np.linalg.inv(again) * math.sqrt(n)
         matrix = np.zeros((p + 1, columns.size + 1))
         tiny = columns[length[columns] < SHORTEST]
         if tiny.size:
@@ -153,42 +154,25 @@ def basis_of(exog: FloatArray, endog: FloatArray) -> Basis:
                 "floating-point numbers: give it in another unit"
             )
         matrix[columns, :-1] = inverse / length[columns, None]
-        design = np.column_stack([orthogonal, np.empty(n)])
     r = columns.size
+    design = (matrix[:p].T @ exog.T).T  # by columns; the last one is filled below
     orthogonal, residual = design[:, :r], design[:, r]
-    coefficients = endog.dot(orthogonal) / n
-    np.subtract(endog, orthogonal.dot(coefficients), out=residual)
+    coefficients = (endog if share is None else endog * share) @ orthogonal / max(n, 1)
+    np.subtract(endog, orthogonal @ coefficients, out=residual)
     size = np.abs(residual)
-    scale = float(np.add.reduce(size)) / n if n else 1.0
+    scale = float(size.sum() if share is None else size @ share) / n if n else 1.0
     if not scale > 0.0:
         scale = 1.0
     spread = float(size.max(initial=0.0)) / scale
-    matrix[:p, r] = matrix[:p, :r].dot(coefficients / -scale)
+    matrix[:p, r] = matrix[:p, :r] @ (coefficients / -scale)
     matrix[p, r] = 1.0 / scale
     residual /= scale
     dependent, combination = np.empty(0, dtype=np.intp), np.empty((r, 0))
     if r < p:
         dependent = np.setdiff1d(np.arange(p), columns)
-        combination = matrix[columns, :r] @ (orthogonal.T @ exog[:, dependent]) / max(n, 1)
+        weighted = orthogonal if share is None else orthogonal * share[:, None]
+        combination = matrix[columns, :r] @ (weighted.T @ exog[:, dependent]) / max(n, 1)
     return Basis(columns, dependent, combination, matrix, design, weakest, spread)
-
-
-def basis_of_gram(gram: FloatArray, cross: FloatArray, n: int) -> Basis | None:
-    """Return coordinates from X'X and X'y of n rows, or None when that would lose digits.
-
-    The last column of the matrix is that of the least-squares residuals, not yet scaled; the design
-    has no rows.
-    """
-    quick = _cholesky_factor(gram)
-    if quick is None:
-        return None
-    p = cross.size
-    matrix = np.zeros((p + 1, p + 1))
-    matrix[:p, :p] = dtrtri(quick[0])[0] * math.sqrt(n)
-    matrix[:p, p] = -(matrix[:p, :p] @ (cross @ matrix[:p, :p])) / n
-    matrix[p, p] = 1.0
-    nothing, no_rows = np.empty(0, dtype=np.intp), np.empty((0, p + 1))
-    return Basis(np.arange(p), nothing, np.empty((p, 0)), matrix, no_rows, quick[1], 0.0)
 
 
 def recentred(basis: Basis, exog: FloatArray, endog: FloatArray, z: FloatArray) -> Basis:

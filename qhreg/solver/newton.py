@@ -37,6 +37,15 @@ __all__ = [
 
 
 ARMIJO = 1e-4
+"""Share of the decrease that the slope promises which a step must have (Nocedal & Wright 2006, 3.1)."""
+
+SINGULAR = 1e-13
+"""Pivot of a Hessian, over its largest diagonal element, that is rounding."""
+
+DAMPING = 1e-2
+"""Shift of a singular Hessian per unit of weight, in orthonormal coordinates, where the curvature of all
+rows would be one: a direction without rows in the zone moves by the order of the scale."""
+
 MAX_TAU_STEP = 0.15
 """Longest step in tau: farther away the quadratic model of log c is not to be trusted."""
 
@@ -81,8 +90,10 @@ def solve_positive(matrix: FloatArray, rhs: FloatArray) -> FloatArray | None:
     """Return the solution of a positive definite system, or None when it is not one."""
     if rhs.size == 0:
         return rhs
-    _, solution, info = dposv(matrix, rhs)
-    return solution if info == 0 else None
+    factor, solution, info = dposv(matrix, rhs)
+    if info != 0 or factor.diagonal().min() ** 2 < SINGULAR * matrix.diagonal().max():
+        return None
+    return np.asarray(solution)
 
 
 def _solve_shifted(matrix: FloatArray, rhs: FloatArray, n: float) -> FloatArray:
@@ -93,7 +104,7 @@ def _solve_shifted(matrix: FloatArray, rhs: FloatArray, n: float) -> FloatArray:
         solution = solve_positive(shifted, rhs)
         if solution is not None:
             return solution
-        shift = max(10.0 * shift, 1e-10 * n)
+        shift = max(10.0 * shift, DAMPING * n)
 
 
 def newton_step(
@@ -198,7 +209,7 @@ def newton(
             (dz, dtau),
             slope,
             max_passes - passes,
-            slack=tol is None and _slack_decides(problem, tau, error, last_error),
+            slack=tol is None,
         )
         passes, iterations, last_error = passes + tried, iterations + 1, error
         if found is None:
@@ -232,12 +243,6 @@ def _proof_limit(problem: Problem, tau: float, slack: float) -> float:
     """
     per_row = math.sqrt(problem.kappa * problem.rows.least_weight / problem.n)
     return max(1e-9 * tau * (1.0 - tau), 0.9 * slack) * per_row
-
-
-def _slack_decides(problem: Problem, tau: float, error: float, last_error: float) -> bool:
-    """Return whether the fit may be proved after the next step, and with the slack only."""
-    expected = error * (error / last_error) ** 2  # if the errors fall quadratically
-    return expected < 100.0 * SETTLED and expected > _proof_limit(problem, tau, 0.0)
 
 
 def _proved(problem: Problem, now: Objective, error: float, tau: float) -> bool:

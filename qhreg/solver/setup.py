@@ -36,7 +36,7 @@ SAMPLE_ROWS = 2048
 SAMPLE_PER_COLUMN = 10
 """Rows of the sample per column at the least."""
 
-CLOSE = 1e-7
+CLOSE = 1e-5
 """Residuals below this share of the response are to be formed once: each time they round differently."""
 
 SUSPECT_SPREAD = 100.0
@@ -100,7 +100,7 @@ def set_up(rows: GivenRows, task: Task) -> Setup:
 def _copied(rows: GivenRows, task: Task, scale: float) -> Setup:
     """Return the problem of rows copied into a basis of theirs."""
     data = rows.take(slice(None))
-    basis = basis_of(data.exog, data.endog)
+    basis = basis_of(data.exog, data.endog, data.weights)
     if not _has_residual(basis, data.endog):
         _reject_perfect_fit(rows, basis, task)
         basis = rescaled(basis, task.sigma or 1.0)
@@ -117,7 +117,7 @@ def _in_place(rows: GivenRows, task: Task, scale: float, size: int) -> Setup:
     data = rows.take(np.sort(chosen))
     if not (np.isfinite(data.exog).all() and np.isfinite(data.endog).all()):
         require_finite(rows)
-    basis = basis_of(data.exog, data.endog)
+    basis = basis_of(data.exog, data.endog, data.weights)
     if basis.dependent.size or not _has_residual(basis, data.endog):
         basis = _triangular_basis(rows)
         if not _leaves_residual(rows, basis):
