@@ -191,9 +191,7 @@ def problem(seed: int) -> Problem:
         best = solve(X, y, kappa=kappa, search=True)
     shortfall = best.loglike_restricted - fit.llf_restricted
     warned = ", ".join(sorted({warning.category.__name__ for warning in caught}))
-    return Problem(
-        seed, noise, kappa, n, p, shortfall, fit.tau, best.tau, best.certified, warned
-    )
+    return Problem(seed, noise, kappa, n, p, shortfall, fit.tau, best.tau, best.certified, warned)
 
 
 def report_optimum(problems: list[Problem]) -> Iterator[str]:
@@ -225,7 +223,9 @@ def main() -> None:
     parser.add_argument("--noise", nargs="+", choices=list(NOISE), default=list(NOISE))
     parser.add_argument("--reps", type=int, default=200, help="samples of each cell")
     parser.add_argument("--csv", help="write the table to this file too, unrounded")
-    parser.add_argument("--optimum", action="store_true", help="the default fit against search=True")
+    parser.add_argument(
+        "--optimum", action="store_true", help="the default fit against search=True"
+    )
     parser.add_argument("--problems", type=int, default=3000, help="how many with --optimum")
     options = parser.parse_args()
     if options.quick:
