@@ -89,11 +89,16 @@ def cell(noise: str, n: int, p: int, reps: int) -> dict[str, Any]:
     rmse = {name: np.sqrt(np.mean(np.array(b)[:, 1:] ** 2)) for name, b in slopes.items()}
     sigma, tau = limits(noise)
     line: dict[str, Any] = {"noise": noise, "n": n, "p": p}
-    line |= {f"{a}/{b}": rmse[a] / rmse[b] for a in fits for b in ("OLS", "LAD", "Huber")}
-    for name, solutions in fits.items():
-        line[f"bound {name}"] = np.mean([fit.tau_at_bound for fit in solutions])
-        line[f"sigma {name}"] = np.mean([fit.sigma for fit in solutions]) / sigma - 1.0
-        line[f"tau {name}"] = np.mean([fit.tau for fit in solutions]) - tau
+    line |= {f"REML/{peer}": rmse["REML"] / rmse[peer] for peer in ("OLS", "LAD", "Huber")}
+    line["ML/OLS"] = rmse["ML"] / rmse["OLS"]
+    line |= {
+        f"bound {name}": np.mean([fit.tau_at_bound for fit in some]) for name, some in fits.items()
+    }
+    line |= {
+        f"sigma {name}": np.mean([fit.sigma for fit in some]) / sigma - 1.0
+        for name, some in fits.items()
+    }
+    line |= {f"tau {name}": np.mean([fit.tau for fit in some]) - tau for name, some in fits.items()}
     return line
 
 
@@ -105,15 +110,15 @@ def table(noise: list[str], rows: list[int], columns: list[int], reps: int) -> p
 def ranges(lines: pd.DataFrame) -> pd.DataFrame:
     """Return the smallest and the largest value of each kind of noise."""
     groups = lines.drop(columns=["n", "p"]).groupby("noise", sort=False)
-    low, high = groups.min(), groups.max()
-    cells = {
+    ends = [(name, groups[name].min(), groups[name].max()) for name in lines.columns[3:]]
+    texts = {
         name: [
-            cell_text(name, a) if a == b else f"{cell_text(name, a)} to {cell_text(name, b)}"
-            for a, b in zip(low[name], high[name], strict=True)
+            " to ".join(dict.fromkeys(cell_text(name, value) for value in pair))
+            for pair in zip(low, high, strict=True)
         ]
-        for name in low
+        for name, low, high in ends
     }
-    return pd.DataFrame(cells, index=low.index).reset_index()
+    return pd.DataFrame(texts, index=list(groups.groups)).rename_axis("noise").reset_index()
 
 
 def cell_text(column: str, value: Any) -> str:
