@@ -212,7 +212,7 @@ def report_optimum(problems: list[Problem]) -> Iterator[str]:
         largest=("shortfall", "max"),
     )
     counts["largest"] = [f"{value:.1e}" for value in counts["largest"]]
-    yield markdown(counts.reset_index())
+    yield markdown(counts.reset_index().astype({"kappa": object}).map(str))
     yield f"\n{len(frame)} problems, {int(frame['short'].sum())} short by more than 1e-6 n"
     yield from (str(one) for one in problems if one.short)
     kinds = frame["warned"].value_counts()

@@ -86,3 +86,12 @@ def test_a_mass_point_of_half_the_responses_is_told_though_tau_is_inside():
         results = qhf.quantile_huber(formula, textbook("cpunish")).fit()
     assert 0.001 < results.params["tau"] < 0.999
     assert np.isfinite(results.bse).all()
+
+
+@pytest.mark.parametrize("name", ["copper", "stackloss", "statecrime"])
+def test_plain_maximum_likelihood_ends_on_the_bound_where_restricted_does_not(name):
+    model = qhf.quantile_huber(FORMULAS[name], textbook(name))
+    with pytest.warns(BoundaryWarning, match="tau ended on its bound"):
+        likelihood = model.fit(reml=False)
+    assert likelihood.params["tau"] in (0.001, 0.999)
+    assert likelihood.llf > model.fit().llf
