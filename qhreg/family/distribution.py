@@ -207,7 +207,7 @@ def _normal_integrals(w: Any) -> tuple[Any, Any]:
 def _zone_cdf(tau: Any, kappa: Any) -> tuple[Any, Any, Any]:
     r"""Return A, a and b: A the cdf at the zone's left edge, :math:`a + b\Phi(v/\sqrt\kappa)` in it."""
     c = _both_halves(tau, kappa)
-    left = np.exp(-0.5 * np.minimum(kappa * tau * tau, _NEGLIGIBLE)) / (tau * c)
+    left = np.exp(-0.5 * np.minimum(kappa * tau * tau, FARTHEST)) / (tau * c)
     share = _SQRT_2PI * np.sqrt(kappa) / c
     return left, left - share * special.ndtr(-tau * np.sqrt(kappa)), share
 
