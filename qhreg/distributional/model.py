@@ -102,6 +102,7 @@ class QuantileHuberDistributional(RegressionModel):
     1.04 +- 0.06
     """
 
+    kappa: float
     _keywords = ("exog_scale", "exog_tau", *KEYWORDS)
     _formula_keywords = (*KEYWORDS, "scale", "eval_env")
 
@@ -400,10 +401,9 @@ class QuantileHuberDistributional(RegressionModel):
         vector, k = self.checked_params(params), self.k_exog
         k_scale = k + len(self.further_names["exog_scale"])
         log_sigma, logit_tau = self._fixed_predictors
-        log_sigma = log_sigma + rows.further["exog_scale"] @ vector[k:k_scale]
-        logit_tau = logit_tau + rows.further["exog_tau"] @ vector[k_scale:]
-        location = located(rows, vector[:k])
-        return RowLaw(location, np.exp(log_sigma), special.expit(logit_tau), self.kappa)
+        sigma = np.exp(log_sigma + rows.further["exog_scale"] @ vector[k:k_scale])
+        tau = special.expit(logit_tau + rows.further["exog_tau"] @ vector[k_scale:])
+        return RowLaw(located(rows, vector[:k]), sigma, tau, self.kappa)
 
     def law_gradient(self, law: RowLaw, rows: Rows, slopes: PredictionSlopes) -> FloatArray:
         """Return the derivative of a prediction in the parameters, shape (n, size)."""

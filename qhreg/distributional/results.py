@@ -48,6 +48,7 @@ class DistributionalResults(RegressionResults):
         What the solver said: converged, iterations, score_norm, location_gap and more.
     """
 
+    solution: DistributionalSolution
     _parts_of = staticmethod(distributional_parts)
     _made_from_data = ("_covariance", "ranges")
 
@@ -103,12 +104,12 @@ class DistributionalResults(RegressionResults):
     @property
     def sigma(self) -> FloatArray:
         """Scale of each row."""
-        return self._row_law.sigma
+        return np.asarray(self._row_law.sigma)
 
     @property
     def tau(self) -> FloatArray:
         """Asymmetry of each row."""
-        return self._row_law.tau
+        return np.asarray(self._row_law.tau)
 
     @property
     def quantile_level(self) -> FloatArray:
@@ -156,7 +157,8 @@ class DistributionalResults(RegressionResults):
         value = self.llf_homoskedastic
         if which != "both":
             ones = np.ones((self.n_rows, 1))
-            restricted = replace(data, **{name: ones for name in tested})
+            constant: dict[str, Any] = dict.fromkeys(tested, ones)
+            restricted = replace(data, **constant)
             value = solve_distributional(restricted, tau_bounds=self.model.tau_bounds).loglike
         null = {"both": "one sigma and one tau", "sigma": "one sigma", "tau": "one tau"}[which]
         return self._lr_test(value, df, null)

@@ -15,7 +15,7 @@ from qhreg.covariance.scores import score_sum
 from qhreg.exceptions import ConvergenceWarning, DataError, DataWarning, DomainError, warn_caller
 from qhreg.family.loss import loss_curvature, loss_slope
 from qhreg.fitstatistics import loglike_obs, starting_values
-from qhreg.model.base import RegressionModel, Rows, located
+from qhreg.model.base import Rows, located
 from qhreg.model.fits import OtherFits
 from qhreg.prediction import PredictionSlopes, RowLaw
 from qhreg.results import QuantileHuberResults, QuantileHuberResultsWrapper
@@ -31,7 +31,7 @@ BREAKDOWN = 0.5
 possible breakdown point (Rousseeuw & Leroy 1987, chapter 3)."""
 
 
-class QuantileHuberMLE(OtherFits, RegressionModel):
+class QuantileHuberMLE(OtherFits):
     r"""Linear regression with the quantile Huber likelihood.
 
     .. math::
