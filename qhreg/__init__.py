@@ -12,9 +12,9 @@ from qhreg.family.distribution import quantile_huber
 
 if TYPE_CHECKING:
     from qhreg.boosting import QuantileHuberBoostingRegressor
-    from qhreg.comparison import compare_models
     from qhreg.distributional import QuantileHuberDistributional
     from qhreg.model import QuantileHuberMLE
+    from qhreg.model.comparison import compare_models
 
 __all__ = [
     "QuantileHuberBoostingRegressor",
@@ -34,7 +34,7 @@ _LATER = {
     "QuantileHuberDistributional": "qhreg.distributional",
     "QuantileHuberMLE": "qhreg.model",
     "QuantileHuberBoostingRegressor": "qhreg.boosting",
-    "compare_models": "qhreg.comparison",
+    "compare_models": "qhreg.model.comparison",
 }
 
 

@@ -114,6 +114,8 @@ def test_least_squares_is_the_limit_of_a_large_kappa():
     fit = QuantileHuberMLE(Y, X, kappa=1e6, tau=0.5).fit()
     assert_allclose(fit.params.iloc[:2], squares.params, rtol=1e-6)
     assert_allclose(fit.kappa * fit.sigma**2, squares.scale, rtol=1e-6)
+    ordinary = QuantileHuberMLE(Y, X, kappa=1e6, tau=0.5).fit(reml=False)
+    assert_allclose(ordinary.kappa * ordinary.sigma**2, squares.ssr / len(Y), rtol=1e-6)
 
 
 def test_every_row_of_the_table_has_its_test_here():

@@ -21,7 +21,7 @@ import qhreg.plotting as plotting
 from qhreg import QuantileHuberMLE
 from qhreg.certificate.global_optimum import certify_global
 from qhreg.diagnostics.coefficients import partial_residual_figure
-from qhreg.diagnostics.simulation import simulated_residuals
+from qhreg.diagnostics.goodness import simulated_residuals
 from qhreg.exceptions import BoundaryWarning, DataError, DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.family.loss import quantile_huber_loss

@@ -23,7 +23,7 @@ from qhreg.exceptions import (
     RestrictionWarning,
 )
 from qhreg.family.loss import quantile_huber_loss
-from qhreg.fitstatistics import null_loss
+from qhreg.inference.fit_statistics import null_loss
 from qhreg.solver import solve
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import Parameters

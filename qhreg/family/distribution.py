@@ -29,6 +29,7 @@ from scipy.stats._distn_infrastructure import _ShapeInfo
 from qhreg._typing import FloatArray
 from qhreg.family.loss import quantile_huber_loss
 from qhreg.family.normalizer import (
+    FARTHEST,
     half_normalizer,
     log_normalizer_derivatives,
     log_normalizer_higher,
@@ -42,8 +43,6 @@ _RvContinuous: Any = stats.rv_continuous
 
 _SQRT_HALF_PI = math.sqrt(math.pi / 2)
 _SQRT_2PI = math.sqrt(2 * math.pi)
-# exp(-x / 2) is zero here, while powers of x are still finite.
-_NEGLIGIBLE = 2000.0
 
 
 def _mills(x: Any) -> Any:
@@ -190,7 +189,7 @@ def _right_quantile(p: Any, tau: Any, kappa: Any) -> Any:
 
 def _half_moment(n: int, t: Any, kappa: Any) -> Any:
     """Return the integral of u^n exp(-rho) over the positive half line with slope t (QH-18)."""
-    x = np.minimum(kappa * t * t, _NEGLIGIBLE)
+    x = np.minimum(kappa * t * t, FARTHEST)
     order = 0.5 * (n + 1)
     zone = 0.5 * (2.0 * kappa) ** order * special.gamma(order) * special.gammainc(order, 0.5 * x)
     partial_exponential = sum(x**j / math.factorial(j) for j in range(n + 1))

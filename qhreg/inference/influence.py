@@ -11,7 +11,7 @@ from scipy import stats
 from statsmodels.stats.outliers_influence import MLEInfluence
 
 from qhreg._typing import FloatArray
-from qhreg.notoffered import NotOffered, without
+from qhreg.exceptions import NotOffered, without
 
 __all__ = ["QuantileHuberInfluence"]
 

@@ -11,10 +11,9 @@ from statsmodels.base.model import GenericLikelihoodModel, LikelihoodModel
 
 from qhreg._typing import FloatArray
 from qhreg.covariance.choice import OPTIONS, CovarianceChoice, choose_covariance
-from qhreg.exceptions import DataError, DomainError
+from qhreg.exceptions import DataError, DomainError, NotOffered, without
 from qhreg.family.distribution import quantile_huber
 from qhreg.family.domain import check_kappa, check_sigma, check_tau
-from qhreg.notoffered import NotOffered, without
 from qhreg.prediction import RowLaw, predict
 from qhreg.solver import DEFAULT_TAU_BOUNDS
 from qhreg.specification.alignment import RowSource, numeric_vector

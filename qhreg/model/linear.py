@@ -14,7 +14,7 @@ from qhreg.covariance.information import unit_information
 from qhreg.covariance.scores import score_sum
 from qhreg.exceptions import ConvergenceWarning, DataError, DataWarning, DomainError, warn_caller
 from qhreg.family.loss import loss_curvature, loss_slope
-from qhreg.fitstatistics import loglike_obs, starting_values
+from qhreg.inference.fit_statistics import loglike_obs, starting_values
 from qhreg.model.base import Rows, located
 from qhreg.model.fits import OtherFits
 from qhreg.prediction import PredictionSlopes, RowLaw

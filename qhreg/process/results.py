@@ -11,10 +11,10 @@ import pandas as pd
 
 from qhreg._typing import FloatArray
 from qhreg.diagnostics.coefficients import least_squares
+from qhreg.diagnostics.figures import ProcessFigure
 from qhreg.exceptions import DomainError
-from qhreg.figures import ProcessFigure
 from qhreg.inference.intervals import wald_intervals
-from qhreg.markup import FitSummary2
+from qhreg.inference.summary_tables import FitSummary2
 from qhreg.process.fits import Crossings, find_crossings
 from qhreg.process.inference import ProcessInference
 

@@ -17,12 +17,11 @@ from statsmodels.base.model import GenericLikelihoodModelResults, LikelihoodResu
 
 from qhreg._typing import FloatArray
 from qhreg.covariance import CovarianceChoice, CovarianceEstimate, Parts, sandwich
-from qhreg.exceptions import CurvatureWarning, DataError, DomainError
+from qhreg.exceptions import CurvatureWarning, DataError, DomainError, NotOffered, without
 from qhreg.family.domain import check_alpha
-from qhreg.fitstatistics import information_criterion
 from qhreg.inference.bootstrap import BootstrapResult, bootstrap
+from qhreg.inference.fit_statistics import information_criterion
 from qhreg.inference.influence import QuantileHuberInfluence
-from qhreg.notoffered import NotOffered, without
 from qhreg.results.plots import DiagnosticResults
 from qhreg.results.rows import RowResults
 from qhreg.results.summary import Tables, summary2_tables, summary_tables

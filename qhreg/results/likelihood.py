@@ -13,7 +13,7 @@ from qhreg._typing import FloatArray
 from qhreg.certificate.global_optimum import GlobalCertificate
 from qhreg.covariance.sandwich import lags
 from qhreg.exceptions import DataError, DomainError
-from qhreg.fitstatistics import null_loss, total_loss
+from qhreg.inference.fit_statistics import null_loss, total_loss
 from qhreg.inference.hypothesis_tests import HypothesisTest, density_note, lr_test
 from qhreg.inference.score_tests import score_test
 from qhreg.inference.symmetry import SymmetryTest, symmetry_test

@@ -25,7 +25,7 @@ from qhreg.covariance.scores import INTERPOLATED, score_sum, standardized
 from qhreg.diagnostics import LEVELS, fit_figure
 from qhreg.exceptions import ColumnRangeError, DomainError
 from qhreg.family.normalizer import location_level, log_curvature
-from qhreg.fitstatistics import share_below
+from qhreg.inference.fit_statistics import share_below
 from qhreg.inference.intervals import wald_intervals, wald_ratios
 from qhreg.results.base import ResultsWrapper, label_methods
 from qhreg.results.likelihood import LikelihoodResults

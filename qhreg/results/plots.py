@@ -16,14 +16,15 @@ from qhreg.diagnostics import (
     worm_figure,
 )
 from qhreg.diagnostics.coefficients import partial_residual_figure
-from qhreg.diagnostics.goodness import GoodnessOfFit, goodness_of_fit
-from qhreg.diagnostics.simulation import (
+from qhreg.diagnostics.figures import QQFigure, WormFigure
+from qhreg.diagnostics.goodness import (
+    GoodnessOfFit,
     SimulatedResiduals,
     expanded,
+    goodness_of_fit,
     simulated_residuals,
 )
 from qhreg.exceptions import DomainError
-from qhreg.figures import QQFigure, WormFigure
 
 __all__ = ["DiagnosticResults", "column_of"]
 

@@ -11,7 +11,7 @@ from qhreg._typing import FloatArray
 from qhreg.diagnostics.residuals import normal_scores
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
-from qhreg.fitstatistics import robust_weights
+from qhreg.inference.fit_statistics import robust_weights
 from qhreg.prediction import Prediction, RowLaw, predict, prediction_slopes
 from qhreg.specification.alignment import RowSource, to_pandas
 from qhreg.specification.formulas import SPEC_NAME, design_matrix, mentions

@@ -13,7 +13,7 @@ from statsmodels.iolib.summary import forg, summary_params
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
-from qhreg.markup import FitSummary, FitSummary2
+from qhreg.inference.summary_tables import FitSummary, FitSummary2
 
 __all__ = ["Tables", "head", "linear_tables", "summary2_tables", "summary_tables", "zone"]
 
