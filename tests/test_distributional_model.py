@@ -720,3 +720,23 @@ def test_profiles_with_one_scale_and_one_asymmetry_are_those_of_the_linear_model
     assert_allclose(
         np.exp(ours.profile_likelihood("log_sigma_Intercept").conf_int()), ends, rtol=1e-5
     )
+
+
+@pytest.mark.parametrize(
+    "extra", [{}, {"weights": "v"}, {"freq_weights": "count"}, {"offset": "o"}]
+)
+@pytest.mark.parametrize("kappa", [4.0, 0.0])
+def test_with_one_scale_and_one_asymmetry_errors_are_those_of_the_linear_model(kappa, extra):
+    rng = np.random.default_rng(3)
+    frame = FRAME.assign(
+        v=rng.uniform(2.0, 9.0, 300), o=rng.normal(size=300), g=np.arange(300) % 20
+    )
+    one = qhf.quantile_huber("y ~ x", frame, kappa=kappa, **extra).fit(reml=False)
+    other = qhf.quantile_huber_distributional("y ~ x", frame, kappa=kappa, **extra).fit()
+    assert other.llf == pytest.approx(one.llf, rel=1e-9)
+    slopes = [1.0, 1.0, one.sigma, one.tau * (1.0 - one.tau)]
+    for cov_type, options in (("HC1", {}), ("HC3", {}), ("cluster", {"groups": "g"})):
+        theirs = one.get_robustcov_results(cov_type, **options)
+        ours = other.get_robustcov_results(cov_type, **options)
+        assert_allclose(ours.bse * slopes, theirs.bse, rtol=1e-5)
+        assert ours.df_resid_inference == theirs.df_resid_inference

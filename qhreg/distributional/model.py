@@ -251,13 +251,8 @@ class QuantileHuberDistributional(RegressionModel):
         seed: int = 0,
         search: bool | None = None,
         maxiter: int | None = None,
-        full_output: bool = True,
-        disp: bool = False,
-        callback: Any = None,
-        retall: bool = False,
         warn_convergence: bool = True,
-        skip_hessian: bool = False,
-        **unknown: Any,
+        **others: Any,
     ) -> DistributionalResultsWrapper:
         """Return the maximum-likelihood fit.
 
@@ -284,19 +279,18 @@ class QuantileHuberDistributional(RegressionModel):
             by default up to 500 rows.
         maxiter : int, optional
             Not used, which a warning says: the solver stops when the score is zero.
-        full_output, disp, callback, retall, skip_hessian
-            Accepted since statsmodels passes them; the solver has no use for them.
         warn_convergence : bool
             Whether to warn when stationarity was not reached.
-        **unknown
-            None are accepted; the error says where a keyword belongs.
+        **others
+            ``full_output``, ``disp``, ``callback``, ``retall`` and ``skip_hessian``, which statsmodels
+            passes, are accepted and not used. For others the error says where they belong.
 
         Returns
         -------
         DistributionalResultsWrapper
             The fit. ``mle_retvals`` holds what the solver said.
         """
-        self._check_fit(method, maxiter, start_params, unknown)
+        settings = self._check_fit(method, maxiter, start_params, others)
         choice = self.covariance_request(cov_type, cov_kwds)
         data = self.model_data()
         start = None
@@ -314,19 +308,7 @@ class QuantileHuberDistributional(RegressionModel):
                 search=search,
                 names=data.names,
             )
-        settings = {
-            "optimizer": method,
-            "start_params": start_params,
-            "n_starts": n_starts,
-            "seed": seed,
-            "search": search,
-            "maxiter": maxiter,
-            "full_output": full_output,
-            "disp": disp,
-            "callback": callback,
-            "retall": retall,
-            "skip_hessian": skip_hessian,
-        }
+        settings |= {"n_starts": n_starts, "seed": seed, "search": search}
         results = DistributionalResults(self, solution, choice, use_t=use_t, settings=settings)
         if choice.cov_type == "bootstrap":
             results.cov_params()
