@@ -689,3 +689,54 @@ def test_tables_and_tests_need_no_data():
     assert kept.wald_test("logit_tau_w = 0").pvalue < 1.0
     with pytest.raises(DataError, match="removed"):
         kept.get_influence()
+
+
+def test_profiles_hold_a_coefficient_of_any_predictor(fit):
+    for name in ("x", "log_sigma_z", "logit_tau_w"):
+        profile = fit.profile_likelihood(name)
+        assert profile.param == name
+        frame = profile.to_frame()
+        assert_allclose(frame[name], frame["value"])
+        lower, upper = profile.conf_int()
+        assert lower < fit.params[name] < upper
+        wald = fit.get_robustcov_results("nonrobust").conf_int().loc[name]
+        assert_allclose([lower, upper], wald, atol=0.6 * fit.bse[name])
+    # at the value 0 it is the likelihood-ratio test of the model without the column
+    at_zero = fit.profile_likelihood("logit_tau_w", [0.0]).to_frame().set_index("value")
+    smaller = qhf.quantile_huber_distributional("y ~ x", FRAME, scale="~ z").fit()
+    assert at_zero.loc[0.0, "lr"] == pytest.approx(fit.lr_test(smaller).statistic, abs=1e-6)
+    limits = fit.conf_int(method="profile", cols=["logit_tau_w"])
+    assert_allclose(limits.loc["logit_tau_w"], fit.profile_likelihood("logit_tau_w").conf_int())
+
+
+def test_profiles_with_one_scale_and_one_asymmetry_are_those_of_the_linear_model(nested):
+    ours, linear = nested
+    assert_allclose(
+        ours.profile_likelihood("x").conf_int(),
+        linear.profile_likelihood("x").conf_int(),
+        rtol=1e-6,
+    )
+    ends = linear.profile_likelihood("sigma").conf_int()
+    assert_allclose(
+        np.exp(ours.profile_likelihood("log_sigma_Intercept").conf_int()), ends, rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    "extra", [{}, {"weights": "v"}, {"freq_weights": "count"}, {"offset": "o"}]
+)
+@pytest.mark.parametrize("kappa", [4.0, 0.0])
+def test_with_one_scale_and_one_asymmetry_errors_are_those_of_the_linear_model(kappa, extra):
+    rng = np.random.default_rng(3)
+    frame = FRAME.assign(
+        v=rng.uniform(2.0, 9.0, 300), o=rng.normal(size=300), g=np.arange(300) % 20
+    )
+    one = qhf.quantile_huber("y ~ x", frame, kappa=kappa, **extra).fit(reml=False)
+    other = qhf.quantile_huber_distributional("y ~ x", frame, kappa=kappa, **extra).fit()
+    assert other.llf == pytest.approx(one.llf, rel=1e-9)
+    slopes = [1.0, 1.0, one.sigma, one.tau * (1.0 - one.tau)]
+    for cov_type, options in (("HC1", {}), ("HC3", {}), ("cluster", {"groups": "g"})):
+        theirs = one.get_robustcov_results(cov_type, **options)
+        ours = other.get_robustcov_results(cov_type, **options)
+        assert_allclose(ours.bse * slopes, theirs.bse, rtol=1e-5)
+        assert ours.df_resid_inference == theirs.df_resid_inference

@@ -50,11 +50,19 @@ class DistributionalParts(Parts):
         Scores in the working parameters.
     location : ndarray, shape (p, r)
         Coordinates in which the rows in the zone have orthonormal regressors of the location.
+    kappa : float
+        Width of the zone in the bread.
     """
 
     rows: RowParts
     plain_scores: FloatArray
     location: FloatArray
+    kappa: float
+
+    @property
+    def width(self) -> float:
+        """Width of the zone in the bread."""
+        return self.kappa
 
     @property
     def transform(self) -> FloatArray:
@@ -136,8 +144,7 @@ def distributional_parts(
     state = evaluate(wide, params)
     bread = assemble(wide, hessian_factors(state))[np.ix_(place.kept, place.kept)]
     inverse, change = positive_inverse(bread, place.weight), place.change
-    plain = replace(given, kappa=kappa)
-    outside = hessian_factors(evaluate(plain, place.coordinates.outer(params)))
+    outer, plain = place.coordinates.outer(params), replace(given, kappa=kappa)
     # leverage of the location: curvature of each row in the bread
     design, curvature = wide.location, state.inside / state.sigma**2
     counted = curvature if given.weights is None else curvature * given.weights
@@ -152,10 +159,10 @@ def distributional_parts(
     return DistributionalParts(
         obs,
         solution,  # type: ignore[arg-type]
-        plain,  # type: ignore[arg-type]
+        replace(solution, params=outer),  # type: ignore[arg-type]
         (),
         _held_names(data, solution),
-        assemble(plain, outside)[np.ix_(place.outer, place.outer)],
+        assemble(plain, hessian_factors(evaluate(plain, outer)))[np.ix_(place.outer, place.outer)],
         change,
         inverse.inverse,
         ~inverse.moved(change),
@@ -163,6 +170,7 @@ def distributional_parts(
         RowParts(slice(0, given.endog.size), scores, leverage),
         own,
         place.coordinates.bases[0].back @ (vectors * np.sqrt(np.maximum(roots, 0.0))),
+        kappa,
     )
 
 

@@ -262,8 +262,9 @@ def common_fit(
     data: Regression, tau_bounds: tuple[float, float], search: bool | None = None
 ) -> Solution:
     """Return the fit with one scale and one asymmetry."""
-    fixed_sigma = None if data.sizes[1] else math.exp(data.log_sigma)
-    fixed_tau = None if data.sizes[2] else 1.0 / (1.0 + math.exp(-data.logit_tau))
+    # known predictors that differ from row to row have their mean here, where the climb starts
+    fixed_sigma = None if data.sizes[1] else math.exp(np.mean(data.log_sigma))
+    fixed_tau = None if data.sizes[2] else 1.0 / (1.0 + math.exp(-np.mean(data.logit_tau)))
     with warnings.catch_warnings():
         # what this fit could complain of is said again about the final one
         for category in (RankWarning, BoundaryWarning, ConvergenceWarning):

@@ -102,6 +102,7 @@ class QuantileHuberDistributional(RegressionModel):
     1.04 +- 0.06
     """
 
+    kappa: float
     _keywords = ("exog_scale", "exog_tau", *KEYWORDS)
     _formula_keywords = (*KEYWORDS, "scale", "eval_env")
 
@@ -250,13 +251,8 @@ class QuantileHuberDistributional(RegressionModel):
         seed: int = 0,
         search: bool | None = None,
         maxiter: int | None = None,
-        full_output: bool = True,
-        disp: bool = False,
-        callback: Any = None,
-        retall: bool = False,
         warn_convergence: bool = True,
-        skip_hessian: bool = False,
-        **unknown: Any,
+        **others: Any,
     ) -> DistributionalResultsWrapper:
         """Return the maximum-likelihood fit.
 
@@ -283,19 +279,18 @@ class QuantileHuberDistributional(RegressionModel):
             by default up to 500 rows.
         maxiter : int, optional
             Not used, which a warning says: the solver stops when the score is zero.
-        full_output, disp, callback, retall, skip_hessian
-            Accepted since statsmodels passes them; the solver has no use for them.
         warn_convergence : bool
             Whether to warn when stationarity was not reached.
-        **unknown
-            None are accepted; the error says where a keyword belongs.
+        **others
+            ``full_output``, ``disp``, ``callback``, ``retall`` and ``skip_hessian``, which statsmodels
+            passes, are accepted and not used. For others the error says where they belong.
 
         Returns
         -------
         DistributionalResultsWrapper
             The fit. ``mle_retvals`` holds what the solver said.
         """
-        self._check_fit(method, maxiter, start_params, unknown)
+        settings = self._check_fit(method, maxiter, start_params, others)
         choice = self.covariance_request(cov_type, cov_kwds)
         data = self.model_data()
         start = None
@@ -313,19 +308,7 @@ class QuantileHuberDistributional(RegressionModel):
                 search=search,
                 names=data.names,
             )
-        settings = {
-            "optimizer": method,
-            "start_params": start_params,
-            "n_starts": n_starts,
-            "seed": seed,
-            "search": search,
-            "maxiter": maxiter,
-            "full_output": full_output,
-            "disp": disp,
-            "callback": callback,
-            "retall": retall,
-            "skip_hessian": skip_hessian,
-        }
+        settings |= {"n_starts": n_starts, "seed": seed, "search": search}
         results = DistributionalResults(self, solution, choice, use_t=use_t, settings=settings)
         if choice.cov_type == "bootstrap":
             results.cov_params()
@@ -400,10 +383,9 @@ class QuantileHuberDistributional(RegressionModel):
         vector, k = self.checked_params(params), self.k_exog
         k_scale = k + len(self.further_names["exog_scale"])
         log_sigma, logit_tau = self._fixed_predictors
-        log_sigma = log_sigma + rows.further["exog_scale"] @ vector[k:k_scale]
-        logit_tau = logit_tau + rows.further["exog_tau"] @ vector[k_scale:]
-        location = located(rows, vector[:k])
-        return RowLaw(location, np.exp(log_sigma), special.expit(logit_tau), self.kappa)
+        sigma = np.exp(log_sigma + rows.further["exog_scale"] @ vector[k:k_scale])
+        tau = special.expit(logit_tau + rows.further["exog_tau"] @ vector[k_scale:])
+        return RowLaw(located(rows, vector[:k]), sigma, tau, self.kappa)
 
     def law_gradient(self, law: RowLaw, rows: Rows, slopes: PredictionSlopes) -> FloatArray:
         """Return the derivative of a prediction in the parameters, shape (n, size)."""

@@ -56,6 +56,9 @@ __all__ = ["RegressionModel", "Rows"]
 _Base: Any = GenericLikelihoodModel
 _Model = TypeVar("_Model", bound="RegressionModel")
 
+NOT_USED = ("full_output", "disp", "callback", "retall", "skip_hessian")
+"""Keywords of a fit that statsmodels passes and the solvers have no use for."""
+
 
 class Rows(NamedTuple):
     """Regressors of rows: of the location, its offset, and further ones by name."""
@@ -305,15 +308,17 @@ class RegressionModel(_Base):  # type: ignore[misc]
         )
 
     def _check_fit(
-        self, method: str, maxiter: int | None, start_params: Any, unknown: Mapping[str, Any]
-    ) -> None:
-        """Raise an error that says where a keyword of a fit belongs, or what its value must be."""
+        self, method: str, maxiter: int | None, start_params: Any, others: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the settings of a fit, or raise an error that says where a keyword belongs."""
+        unknown = {name: value for name, value in others.items() if name not in NOT_USED}
         reject_fit_keywords(self.fit, unknown, self._keywords, OPTIONS)
         warn_of_maxiter(maxiter)
         if method != "newton":
             raise DomainError(f"method must be 'newton', got {method!r}: it is proved, or says so")
         if start_params is not None:
             reject_scalar_start(start_params, self.nparams)
+        return {"optimizer": method, "start_params": start_params, "maxiter": maxiter, **others}
 
     # ------------------------------------------------------------------ likelihood
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from qhreg.covariance import SANDWICHES
 from qhreg.exceptions import DataError, DomainError
+from qhreg.model.base import RegressionModel
 from qhreg.process import fit_taus, tau_levels
 from qhreg.process.results import ProcessResults
 from qhreg.regularized import largest_alpha, regularized_path
@@ -32,20 +33,11 @@ from qhreg.specification.parameters import ParameterSpace
 __all__ = ["OtherFits"]
 
 
-class OtherFits:
+class OtherFits(RegressionModel):
     """Fits of a model beside the maximum-likelihood one."""
 
-    data: Any
     space: ParameterSpace
-    observations: Any
-    kappa: float | None
-    tau: float | None
-    sigma: float | None
-    tau_bounds: tuple[float, float]
-    k_exog: int
     model_data: Any
-    covariance_request: Any
-    _name_parameters: Any
 
     def fit_constrained(
         self,
@@ -330,7 +322,7 @@ class OtherFits:
             if not (n_alphas >= 1 and 0.0 < ratio < 1.0):
                 raise DomainError("n_alphas must be at least 1, and ratio between 0 and 1")
             obs = self.observations
-            rows = {"weights": obs.case_weights, "offset": obs.offset}
+            rows: dict[str, Any] = {"weights": obs.case_weights, "offset": obs.offset}
             top = largest_alpha(obs.exog, obs.endog, **rows, **self._penalty_options(**options))
             alphas = top * ratio ** np.linspace(0.0, 1.0, n_alphas)
         return np.sort(np.ravel(np.asarray(alphas, dtype=np.float64)))[::-1]

@@ -15,7 +15,7 @@ from qhreg.covariance.scores import score_sum
 from qhreg.exceptions import ConvergenceWarning, DataError, DataWarning, DomainError, warn_caller
 from qhreg.family.loss import loss_curvature, loss_slope
 from qhreg.inference.fit_statistics import loglike_obs, starting_values
-from qhreg.model.base import RegressionModel, Rows, located
+from qhreg.model.base import Rows, located
 from qhreg.model.fits import OtherFits
 from qhreg.prediction import PredictionSlopes, RowLaw
 from qhreg.results import QuantileHuberResults, QuantileHuberResultsWrapper
@@ -31,7 +31,7 @@ BREAKDOWN = 0.5
 possible breakdown point (Rousseeuw & Leroy 1987, chapter 3)."""
 
 
-class QuantileHuberMLE(OtherFits, RegressionModel):
+class QuantileHuberMLE(OtherFits):
     r"""Linear regression with the quantile Huber likelihood.
 
     .. math::
@@ -160,13 +160,8 @@ class QuantileHuberMLE(OtherFits, RegressionModel):
         reml: bool = True,
         search: bool | None = None,
         maxiter: int | None = None,
-        full_output: bool = True,
-        disp: bool = False,
-        callback: Any = None,
-        retall: bool = False,
         warn_convergence: bool = True,
-        skip_hessian: bool = False,
-        **unknown: Any,
+        **others: Any,
     ) -> QuantileHuberResultsWrapper:
         """Return the fit by restricted or maximum likelihood.
 
@@ -196,19 +191,18 @@ class QuantileHuberMLE(OtherFits, RegressionModel):
             maximum.
         maxiter : int, optional
             Not used, which a warning says: the solver stops when its duality gap is closed.
-        full_output, disp, callback, retall, skip_hessian
-            Accepted since statsmodels passes them; the solver has no use for them.
         warn_convergence : bool
             Whether to warn when the solver could not prove its result.
-        **unknown
-            None are accepted; the error says where a keyword belongs.
+        **others
+            ``full_output``, ``disp``, ``callback``, ``retall`` and ``skip_hessian``, which statsmodels
+            passes, are accepted and not used. For others the error says where they belong.
 
         Returns
         -------
         QuantileHuberResultsWrapper
             The fit. ``mle_retvals`` holds what the solver said.
         """
-        self._check_fit(method, maxiter, start_params, unknown)
+        settings = self._check_fit(method, maxiter, start_params, others)
         request = self.covariance_request(cov_type, cov_kwds)
         if not isinstance(reml, (bool, np.bool_)):
             raise DomainError(f"reml must be True or False, got {reml!r}")
@@ -220,18 +214,7 @@ class QuantileHuberMLE(OtherFits, RegressionModel):
                 warnings.simplefilter("ignore", ConvergenceWarning)
             data = self.model_data(reml=reml)
             solution, width = solution_and_width(data, start=start, search=search, names=data.names)
-        settings = {
-            "optimizer": method,
-            "start_params": start_params,
-            "search": search,
-            "reml": reml,
-            "maxiter": maxiter,
-            "full_output": full_output,
-            "disp": disp,
-            "callback": callback,
-            "retall": retall,
-            "skip_hessian": skip_hessian,
-        }
+        settings |= {"search": search, "reml": reml}
         self._warn_of_the_data(solution)
         results = QuantileHuberResults(
             self, solution, request, use_t=use_t, settings=settings, width=width
@@ -263,29 +246,21 @@ class QuantileHuberMLE(OtherFits, RegressionModel):
         """Return the log-likelihood of each row, times its weights, shape (n,)."""
         return loglike_obs(self.observations, self.space.unpack(params))
 
+    def _at(self, params: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments of the derivatives at given parameters."""
+        obs = self.observations
+        rows = {"offset": obs.offset, "weights": obs.case_weights, "free": self.space.free}
+        return (obs.exog, obs.endog, Point(*self.space.unpack(params))), rows
+
     def score_obs(self, params: Any, **kwds: Any) -> FloatArray:
         """Return the derivative of each row's log-likelihood, shape (n, number of parameters)."""
-        p, obs = self.space.unpack(params), self.observations
-        return score_obs(
-            obs.exog,
-            obs.endog,
-            Point(*p),
-            offset=obs.offset,
-            weights=obs.case_weights,
-            free=self.space.free,
-        )
+        point, rows = self._at(params)
+        return score_obs(*point, **rows)
 
     def score(self, params: Any) -> FloatArray:
         """Return the derivative of the log-likelihood."""
-        p, obs = self.space.unpack(params), self.observations
-        return score_sum(
-            obs.exog,
-            obs.endog,
-            Point(*p),
-            offset=obs.offset,
-            weights=obs.case_weights,
-            free=self.space.free,
-        )
+        point, rows = self._at(params)
+        return score_sum(*point, **rows)
 
     def hessian(self, params: Any) -> FloatArray:
         """Return the second derivative of the log-likelihood.
@@ -293,15 +268,8 @@ class QuantileHuberMLE(OtherFits, RegressionModel):
         The beta block counts the rows in the quadratic zone only: for small kappa it says little
         about the curvature of the expected likelihood, and no standard error here is based on it.
         """
-        p, obs = self.space.unpack(params), self.observations
-        return observed_hessian(
-            obs.exog,
-            obs.endog,
-            Point(*p),
-            offset=obs.offset,
-            weights=obs.case_weights,
-            free=self.space.free,
-        )
+        point, rows = self._at(params)
+        return observed_hessian(*point, **rows)
 
     def information(self, params: Any, observed: bool = False) -> FloatArray:
         """Return the Fisher information: expected, in closed form, or minus the Hessian."""

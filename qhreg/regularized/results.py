@@ -54,7 +54,7 @@ class RegularizedResults(RowResults):
     """
 
     model: Any
-    solution: RegularizedSolution  # type: ignore[assignment]
+    solution: RegularizedSolution
 
     fittedvalues = _labelled("fittedvalues")
     resid = _labelled("resid")
@@ -72,7 +72,7 @@ class RegularizedResults(RowResults):
     subgradient = _solved("subgradient", "Largest violation of the subgradient condition.")
 
     @property
-    def space(self) -> ParameterSpace:  # type: ignore[override]
+    def space(self) -> ParameterSpace:
         """Which parameters are estimated."""
         space: ParameterSpace = self.model.space
         return space
@@ -83,7 +83,7 @@ class RegularizedResults(RowResults):
         return _parameters(self.solution)
 
     @property
-    def params(self) -> pd.Series[float]:  # type: ignore[override]
+    def params(self) -> pd.Series[float]:
         """Estimates: coefficients, then those of sigma and tau that are estimated."""
         values = self.space.pack(self.parameters)
         return pd.Series(values, index=[str(name) for name in self.model.data.param_names])

@@ -2,7 +2,7 @@
 
 ``base`` has what every fit shares, from ``wald`` (tests), ``rows`` (residuals and predictions),
 ``plots`` (diagnostics) and ``summary`` (tables); ``linear`` is the fit of the linear model,
-with ``profile`` and ``comparison``. The numbers come from the packages below.
+with ``likelihood``: profiles and tests. The numbers come from the packages below.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from qhreg.results.summary import Tables, summary2_tables, summary_tables
 from qhreg.results.wald import WaldResults
 from qhreg.specification.alignment import group_codes
 
-__all__ = ["RegressionResults", "ResultsWrapper", "label_methods"]
+__all__ = ["RegressionResults", "ResultsWrapper", "label_methods", "positions"]
 
 # statsmodels carries no types, and mypy forbids a base class without one.
 _Base: Any = GenericLikelihoodModelResults
@@ -362,7 +362,7 @@ class RegressionResults(
 
     def _profile_limits(self, alpha: float, places: list[int] | None, **options: Any) -> FloatArray:
         """Return the profile limits of all parameters, or of those at some places."""
-        raise DomainError("method must be 'wald' or 'bootstrap' for this model")
+        raise NotImplementedError
 
     def conf_int(
         self, alpha: float = 0.05, method: str = "wald", cols: Any = None, **options: Any

@@ -27,10 +27,9 @@ from qhreg.exceptions import ColumnRangeError, DomainError
 from qhreg.family.normalizer import location_level, log_curvature
 from qhreg.inference.fit_statistics import share_below
 from qhreg.inference.intervals import wald_intervals, wald_ratios
-from qhreg.results.base import RegressionResults, ResultsWrapper, label_methods
-from qhreg.results.comparison import ComparisonResults
+from qhreg.results.base import ResultsWrapper, label_methods
+from qhreg.results.likelihood import LikelihoodResults
 from qhreg.results.plots import column_of
-from qhreg.results.profile import ProfileResults
 from qhreg.results.summary import Tables, linear_tables
 from qhreg.solver import Solution
 from qhreg.solver.over_kappa import KappaSolution
@@ -42,7 +41,7 @@ from qhreg.specification.parameters import Parameters, ParameterSpace
 __all__ = ["QuantileHuberResults", "QuantileHuberResultsWrapper"]
 
 
-class QuantileHuberResults(ComparisonResults, ProfileResults, RegressionResults):
+class QuantileHuberResults(LikelihoodResults):
     """A fitted quantile Huber regression.
 
     Attributes

@@ -17,10 +17,11 @@ from qhreg.diagnostics import (
 )
 from qhreg.diagnostics.coefficients import partial_residual_figure
 from qhreg.diagnostics.figures import QQFigure, WormFigure
-from qhreg.diagnostics.goodness import GoodnessOfFit, goodness_of_fit
-from qhreg.diagnostics.simulation import (
+from qhreg.diagnostics.goodness import (
+    GoodnessOfFit,
     SimulatedResiduals,
     expanded,
+    goodness_of_fit,
     simulated_residuals,
 )
 from qhreg.exceptions import DomainError
@@ -151,11 +152,13 @@ class DiagnosticResults:
         if n_simulations is None:
             n_simulations = 99 if possible and obs.nobs <= ENVELOPE_ROWS else 0
         if not n_simulations:
-            return _Sampled(*self._standardized, self._row_weights, None)
+            u, tau, kappa = self._standardized
+            return _Sampled(u, tau, kappa, self._row_weights, None)
         self._require_likelihood("a simulation")
         data, solution = self._fit_data, self._fit_solution
         simulated = simulated_residuals(data, solution, n_simulations, rng=rng)
-        return _Sampled(*expanded(data).standardized(solution), None, simulated)
+        u, tau, kappa = expanded(data).standardized(solution)
+        return _Sampled(u, tau, kappa, None, simulated)
 
     def _qq_figure(self, sample: _Sampled, level: float = 0.95) -> QQFigure:
         simulated = None if sample.simulated is None else sample.simulated.standardised

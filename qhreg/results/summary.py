@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -226,7 +227,12 @@ def summary_tables(
             table[0][0].data, table[0][0].datatype = heading.ljust(width), "stub"
         summary.tables.append(table)
     if len(tables.blocks) == 1:
-        summary.tables.append(_shape_table(results, alpha))
+        letter, rows = "t" if results.use_t else "z", _shape(results, alpha, _short)
+        header = ["coef", "std err", f"{letter}(tau=.5)", f"P>|{letter}|"]
+        header += [f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]
+        summary.tables.append(
+            SimpleTable(list(rows.values()), header, list(rows), txt_fmt=fmt_params)
+        )
     lines = ["Notes:"]
     for number, note in enumerate(tables.notes, start=1):
         lines += textwrap.wrap(f"[{number}] {note}", NOTE_WIDTH, subsequent_indent="    ")
@@ -270,60 +276,37 @@ def summary2_tables(
         if place.start < place.stop:
             block = frame.iloc[place].rename_axis(columns=heading or None)
             summary.add_df(block, float_format=float_format)
-    shown = tables.blocks[-1][1].stop
     if len(tables.blocks) == 1:
-        summary.add_df(_shape_frame(results, frame.iloc[shown:], float_format), align="r")
+        rows = _shape(results, alpha, lambda value, _: float_format % value)
+        columns[2] = f"{letter}(tau=.5)"
+        shape = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+        summary.add_df(shape, align="r")
     summary.add_title(tables.title if title is None else title)
     for note in tables.notes:
         summary.add_text(note)
     return summary
 
 
-def _shape_rows(results: Any, alpha: float) -> list[tuple[str, list[str]]]:
-    """Return one row for each of tau, sigma and kappa."""
-    params, bse = results.params, results.bse
-    tvalues, pvalues = results.tvalues, results.pvalues
-    limits = results.conf_int(alpha)
-    rows = []
+def _shape(
+    results: Any, alpha: float, written: Callable[[float, int], str]
+) -> dict[str, list[str]]:
+    """Return a row of texts for each of tau, sigma and kappa: a value of each column `written`."""
+    rows, limits = {}, results.conf_int(alpha)
     for name in SHAPE:
         j = results.space.position(name)
-        if j is None:
-            if name != "kappa":
-                rows.append((name, [forg(getattr(results, name), prec=4), "(fixed)", *[""] * 4]))
-            continue
-        test = ["", ""]
-        if name == "tau" and np.isfinite(tvalues[j]):
-            test = [f"{tvalues[j]:.3f}", f"{pvalues[j]:.3f}"]
-        held = results.held_fixed.get(name)
-        error = forg(bse[j], prec=3) if held is None else f"({held})"
-        ends = [forg(v, prec=3) if np.isfinite(v) else "" for v in limits[j]]
-        rows.append((name, [forg(params[j], prec=4), error, *test, *ends]))
+        if j is not None:
+            held = results.held_fixed.get(name)
+            error = written(results.bse[j], 1) if held is None else f"({held})"
+            numbers = (results.tvalues[j], results.pvalues[j], *limits[j])
+            cells = [written(x, i) if np.isfinite(x) else "" for i, x in enumerate(numbers, 2)]
+            rows[name] = [written(results.params[j], 0), error, *cells]
+        elif name != "kappa":
+            rows[name] = [written(getattr(results, name), 0), "(fixed)", *[""] * 4]
     return rows
 
 
-def _shape_frame(results: Any, estimated: pd.DataFrame, float_format: str) -> pd.DataFrame:
-    """Return the rows of tau, sigma and kappa as text, with why one has no standard error."""
-    letter = "t" if results.use_t else "z"
-    rows: dict[str, list[str]] = {}
-    for name in SHAPE:
-        if name in estimated.index:
-            value, error, *others = estimated.loc[[name]].to_numpy()[0]
-            held = results.held_fixed.get(name)
-            said = float_format % error if held is None else f"({held})"
-            cells = [float_format % other if np.isfinite(other) else "" for other in others]
-        elif name != "kappa":
-            value, said, cells = getattr(results, name), "(fixed)", [""] * 4
-        else:
-            continue
-        rows[name] = [float_format % value, said, *cells]
-    columns = [f"{letter}(tau=.5)" if name == letter else name for name in estimated.columns]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
-
-
-def _shape_table(results: Any, alpha: float) -> Any:
-    """Return the table of tau, sigma and kappa."""
-    letter = "t" if results.use_t else "z"
-    stubs, data = zip(*_shape_rows(results, alpha), strict=True)
-    low, high = f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"
-    header = ["coef", "std err", f"{letter}(tau=.5)", f"P>|{letter}|", low, high]
-    return SimpleTable([list(row) for row in data], header, list(stubs), txt_fmt=fmt_params)
+def _short(value: float, column: int) -> str:
+    """Return a number as the tables of statsmodels have it in a column."""
+    if column in (2, 3):
+        return f"{value:.3f}"
+    return str(forg(value, prec=4 if column == 0 else 3))

@@ -202,7 +202,8 @@ def complete_rows(tables: dict[str, Any], missing: str) -> BoolArray | None:
     missing : {"drop", "raise"}
         Whether a missing value is an error, which says where it is.
     """
-    complete, reasons = None, []
+    complete: BoolArray | None = None
+    reasons = []
     for name, table in tables.items():
         gap = np.isnan(np.asarray(table, dtype=np.float64))
         if not gap.any():
@@ -211,8 +212,8 @@ def complete_rows(tables: dict[str, Any], missing: str) -> BoolArray | None:
         bad = np.flatnonzero(gap.any(axis=0)) if gap.ndim > 1 else ()
         where = f" in column(s) {', '.join(str(columns[j]) for j in bad[:10])}" if len(bad) else ""
         reasons.append(f"{name} contains {int(gap.sum())} NaN value(s){where}")
-        rows = ~(gap.any(axis=1) if gap.ndim > 1 else gap)
-        complete = rows if complete is None else complete & rows
+        rows = ~gap.reshape(len(gap), -1).any(axis=1)
+        complete = np.asarray(rows if complete is None else complete & rows)
     if reasons and missing == "raise":
         raise MissingValuesError(f'{"; ".join(reasons)}, and missing="raise"')
     return complete
