@@ -177,7 +177,17 @@ def requirements(text):
 
 def test_the_extras_are_the_promised_ones(setup_cfg):
     extras = setup_cfg["options.extras_require"]
-    assert set(extras) == {"plot", "sklearn", "boost", "dask", "parquet", "paper", "docs", "test", "all"}
+    assert set(extras) == {
+        "plot",
+        "sklearn",
+        "boost",
+        "dask",
+        "parquet",
+        "paper",
+        "docs",
+        "test",
+        "all",
+    }
     assert requirements(extras["plot"]) == {"matplotlib"}
     assert requirements(extras["sklearn"]) == {"scikit-learn"}
     assert requirements(extras["boost"]) == {"scikit-learn", "lightgbm"}
