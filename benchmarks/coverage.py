@@ -36,13 +36,14 @@ from unittest import mock
 
 import numpy as np
 from batchfit import TAU_BOUNDS, Batch, fit_joint, fit_lines, fit_points, fit_tau
+from qhreg.covariance.curvature import row_weights
+from qhreg.covariance.lightside import light_rows, require_light_rows
+from qhreg.inference.robust_score import ScoreVariance, robust_score_root
 from scipy import stats
 from statsmodels.datasets import engel
 
 from qhreg import QuantileHuberMLE
 from qhreg.covariance import Point, covariance
-from qhreg.covariance.curvature import row_weights
-from qhreg.covariance.lightside import light_rows, require_light_rows
 from qhreg.exceptions import (
     BoundaryWarning,
     ConvergenceWarning,
@@ -54,7 +55,6 @@ from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.inference.bootstrap import bootstrap
 from qhreg.inference.hypothesis_tests import lr_inflation
 from qhreg.inference.intervals import wald_intervals
-from qhreg.inference.robust_score import ScoreVariance, robust_score_root
 from qhreg.solver import solve
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import ParameterSpace

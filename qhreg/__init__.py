@@ -12,10 +12,10 @@ from qhreg.family.distribution import quantile_huber
 
 if TYPE_CHECKING:
     from qhreg.boosting import QuantileHuberBoostingRegressor
-    from qhreg.comparison import compare_models
     from qhreg.distributional import QuantileHuberDistributional
     from qhreg.estimator import QuantileHuberRegressor, QuantileHuberRegressorCV
     from qhreg.model import QuantileHuberMLE
+    from qhreg.model.comparison import compare_models
 
 __all__ = [
     "QuantileHuberBoostingRegressor",
@@ -39,7 +39,7 @@ _LATER = {
     "QuantileHuberBoostingRegressor": "qhreg.boosting",
     "QuantileHuberRegressor": "qhreg.estimator",
     "QuantileHuberRegressorCV": "qhreg.estimator",
-    "compare_models": "qhreg.comparison",
+    "compare_models": "qhreg.model.comparison",
 }
 
 

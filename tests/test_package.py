@@ -23,11 +23,11 @@ LAYERS = [
     "engine",
     "solver",
     "certificate",
-    "covariance",
+    "diagnostics",
     "plotting",  # draws the numbers it is handed and knows nothing of where they come from
+    "covariance",
     "inference",
     "profile",
-    "diagnostics",
     "process",
     "results",
     "regularized",

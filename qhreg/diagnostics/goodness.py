@@ -17,8 +17,6 @@ from qhreg._typing import FloatArray
 from qhreg.diagnostics.simulation import expanded, simulate_fits
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
-from qhreg.solver import Solution
-from qhreg.specification.model_data import ModelData
 
 __all__ = ["GoodnessOfFit", "anderson_darling", "goodness_of_fit", "kolmogorov_smirnov"]
 
@@ -132,8 +130,8 @@ class GoodnessOfFit:
 
 
 def goodness_of_fit(
-    data: ModelData,
-    solution: Solution,
+    data: Any,
+    solution: Any,
     *,
     n_boot: int = 199,
     rng: int | np.random.Generator | None = 0,
@@ -143,9 +141,9 @@ def goodness_of_fit(
 
     Parameters
     ----------
-    data : ModelData
+    data : ModelData or DistributionalData
         The model. Frequency weights must be whole; sampling weights are not accepted.
-    solution : Solution
+    solution : Solution or DistributionalSolution
         Its fit.
     n_boot : int
         Samples from the fitted model; each is refitted with what the model estimates.
@@ -167,14 +165,12 @@ def goodness_of_fit(
     """
     if n_boot < 1:
         raise DomainError(f"n_boot must be at least 1, got {n_boot!r}")
-    residuals = expanded(data).observations.residuals(solution.beta)
-    u = residuals / solution.sigma
-    ks = kolmogorov_smirnov(u, solution.tau, solution.kappa)
-    ad = anderson_darling(u, solution.tau, solution.kappa)
+    u, tau, kappa = expanded(data).standardized(solution)
+    ks, ad = kolmogorov_smirnov(u, tau, kappa), anderson_darling(u, tau, kappa)
     samples = [
         (
-            kolmogorov_smirnov(fit.u, fit.solution.tau, fit.solution.kappa),
-            anderson_darling(fit.u, fit.solution.tau, fit.solution.kappa),
+            kolmogorov_smirnov(fit.u, fit.tau, fit.kappa),
+            anderson_darling(fit.u, fit.tau, fit.kappa),
         )
         for fit in simulate_fits(data, solution, n_boot, rng=rng, progress=progress)
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +14,6 @@ from qhreg.diagnostics.residuals import normal_scores
 from qhreg.exceptions import DataError, QhregError
 from qhreg.family.distribution import quantile_huber
 from qhreg.progress import with_progress
-from qhreg.solver import Solution
-from qhreg.specification.model_data import ModelData, refit
-from qhreg.specification.observations import Observations
 
 __all__ = [
     "SimulatedFit",
@@ -34,20 +32,24 @@ class SimulatedFit:
     ----------
     u : ndarray, shape (n,)
         Standardised residuals of the refit, in increasing order.
-    solution : Solution
+    tau, kappa : float
+        The law that they have in the refit.
+    solution : Solution or DistributionalSolution
         The refit.
     """
 
     u: FloatArray
-    solution: Solution
+    tau: float
+    kappa: float
+    solution: Any
 
 
-def expanded(data: ModelData) -> ModelData:
+def expanded(data: Any) -> Any:
     """Return the model with rows repeated as often as they were observed.
 
     Parameters
     ----------
-    data : ModelData
+    data : ModelData or DistributionalData
         With whole frequency weights or none. Sampling weights describe no law of the responses that
         could be simulated.
     """
@@ -59,14 +61,12 @@ def expanded(data: ModelData) -> ModelData:
     if not (obs.freq_weights == np.floor(obs.freq_weights)).all():
         raise DataError("the model can be simulated with whole frequency weights only")
     counts = obs.freq_weights.astype(np.intp)
-    rows = np.repeat(np.arange(counts.size), counts)
-    offset = None if obs.offset is None else obs.offset[rows]
-    return replace(data, observations=Observations(obs.exog[rows], obs.endog[rows], offset))
+    return data.take(np.repeat(np.arange(counts.size), counts), apart=True)
 
 
 def simulate_fits(
-    data: ModelData,
-    solution: Solution,
+    data: Any,
+    solution: Any,
     n_samples: int,
     *,
     rng: int | np.random.Generator | None = 0,
@@ -76,9 +76,9 @@ def simulate_fits(
 
     Parameters
     ----------
-    data : ModelData
+    data : ModelData or DistributionalData
         The model.
-    solution : Solution
+    solution : Solution or DistributionalSolution
         Its fit: the law to draw from, and where each refit starts.
     n_samples : int
         Number of samples; a sample that cannot be fitted is left out.
@@ -91,23 +91,23 @@ def simulate_fits(
     -----
     Each sample is fitted by the criterion of the fit, with its p.
     """
-    full = replace(expanded(data), reml=solution.p > 0.0, rank=solution.p or None)
-    obs = full.observations
+    full = expanded(data).compared_with(solution)
+    obs, law = full.observations, full.law(solution)
     generator = np.random.default_rng(rng)
-    location = obs.location(solution.beta)
     for _ in with_progress(range(n_samples), progress, "samples from the fit"):
         noise = quantile_huber.rvs(
-            solution.tau, solution.kappa, size=location.size, random_state=generator
+            law.tau, law.kappa, size=law.location.size, random_state=generator
         )
-        sample = replace(full, observations=replace(obs, endog=location + solution.sigma * noise))
+        sample = replace(full, observations=replace(obs, endog=law.location + law.sigma * noise))
         with warnings.catch_warnings():
             # a sample may end on a bound: that is part of what is simulated
             warnings.simplefilter("ignore")
             try:
-                fit = refit(sample, None, solution)
+                fit = sample.fit(solution, search=None)
             except QhregError:
                 continue
-        yield SimulatedFit(np.sort(sample.observations.residuals(fit.beta) / fit.sigma), fit)
+        u, tau, kappa = sample.standardized(fit)
+        yield SimulatedFit(np.sort(u), tau, kappa, fit)
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,8 @@ class SimulatedResiduals:
 
 
 def simulated_residuals(
-    data: ModelData,
-    solution: Solution,
+    data: Any,
+    solution: Any,
     n_samples: int = 99,
     *,
     rng: int | np.random.Generator | None = 0,
@@ -144,5 +144,5 @@ def simulated_residuals(
     fits = list(simulate_fits(data, solution, n_samples, rng=rng, progress=progress))
     if not fits:
         raise DataError("no sample from the fitted model could be fitted")
-    scores = [normal_scores(fit.u, fit.solution.tau, fit.solution.kappa) for fit in fits]
+    scores = [normal_scores(fit.u, fit.tau, fit.kappa) for fit in fits]
     return SimulatedResiduals(np.array([fit.u for fit in fits]), np.array(scores))

@@ -37,6 +37,7 @@ __all__ = [
     "information_factors",
     "loglike_rows",
     "score_factors",
+    "score_rows",
 ]
 
 
@@ -268,6 +269,12 @@ def information_factors(state: RowState) -> Pairs:
             v * ((kappa * s + 1.0 / s) * right - (kappa * t + 1.0 / t) * left),
             v * v * tau_tau,
         )
+
+
+def score_rows(data: Regression, state: RowState) -> FloatArray:
+    """Return the score of each row without its weight, shape (n, p + q + r)."""
+    factors = score_factors(state)
+    return np.hstack([x * f[:, None] for x, f in zip(data.designs, factors, strict=True)])
 
 
 def gradient(data: Regression, state: RowState) -> FloatArray:

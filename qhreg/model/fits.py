@@ -23,7 +23,6 @@ from qhreg.regularized.results import (
 from qhreg.results import (
     QuantileHuberResults,
     QuantileHuberResultsWrapper,
-    covariance_request,
 )
 from qhreg.specification.constraints import linear_constraint
 from qhreg.specification.formulas import linear_constraints
@@ -44,6 +43,8 @@ class OtherFits:
     sigma: float | None
     tau_bounds: tuple[float, float]
     k_exog: int
+    model_data: Any
+    covariance_request: Any
     _name_parameters: Any
 
     def fit_constrained(
@@ -77,7 +78,9 @@ class OtherFits:
         """
         names = [str(name) for name in self.data.param_names]
         constraint = linear_constraint(*linear_constraints(constraints, names), self.space)
-        choice = covariance_request(self, cov_type, cov_kwds, constraint)
+        choice = self.covariance_request(cov_type, cov_kwds)
+        if choice.cov_type == "bootstrap":
+            raise DomainError('cov_type="bootstrap" is for fits without constraints')
         space = replace(self.space, k=constraint.transform.shape[1])
         columns = tuple(f"x{j}" for j in range(space.k))
         data = ModelData(
@@ -151,16 +154,14 @@ class OtherFits:
                 "model, for example the estimate of fit()"
             )
         levels = tau_levels(taus, quantiles=quantiles, kappa=self.kappa)
-        names = tuple(str(name) for name in self.data.xnames[: self.k_exog])
         models = [self._at_tau(tau) for tau in levels]
-        choice = covariance_request(models[0], cov_type, cov_kwds)
+        choice = models[0].covariance_request(cov_type, cov_kwds)
         if choice.cov_type not in SANDWICHES:
             raise DomainError(
                 f"cov_type={choice.cov_type!r} cannot hold at several values of tau: use one of "
                 f"{', '.join(SANDWICHES)}"
             )
-        data = ModelData(self.observations, self.space, self.tau_bounds, names, reml=reml)
-        solutions = fit_taus(data, levels, progress=progress)
+        solutions = fit_taus(self.model_data(reml=reml), levels, progress=progress)
         fits = [
             QuantileHuberResults(model, solution, choice, use_t=use_t)
             for model, solution in zip(models, solutions, strict=True)

@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.certificate.global_optimum import GlobalCertificate
-from qhreg.certificate.profile_bound import profile_bound
+from qhreg.certificate.global_optimum import GlobalCertificate, profile_bound
 from qhreg.exceptions import ConvergenceWarning, DomainError, warn_caller
 from qhreg.inference.hypothesis_tests import lr_cut
 from qhreg.profile.curve import Curve, ProfilePoint, TauCurve, curve_of, point_of

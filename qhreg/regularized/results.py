@@ -12,7 +12,7 @@ import pandas as pd
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.normalizer import location_level
-from qhreg.fitstatistics import loglike_obs
+from qhreg.inference.fit_statistics import loglike_obs
 from qhreg.progress import with_progress
 from qhreg.regularized.fit import RegularizedSolution, regularized_path
 from qhreg.results.rows import RowResults

@@ -1,4 +1,4 @@
-"""A fit compared with others: information criteria, the null model, tests of hypotheses."""
+"""A linear fit compared with others: the null model, tests of hypotheses."""
 
 from __future__ import annotations
 
@@ -10,24 +10,18 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.covariance.parts import covariance_parts
-from qhreg.covariance.sandwich import lags, sandwich
+from qhreg.covariance.sandwich import lags
 from qhreg.exceptions import DataError, DomainError
-from qhreg.fitstatistics import information_criterion, null_loss, total_loss
+from qhreg.inference.fit_statistics import null_loss, total_loss
 from qhreg.inference.hypothesis_tests import HypothesisTest, density_note, lr_test
 from qhreg.inference.score_tests import score_test
 from qhreg.inference.symmetry import SymmetryTest, symmetry_test
 from qhreg.solver import Solution
-from qhreg.specification.constraints import Constraint
+from qhreg.specification.constraints import Constraint, require_nested
 from qhreg.specification.model_data import ModelData, refit
-from qhreg.specification.nesting import require_nested
 from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
 
 __all__ = ["ComparisonResults"]
-
-
-CRITERIA = ("aic", "aicc", "bic", "hqic", "tic", "gbic", "gbicp")
-"""The information criteria; the last three are for models that may be wrong."""
 
 
 class ComparisonResults:
@@ -36,14 +30,9 @@ class ComparisonResults:
     model: Any
     space: ParameterSpace
     solution: Solution
-    kappa: float
     tau: float
-    nobs: float
-    n_rows: int
     constraint: Constraint | None
     cov_type: Any
-    cov_params: Any
-    bse: Any
     tvalues: Any
     pvalues: Any
     tau_estimated: Any
@@ -51,77 +40,14 @@ class ComparisonResults:
     df_resid_inference: float
     df_model: float
     k_constant: int
-    n_params: Any
     parameters: Any
+    _check_restricted: Any
+    _require_likelihood: Any
     _observations: Any
     _fit_data: Any
     _fit_solution: Any
     _choice: Any
     _known: Any
-
-    @property
-    def aic(self) -> float:
-        """Akaike's criterion; sigma, tau and kappa count where they are estimated."""
-        return self.info_criteria("aic")
-
-    @property
-    def bic(self) -> float:
-        """Schwarz's criterion."""
-        return self.info_criteria("bic")
-
-    @property
-    def hqic(self) -> float:
-        """Criterion of Hannan and Quinn."""
-        return self.info_criteria("hqic")
-
-    @property
-    def tic(self) -> float:
-        """Takeuchi's criterion: Akaike's for a wrong model."""
-        return self.info_criteria("tic")
-
-    @property
-    def gbic(self) -> float:
-        """Schwarz's criterion for a wrong model."""
-        return self.info_criteria("gbic")
-
-    def info_criteria(self, crit: str = "aic") -> float:
-        r"""Return an information criterion.
-
-        Parameters
-        ----------
-        crit : {"aic", "aicc", "bic", "hqic", "tic", "gbic", "gbicp"}
-            Which. The last three allow for a wrong model.
-
-        Notes
-        -----
-        With sampling weights the log-likelihood has the unit of the weights: compare models with the
-        same weights only.
-
-        With H the inverse smoothed bread times the meat of the robust covariance, which is near the
-        identity when the model holds, "tic" is :math:`-2\ell + 2\operatorname{tr} H`, "gbic"
-        :math:`-2\ell + k\log n - \log\det H` and "gbicp" that plus :math:`\operatorname{tr} H` [1]_.
-
-        References
-        ----------
-        .. [1] J. Lv and J. S. Liu (2014), Model selection principles in misspecified models, Journal
-           of the Royal Statistical Society B 76, 141-167, equations (20) and (23).
-        """
-        if crit not in CRITERIA:
-            raise DomainError(f"crit must be one of {', '.join(CRITERIA)}; got {crit!r}")
-        if crit not in ("tic", "gbic", "gbicp"):
-            return information_criterion(self.solution.loglike, self.n_params, self.nobs, crit)
-        trace, log_det = self._information_ratio
-        if crit == "tic":
-            return -2.0 * self.solution.loglike + 2.0 * trace
-        return self.info_criteria("bic") - log_det + (trace if crit == "gbicp" else 0.0)
-
-    @cached_property
-    def _information_ratio(self) -> tuple[float, float]:
-        """Trace and logarithm of the determinant of inverse bread times meat."""
-        parts = covariance_parts(self._fit_data, self._fit_solution, self._known)
-        meat = sandwich(parts.scores, None, freq=parts.freq)
-        ratio = parts.inverse @ meat
-        return float(np.trace(ratio)), float(np.linalg.slogdet(ratio)[1])
 
     @property
     def _null_data(self) -> ModelData:
@@ -204,15 +130,6 @@ class ComparisonResults:
 
     # ------------------------------------------------------------------ tests
 
-    def _require_likelihood(
-        self, what: str, instead: str = "t_test or wald_test, whose covariance is robust"
-    ) -> None:
-        if self.model.has_weights:
-            raise DomainError(
-                f"{what} needs the likelihood of the sample, which sampling weights replace: use "
-                f"{instead}"
-            )
-
     def lr_test(self, restricted: Any) -> HypothesisTest:
         """Return the likelihood ratio test of a restricted fit against this one.
 
@@ -229,23 +146,7 @@ class ComparisonResults:
         data. The law is F(df, m) (:mod:`qhreg.inference.hypothesis_tests`): for normal noise and
         restrictions of the coefficients, the F test of least squares.
         """
-        self._require_likelihood("a likelihood ratio test")
-        if not hasattr(restricted, "n_params"):
-            raise DataError(
-                f"restricted must be a fit of this model, got {type(restricted).__name__}"
-            )
-        restricted._require_likelihood("a likelihood ratio test")
-        if restricted.nobs != self.nobs or restricted.n_rows != self.n_rows:
-            raise DataError(
-                f"the restricted fit has {restricted.nobs:.10g} observations, this one "
-                f"{self.nobs:.10g}: both must be fits to the same data"
-            )
-        df = self.n_params - restricted.n_params
-        if df < 1:
-            raise DataError(
-                f"the restricted fit has {restricted.n_params} parameters, this one {self.n_params}: "
-                "it is not nested in this one"
-            )
+        df = self._check_restricted(restricted)
         p, there = self.solution.p, restricted.model.exog is not None
         if self.model.exog is not None and there:
             inner, outer = restricted._fit_data, self._fit_data
@@ -266,17 +167,6 @@ class ComparisonResults:
             self._lr_df_resid,
             note=density_note(self.cov_type),
         )
-
-    def compare_lr_test(self, restricted: Any) -> tuple[float, float, int]:
-        """Return statistic, p-value and degrees of freedom of `lr_test`, as OLS results do.
-
-        Parameters
-        ----------
-        restricted : QuantileHuberResults
-            A fit to the same data whose model is nested in this one.
-        """
-        test = self.lr_test(restricted)
-        return test.statistic, test.pvalue, test.df
 
     def test_symmetry(self) -> SymmetryTest:
         """Return likelihood ratio, score and Wald tests of tau = 1/2.

@@ -1,23 +1,20 @@
-"""Profiles and goodness of fit of a fitted model."""
+"""Profiles of the likelihood of a linear fit."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from qhreg._typing import FloatArray
 from qhreg.certificate.global_optimum import GlobalCertificate
-from qhreg.diagnostics.goodness import GoodnessOfFit, goodness_of_fit
 from qhreg.exceptions import DomainError
 from qhreg.inference.hypothesis_tests import density_note
 from qhreg.profile.likelihood import profile_intervals, profile_likelihood
 from qhreg.profile.maxima import LocalMaxima, local_maxima
 from qhreg.profile.result import ProfileLikelihood
 from qhreg.profile.surface import ProfileSurface, profile_surface
-from qhreg.solver import Solution
 from qhreg.specification.model_data import ModelData
 
 __all__ = ["ProfileResults"]
@@ -26,55 +23,25 @@ __all__ = ["ProfileResults"]
 class ProfileResults:
     """The part of a fitted model that looks at its likelihood."""
 
-    model: Any
-    solution: Any
     space: Any
-    constraint: Any
-    sigma: float
-    tau: float
-    kappa: float
     params: Any
     cov_type: Any
-    tau_estimated: Any
-    _rough_errors: Any
-
-    @property
-    def _fit_data(self) -> ModelData:
-        """The regression that was fitted: under constraints, that of the reduced coefficients."""
-        model, space = self.model, self.space
-        names = tuple(str(name) for name in model.exog_names[: space.k])
-        p = self.solution.p
-        likelihood = {"reml": p > 0.0, "rank": p or None}
-        if self.constraint is None:
-            return ModelData(model.observations, space, model.tau_bounds, names, **likelihood)
-        fixed = {**self.constraint.fixed, "k": self.constraint.transform.shape[1]}
-        reduced = self.constraint.reduce(model.observations)
-        return ModelData(
-            reduced,
-            replace(space, **fixed),
-            model.tau_bounds,
-            names,
-            self.constraint,
-            **likelihood,
-        )
-
-    @property
-    def _fit_solution(self) -> Solution:
-        """The solution of `_fit_data`."""
-        solution: Solution = self.solution
-        if self.constraint is None:
-            return solution
-        gamma = self.constraint.transform.T @ (solution.beta - self.constraint.shift)
-        return replace(solution, beta=gamma)
+    _fit_data: Any
+    _fit_solution: Any
+    _covariance: Any
+    _require_likelihood: Any
+    certify_global: Any
 
     @property
     def _profile_data(self) -> ModelData:
-        return self._fit_data
+        self._require_likelihood("a profile or a simulation")
+        data: ModelData = self._fit_data
+        return data
 
     def _standard_error(self, param: str | int) -> float:
         column = self._profile_data.column(param)
         place = column if column is not None else self.space.position(str(param))
-        return math.nan if place is None else float(self._rough_errors[place])
+        return math.nan if place is None else math.sqrt(float(self._covariance.cov[place, place]))
 
     # ------------------------------------------------------------------ likelihood
 
@@ -161,7 +128,7 @@ class ProfileResults:
         They assume the density, whatever the `cov_type`.
         """
         data = self._profile_data
-        bse = self._rough_errors
+        bse = np.sqrt(self._covariance.cov.diagonal())
         k = self.space.k
         every: list[str | int] = [*range(k), *self.space.extra_names]
         asked = range(len(every)) if places is None else places
@@ -240,24 +207,6 @@ class ProfileResults:
             progress=progress,
         )
 
-    def goodness_of_fit(
-        self, n_boot: int = 199, *, rng: Any = 0, progress: bool = False
-    ) -> GoodnessOfFit:
-        """Return Kolmogorov-Smirnov and Anderson-Darling tests with bootstrap p-values.
-
-        Parameters
-        ----------
-        n_boot : int
-            Samples from the fitted model, each refitted.
-        rng : int, Generator or None
-            Source of randomness, as in ``numpy.random.default_rng``.
-        progress : bool
-            Whether to show a progress bar.
-        """
-        return goodness_of_fit(
-            self._profile_data, self._fit_solution, n_boot=n_boot, rng=rng, progress=progress
-        )
-
     # ------------------------------------------------------------------ plots
 
     def plot_profile(
@@ -292,6 +241,6 @@ class ProfileResults:
         space = self._profile_data.space
         possible = param == "tau" and space.tau is None and space.kappa is not None
         if possible and certify is not False and options.get("certificate") is None:
-            options["certificate"] = self.certify_global()  # type: ignore[attr-defined]
+            options["certificate"] = self.certify_global()
         made = self.profile_likelihood(param, alpha=alpha, **options)
         return made.plot(ax=ax, whole=whole)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from qhreg.exceptions import BoundaryWarning, DomainError
-from qhreg.fitstatistics import information_criterion
+from qhreg.inference.fit_statistics import information_criterion
 from qhreg.model import QuantileHuberMLE
 from qhreg.solver.over_kappa import gaussian_loglike
 from qhreg.specification.formulas import formula_namespace
@@ -101,10 +101,10 @@ def compare_models(
     Examples
     --------
     >>> import statsmodels.api as sm
-    >>> from qhreg.comparison import compare_models
+    >>> from qhreg import compare_models
     >>> engel = sm.datasets.engel.load_pandas().data
-    >>> made = compare_models("foodexp ~ income", engel)
-    >>> list(made.table.index)[:3]
+    >>> comparison = compare_models("foodexp ~ income", engel)
+    >>> list(comparison.table.index)[:3]
     ['least squares', 'least absolute deviations', 'Huber']
     """
     laws: dict[str, dict[str, float | None]] = {
