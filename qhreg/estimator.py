@@ -35,6 +35,9 @@ except ImportError as error:
 __all__ = ["QuantileHuberRegressor", "QuantileHuberRegressorCV"]
 
 
+FLOATS = [np.float64, np.float32]
+"""Types of X that are used as they are."""
+
 EXACT = float(np.sqrt(np.finfo(np.float64).eps))
 """Largest residual, as a share of the largest response, of a fit that is exact up to rounding."""
 
@@ -58,6 +61,11 @@ class _Design:
     def shape(self) -> tuple[int, int]:
         n, p = self.exog.shape
         return n, p + self.intercept
+
+    @property
+    def penalty_weights(self) -> FloatArray:
+        """One for each regressor, none for the intercept."""
+        return np.where(np.arange(self.shape[1]) < self.intercept, 0.0, 1.0)
 
     def __getitem__(self, rows: npt.NDArray[np.intp] | slice) -> FloatArray:
         part = self.exog[rows]
@@ -94,25 +102,18 @@ def _fit(
     exog, data = design[:], {"weights": weights, **options}
     if not penalised:
         return solve_kappa(exog, endog, names=names, **data).solution
-    free = _penalty_weights(design)
-    return solve_regularized(
-        exog, endog, alpha=alpha, L1_wt=l1_ratio, kappa=kappa, penalty_weights=free, **data
-    )
-
-
-def _penalty_weights(design: _Design) -> FloatArray:
-    """Return one for each regressor, none for the intercept."""
-    factors = np.ones(design.shape[1])
-    factors[: int(design.intercept)] = 0.0
-    return factors
+    penalty = {"alpha": alpha, "L1_wt": l1_ratio, "penalty_weights": design.penalty_weights}
+    return solve_regularized(exog, endog, kappa=kappa, **penalty, **data)
 
 
 def _exact_fit(design: _Design, endog: FloatArray, weights: Any, **problem: Any) -> Any:
-    """Return the fit of columns that leave no residual, or None where they leave one.
+    """Return the fit of columns that leave no residual, or None where they leave one or sigma is fixed.
 
     The likelihood then grows without bound as sigma goes to 0. The line minimises the loss at every
     sigma, and is fitted at one; what the data cannot tell is tau = 1/2 and kappa = 4.
     """
+    if problem["sigma"] is not None:
+        return None
     size = float(np.abs(endog).max(initial=0.0))
     unknown = {"tau": 0.5, "kappa": 4.0}
     known = {name: value for name, value in problem.items() if value is not None}
@@ -157,15 +158,8 @@ class _LinearEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Any, sample_weight: Any, accept_sparse: Any = False
     ) -> tuple[_Design, FloatArray, Any]:
         """Return the data as scikit-learn checks them."""
-        exog, endog = validate_data(
-            self,
-            X,
-            y,
-            y_numeric=True,
-            accept_sparse=accept_sparse,
-            dtype=[np.float64, np.float32],
-            ensure_min_samples=2,
-        )
+        checks = {"accept_sparse": accept_sparse, "y_numeric": True, "ensure_min_samples": 2}
+        exog, endog = validate_data(self, X, y, dtype=FLOATS, **checks)
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(
@@ -193,8 +187,6 @@ class _LinearEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         try:
             solution = _fit(design, endog, weights, **problem)
         except DataError:
-            if self.sigma is not None:
-                raise
             solution = _exact_fit(design, endog, weights, **problem)
             if solution is None:
                 raise
@@ -220,9 +212,7 @@ class _LinearEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return self.predict_quantile(X, 0.5)
         if which not in ("mean", "location"):
             raise DomainError(f"which must be 'mean', 'median' or 'location', got {which!r}")
-        exog = validate_data(
-            self, X, reset=False, accept_sparse=["csr"], dtype=[np.float64, np.float32]
-        )
+        exog = validate_data(self, X, reset=False, accept_sparse=["csr"], dtype=FLOATS)
         location: FloatArray = exog @ self.coef_ + self.intercept_
         if which == "mean":
             location += self.sigma_ * quantile_huber.mean(self.tau_, self.kappa_)
@@ -469,7 +459,7 @@ class QuantileHuberRegressorCV(_LinearEstimator):
         """
         design, endog, weights = self._rows(X, y, sample_weight)
         exog, sizes = design[:], self.alphas
-        penalty = {"L1_wt": self.l1_ratio, "penalty_weights": _penalty_weights(design)}
+        penalty = {"L1_wt": self.l1_ratio, "penalty_weights": design.penalty_weights}
         options = {**penalty, **self._options()}
         if isinstance(sizes, Integral):
             top = largest_alpha(exog, endog, weights=weights, **options)
