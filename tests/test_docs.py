@@ -23,7 +23,7 @@ PAGES = sorted(
     p for p in DOCS.rglob("*.md") if "_build" not in p.parts and "generated" not in p.parts
 )
 NAMES = [str(page.relative_to(DOCS)) for page in PAGES]
-NEEDS = {"howto/boosting.md": ("sklearn", "lightgbm")}
+NEEDS = {"howto/boosting.md": ("sklearn", "lightgbm"), "howto/sklearn.md": ("sklearn",)}
 
 FENCE = re.compile(r"^(`{3,}|~{3,}|:{3,})(.*?)\n(.*?)^\1$", flags=re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -82,6 +82,7 @@ def test_the_python_blocks_are_sessions_and_so_cannot_be_skipped_by_accident():
         "weights",
         "heteroskedastic",
         "large_data",
+        "sklearn",
         "boosting",
         "migrate",
     ],

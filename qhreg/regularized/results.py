@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -237,6 +238,7 @@ def cross_validate(
     n_folds: int = 5,
     rng: Any = 0,
     progress: bool = False,
+    splits: Iterable[tuple[Any, Any]] | None = None,
     **options: Any,
 ) -> CrossValidation:
     """Return the out-of-sample likelihood for several sizes of the penalty.
@@ -253,6 +255,8 @@ def cross_validate(
         Of the random numbers.
     progress : bool
         Whether to show a progress bar, where tqdm is installed.
+    splits : iterable of (array, array), optional
+        The rows to fit and those to leave out, each time, in place of `n_folds` parts.
     **options
         Of :func:`qhreg.regularized.regularized_path`, without weights and offset.
 
@@ -268,17 +272,15 @@ def cross_validate(
     >>> validation.best_alpha, validation.losses.shape
     (0.02, (5, 2))
     """
-    weight = observations.case_weights
-    if weight is not None:  # a fold needs rows that count
-        observations = _rows(observations, weight > 0.0)
-    n = observations.endog.size
-    if isinstance(n_folds, bool) or int(n_folds) != n_folds or not 2 <= n_folds <= n:
-        raise DomainError(f"n_folds must be a whole number from 2 to {n}, got {n_folds!r}")
     sizes = np.sort(np.ravel(np.asarray(alphas, dtype=np.float64)))[::-1]
-    fold = np.random.default_rng(rng).permutation(n) % int(n_folds)
-    losses = np.empty((int(n_folds), sizes.size))
-    for number in with_progress(range(int(n_folds)), progress, "cross-validation"):
-        inside, outside = (_rows(observations, part) for part in (fold != number, fold == number))
+    if splits is None:
+        weight = observations.case_weights
+        if weight is not None:  # a fold needs rows that count
+            observations = _rows(observations, weight > 0.0)
+        splits = _folds(observations.endog.size, n_folds, rng)
+    parts, losses = list(splits), []
+    for number, split in enumerate(with_progress(parts, progress, "cross-validation"), start=1):
+        inside, outside = (_rows(observations, part) for part in split)
         try:
             path = regularized_path(
                 inside.exog,
@@ -289,10 +291,18 @@ def cross_validate(
                 **options,
             )
         except DataError as error:
-            raise DataError(f"with fold {number + 1} of {n_folds} left out: {error}") from error
+            raise DataError(f"with fold {number} of {len(parts)} left out: {error}") from error
         scores = [loglike_obs(outside, _parameters(fit)).sum() for fit in path]
-        losses[number] = np.divide(scores, -outside.nobs)
-    return CrossValidation(sizes, losses)
+        losses.append(np.divide(scores, -outside.nobs))
+    return CrossValidation(sizes, np.array(losses))
+
+
+def _folds(n: int, n_folds: int, rng: Any) -> list[tuple[BoolArray, BoolArray]]:
+    """Return the rows to fit and to leave out, for parts divided at random."""
+    if isinstance(n_folds, bool) or int(n_folds) != n_folds or not 2 <= n_folds <= n:
+        raise DomainError(f"n_folds must be a whole number from 2 to {n}, got {n_folds!r}")
+    fold = np.random.default_rng(rng).permutation(n) % int(n_folds)
+    return [(fold != number, fold == number) for number in range(int(n_folds))]
 
 
 def _rows(observations: Observations, chosen: BoolArray) -> Observations:
