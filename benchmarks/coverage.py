@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 from statsmodels.tools.sm_exceptions import ModelWarning
 
-from qhreg import QuantileHuberMLE, quantile_huber
+from qhreg import QuantileHuberDistributional, QuantileHuberMLE, quantile_huber
 from qhreg.exceptions import QhregError
 
 FloatArray = npt.NDArray[np.float64]
@@ -116,10 +116,14 @@ def intervals(task: str, law: str, fit: Any, rep: int) -> Iterator[tuple[str, Fl
             options = {"groups": clusters(n)} if cov_type == "cluster" else {}
             yield cov_type, fit.get_robustcov_results(cov_type, **options).conf_int()[rows]
     elif task == "profile":
-        limits = np.full((4, 2), np.nan)
         some = rows if law == "model" else rows[:1]
-        limits[: len(some)] = fit.conf_int(method="profile", cols=some)
-        yield "profile", limits
+        limits = fit.conf_int(method="profile", cols=some)
+        yield "profile", np.vstack([limits, np.full((4 - len(some), 2), np.nan)])
+    elif task == "scale":  # log sigma linear in log x_1, the true form where noise is proportional
+        endog, exog = fit.model.endog, fit.model.exog
+        logs = np.column_stack([np.ones(n), np.log(exog[:, 1])])
+        scaled = QuantileHuberDistributional(endog, exog, exog_scale=logs, kappa=KAPPA).fit()
+        yield "scale", np.vstack([scaled.conf_int()[rows[:2]], np.full((2, 2), np.nan)])
     else:
         groups = clusters(n) if law == "clustered" else None
         replicates = fit.bootstrap(n_boot=N_BOOT, rng=rep, groups=groups)
@@ -132,8 +136,7 @@ def run(task: str, law: str, n: int, p: int, reps: int) -> dict[str, Any]:
     start = time.process_time()
     target = truth(law, n, p)
     limits: dict[str, list[FloatArray]] = {}
-    errors: dict[str, int] = {}
-    at_bound = 0
+    errors, at_bound = dict[str, int](), 0
     for rep in range(reps):
         rng = np.random.default_rng([SEED, list(LAWS).index(law), n, p, rep])
         endog, exog = sample(law, n, p, rng)
@@ -145,7 +148,7 @@ def run(task: str, law: str, n: int, p: int, reps: int) -> dict[str, Any]:
         except QhregError as error:
             errors[str(error)] = errors.get(str(error), 0) + 1
     cell: dict[str, Any] = dict(zip(KEY, (task, law, n, p, reps), strict=True))
-    cell |= {"at_bound": at_bound, "errors": errors, "coverage": {}, "length": {}, "none": {}}
+    cell |= {"at_bound": at_bound, "errors": errors} | {"coverage": {}, "length": {}, "none": {}}
     for name, pairs in limits.items():
         low, high = np.moveaxis(np.array(pairs), -1, 0)
         with warnings.catch_warnings():
@@ -160,6 +163,8 @@ def design(quick: bool) -> Iterator[tuple[str, str, int, int]]:
     """Iterate over task, law, n and p of all cells."""
     sizes, columns = ((50, 100), (4,)) if quick else (SIZES, COLUMNS)
     yield from (("wald", *cell) for cell in product(LAWS, sizes, columns))
+    yield from (("wald", "proportional", n, 4) for n in (() if quick else (2000, 10_000)))
+    yield from (("scale", "proportional", n, 4) for n in sizes)
     yield from (("bootstrap", law, n, 4) for law, n in BOOTSTRAP_CELLS)
     yield from (("profile", law, n, 4) for law in LAWS for n in (50, 100))
 
@@ -193,6 +198,7 @@ def report(cells: list[dict[str, Any]]) -> Iterator[str]:
         )
     for title, *names in (
         ("Clusters", "cluster"),
+        ("Scale with a regressor: `QuantileHuberDistributional`", "scale"),
         ("Profile likelihood", "profile"),
         ("Bootstrap", "percentile", "bca"),
     ):
@@ -236,8 +242,7 @@ def main() -> None:
                 with options.keep.open("a") as file:
                     file.write(json.dumps(cell) + "\n")
         cells.append(cell)
-    for part in report(cells):
-        print(part)
+    print(*report(cells), sep="\n")
 
 
 if __name__ == "__main__":
