@@ -37,8 +37,7 @@ Rng = np.random.Generator
 
 KAPPA, TAU = 4.0, 0.3
 SIZES, COLUMNS = (50, 100, 200, 500), (2, 4, 8)
-SEED, TRUTH_ROWS, N_BOOT = 20, 400_000, 199
-RARE, CLUSTERS = 5, 20
+SEED, TRUTH_ROWS, N_BOOT, RARE, CLUSTERS = 20, 400_000, 199, 5, 20
 PARAMETERS = ("slope", "constant", "sigma", "tau")
 KEY = ("task", "law", "n", "p", "reps")
 
@@ -54,11 +53,11 @@ NOISE: dict[str, Callable[[Rng, int], FloatArray]] = {
 
 LAWS = {
     "model": f"the fitted density, tau = {TAU}, sigma = 1",
-    "normal": "standard normal",
+    "normal": "z",
     "t3": "Student's t, 3 degrees of freedom",
     "Gumbel": "Gumbel",
     "gamma": "gamma, shape 2",
-    "lognormal": "exp(z), z standard normal",
+    "lognormal": "exp(z)",
     "heteroskedastic": "abs(x_1) z",
     "leverage": "x_1 lognormal, noise z",
     "proportional": "x_1 lognormal, noise x_1 z",
@@ -67,7 +66,8 @@ LAWS = {
 }
 """The laws of regressors and noise."""
 
-BOOTSTRAP_CELLS = [("model", 100), ("gamma", 50), ("proportional", 100), ("clustered", 100)]
+BOOTSTRAP_SIZES = {law: (100,) for law in ("model", "Gumbel", "lognormal", "clustered")}
+BOOTSTRAP_SIZES |= {"gamma": (50, 200), "proportional": (100, 500)}
 """Where the bootstrap is tried, p = 4."""
 
 
@@ -165,7 +165,7 @@ def design(quick: bool) -> Iterator[tuple[str, str, int, int]]:
     yield from (("wald", *cell) for cell in product(LAWS, sizes, columns))
     yield from (("wald", "proportional", n, 4) for n in (() if quick else (2000, 10_000)))
     yield from (("scale", "proportional", n, 4) for n in sizes)
-    yield from (("bootstrap", law, n, 4) for law, n in BOOTSTRAP_CELLS)
+    yield from (("bootstrap", law, n, 4) for law in BOOTSTRAP_SIZES for n in BOOTSTRAP_SIZES[law])
     yield from (("profile", law, n, 4) for law in LAWS for n in (50, 100))
 
 
@@ -177,22 +177,24 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 def report(cells: list[dict[str, Any]]) -> Iterator[str]:
     """Iterate over the tables: coverage in per cent, median length in brackets."""
+    yield table(
+        ["law", "regressors and noise; z standard normal"], [[*law] for law in LAWS.items()]
+    )
     entries: dict[tuple[str, int, int], dict[str, list[str]]] = {}
     for cell in cells:
         entry = entries.setdefault((cell["law"], cell["n"], cell["p"]), {})
         for name, coverage in cell["coverage"].items():
             pairs = zip(coverage, cell["length"][name], strict=True)
-            entry[name] = [f"{100 * c:.0f} ({x:.2g})" if x == x else "" for c, x in pairs]
+            entry[name] = [f"{100 * c:.3g} ({x:.2g})" if x == x else "" for c, x in pairs]
     cases = sorted(entries, key=lambda case: (list(LAWS).index(case[0]), *case[1:]))
     columns = list(product(sorted({p for *_, p in cases}), ("nonrobust", "HC1", "HC3")))
     wald = list(dict.fromkeys(case[:2] for case in cases if "HC3" in entries[case]))
     for j, parameter in enumerate(PARAMETERS if wald else ()):
-        yield f"### {parameter.capitalize()}\n"
         rows = [
             [entries.get((law, n, p), {}).get(name, [""] * 4)[j] for p, name in columns]
             for law, n in wald
         ]
-        yield table(
+        yield f"### {parameter.capitalize()}\n\n" + table(
             ["law", "n", *(f"{name}, p = {p}" for p, name in columns)],
             [[law, str(n), *row] for (law, n), row in zip(wald, rows, strict=True)],
         )
@@ -209,8 +211,7 @@ def report(cells: list[dict[str, Any]]) -> Iterator[str]:
             if entries[case].keys() >= {name, *names}
         ]
         if rows:
-            yield f"### {title}\n"
-            yield table(["law", "n", "p", "interval", *PARAMETERS], rows)
+            yield f"### {title}\n\n" + table(["law", "n", "p", "interval", *PARAMETERS], rows)
     for cell in cells:
         missing = {name: count for name, count in cell["none"].items() if count} | cell["errors"]
         if missing or cell["at_bound"]:
