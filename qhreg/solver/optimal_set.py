@@ -127,9 +127,10 @@ def _centre(rows: FloatArray, slack: FloatArray) -> FloatArray | None:
     ball = np.column_stack([-rows, np.linalg.norm(rows, axis=1)])
     goal = np.append(np.zeros(d), -1.0)
     largest = linprog(goal, A_ub=ball, b_ub=slack, bounds=[(None, None)] * d + [(0.0, None)])
-    if largest.status != 0 or not largest.x[-1] > EDGE:
+    centre = np.zeros(d + 1) if largest.x is None else np.asarray(largest.x)
+    if largest.status != 0 or not centre[-1] > EDGE:
         return None
-    step = largest.x[:-1]
+    step = centre[:-1]
     for _ in range(STEPS):
         scaled = rows / (slack + rows @ step)[:, None]
         gradient = scaled.sum(axis=0)
