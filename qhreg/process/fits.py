@@ -122,17 +122,17 @@ def fit_taus(
     curve = tau_curve(data, first, kappa)
     found = {order[0]: first}
     for i in with_progress(order[1:], progress, "process"):
-        found[i] = _solution(curve, taus[i])
+        found[i] = _solution(curve, taus[i], data.names)
     return tuple(found[i] for i in range(len(taus)))
 
 
-def _solution(curve: TauCurve, tau: float) -> Solution:
+def _solution(curve: TauCurve, tau: float, names: Sequence[str]) -> Solution:
     """Return the fit at one tau in the units of the data."""
     curve(tau)
     fit = curve.fits[tau]
     setup = replace(curve.setup, task=replace(curve.setup.task, tau=tau))
     local = LocalFit(fit, fit.iterations, fit.passes, "warm start from a neighbouring tau")
-    return report(setup, local, certified=False)
+    return report(setup, local, certified=False, names=names)
 
 
 @dataclass(frozen=True, repr=False)
