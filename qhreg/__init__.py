@@ -12,14 +12,17 @@ from qhreg.family.distribution import quantile_huber
 
 if TYPE_CHECKING:
     from qhreg.boosting import QuantileHuberBoostingRegressor
-    from qhreg.comparison import compare_models
     from qhreg.distributional import QuantileHuberDistributional
+    from qhreg.estimator import QuantileHuberRegressor, QuantileHuberRegressorCV
     from qhreg.model import QuantileHuberMLE
+    from qhreg.model.comparison import compare_models
 
 __all__ = [
     "QuantileHuberBoostingRegressor",
     "QuantileHuberDistributional",
     "QuantileHuberMLE",
+    "QuantileHuberRegressor",
+    "QuantileHuberRegressorCV",
     "__version__",
     "biconvexity_certificate",
     "compare_models",
@@ -27,14 +30,16 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING and importlib.util.find_spec("sklearn") is None:
-    __all__.remove("QuantileHuberBoostingRegressor")  # a star import needs no extra
+    __all__ = [name for name in __all__ if "Regressor" not in name]  # a star import needs no extra
 
 # Loaded at first use: the model brings statsmodels, the boosting scikit-learn and LightGBM.
 _LATER = {
     "QuantileHuberDistributional": "qhreg.distributional",
     "QuantileHuberMLE": "qhreg.model",
     "QuantileHuberBoostingRegressor": "qhreg.boosting",
-    "compare_models": "qhreg.comparison",
+    "QuantileHuberRegressor": "qhreg.estimator",
+    "QuantileHuberRegressorCV": "qhreg.estimator",
+    "compare_models": "qhreg.model.comparison",
 }
 
 

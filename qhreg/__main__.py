@@ -12,7 +12,10 @@ from qhreg.cli.parser import make_parser
 __all__ = ["main"]
 
 FAILED = 2
+"""Exit code after an error, as argparse has it."""
+
 INTERRUPTED = 130
+"""Exit code after Ctrl-C: 128 plus the number of the signal, as shells have it."""
 
 
 def _one_line(text: object) -> str:

@@ -13,10 +13,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from qhreg.certificate import biconvexity_certificate
-from qhreg.comparison import compare_models
 from qhreg.distributional import QuantileHuberDistributional
 from qhreg.family.distribution import quantile_huber
 from qhreg.model import QuantileHuberMLE
+from qhreg.model.comparison import compare_models
 
 if TYPE_CHECKING:
     from qhreg.boosting import QuantileHuberBoostingRegressor as QuantileHuberBoostingRegressor

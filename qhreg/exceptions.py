@@ -1,7 +1,10 @@
-"""Every error and warning class of the package, and the line that a warning points to."""
+"""Every error and warning class, the line that a warning points to, and what is not offered."""
+
+from __future__ import annotations
 
 import sys
 import warnings
+from typing import Any, NoReturn
 
 from statsmodels.tools.sm_exceptions import (
     CollinearityWarning,
@@ -19,12 +22,13 @@ __all__ = [
     "DataError",
     "DataWarning",
     "DomainError",
-    "FewRowsError",
     "MissingValuesError",
+    "NotOffered",
     "QhregError",
     "RankWarning",
     "RestrictionWarning",
     "warn_caller",
+    "without",
 ]
 
 
@@ -58,10 +62,6 @@ class ColumnRangeError(DataError):
 
     def __reduce__(self) -> tuple[type, tuple[int]]:
         return type(self), (self.column,)
-
-
-class FewRowsError(DataError):
-    """Too few observations for a covariance: no more than parameters, or next to none on one side."""
 
 
 class MissingValuesError(DataError, MissingDataError):  # type: ignore[misc]
@@ -109,3 +109,34 @@ def warn_caller(message: str, category: type[Warning]) -> None:
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+class NotOffered:
+    """An inherited attribute that is not there: asking for it says what to use instead.
+
+    Parameters
+    ----------
+    instead : str
+        What to use.
+    """
+
+    def __init__(self, instead: str) -> None:
+        self.instead = instead
+        self.name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> NoReturn:
+        raise AttributeError(f"{self.name} is not offered: {self.instead}")
+
+
+def without(names: Any, owner: type) -> list[str]:
+    """Return the names of attributes less those that the class does not offer."""
+    hidden = {
+        name
+        for base in owner.__mro__
+        for name, value in vars(base).items()
+        if isinstance(value, NotOffered)
+    }
+    return sorted(set(names) - hidden)

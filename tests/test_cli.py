@@ -20,7 +20,7 @@ from qhreg.__main__ import main
 from qhreg.cli import commands, files
 from qhreg.cli.parser import EPILOG, FIT_EPILOG, PAPER_EPILOG, PREDICT_EPILOG, make_parser
 from qhreg.cli.report import html_report
-from qhreg.exceptions import BoundaryWarning, CurvatureWarning, DataError, DomainError
+from qhreg.exceptions import BoundaryWarning, DataError, DomainError
 from qhreg.family.distribution import quantile_huber
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -65,8 +65,11 @@ def test_fit_prints_the_summary_of_the_model(capsys, table, fitted):
     assert main(["fit", "y ~ x", "--data", table]) == 0
     printed = capsys.readouterr().out
     expected = str(fitted.summary())
-    clock = re.compile(r"\d\d:\d\d:\d\d|\w{3}, \d\d \w{3} \d{4}")
-    assert clock.sub("", printed).strip() == clock.sub("", expected).strip()
+    # the clock, and the gap, which is rounding: reading the file moves the last digit of the data
+    gap = re.compile(r" +yes, gap (\S+)")
+    assert float(gap.search(printed)[1]) < 1e-9
+    varying = re.compile(rf"\d\d:\d\d:\d\d|\w{{3}}, \d\d \w{{3}} \d{{4}}|{gap.pattern}")
+    assert varying.sub("", printed).split() == varying.sub("", expected).split()
 
 
 def test_fit_prints_json_that_agrees_with_the_fit(capsys, table, fitted):
@@ -150,17 +153,17 @@ def test_a_warning_of_the_fit_is_one_line_on_the_error_stream(tmp_path):
     x = rng.normal(size=60)
     one_sided = pd.DataFrame({"x": x, "y": x + rng.exponential(size=60)})
     one_sided.to_csv(tmp_path / "d.csv", index=False)
+    options = ["--data", str(tmp_path / "d.csv"), "--tau-bounds", "0.3", "0.6"]
     answer = subprocess.run(
-        [sys.executable, "-m", "qhreg", "fit", "y ~ x", "--data", str(tmp_path / "d.csv")],
+        [sys.executable, "-m", "qhreg", "fit", "y ~ x", *options],
         capture_output=True,
         text=True,
         cwd=ROOT,
         check=False,
     )
     assert answer.returncode == 0
-    bound, errors = answer.stderr.splitlines()
-    assert bound.startswith("qhreg: warning: tau ended on its bound")
-    assert errors.startswith("qhreg: warning: at tau = 0.999 about 0.088 of 60 rows")
+    (bound,) = answer.stderr.splitlines()
+    assert bound.startswith("qhreg: warning: tau ended on its bound 0.6")
     assert "Quantile Huber Regression Results" in answer.stdout
 
 
@@ -617,9 +620,8 @@ def test_a_report_on_a_tau_at_its_bound_says_which_test_there_is_not():
     x = rng.normal(size=60)
     data = pd.DataFrame({"x": x, "y": x + rng.exponential(size=60)})
     with pytest.warns(BoundaryWarning):
-        fit = qhf.quantile_huber("y ~ x", data).fit()
-    with pytest.warns(CurvatureWarning, match="standard errors are NaN"):
-        page = html_report(fit)
+        fit = qhf.quantile_huber("y ~ x", data, tau_bounds=(0.3, 0.6)).fit()
+    page = html_report(fit)
     assert "Wald test of tau = 1/2: not available: tau is on its bound" in page
     assert "= nan" not in page
 

@@ -5,8 +5,7 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats
 
-from qhreg import QuantileHuberMLE
-from qhreg.comparison import compare_models
+from qhreg import QuantileHuberMLE, compare_models
 from qhreg.exceptions import DomainError, RankWarning
 
 NAMES = [

@@ -44,7 +44,7 @@ def test_options_are_refused_before_the_fit(rows, cov_type, options, error, mess
     exog, endog = rows
     model, other = QuantileHuberMLE(endog, exog), QuantileHuberDistributional(endog, exog)
     plain = model.fit()
-    monkeypatch.setattr("qhreg.model.mle.solution_and_width", None)  # nothing is to be solved
+    monkeypatch.setattr("qhreg.model.linear.solution_and_width", None)  # nothing is to be solved
     monkeypatch.setattr("qhreg.distributional.model.solve_distributional", None)
     for ask in (
         lambda: model.fit(cov_type=cov_type, cov_kwds=options),
@@ -90,8 +90,8 @@ def test_the_letter_case_of_a_covariance_does_not_matter(rows):
         assert model.fit(cov_type=given).cov_type == name
         assert other.fit(cov_type=given).cov_type == name
         np.testing.assert_array_equal(model.fit(cov_type=given).bse, model.fit(cov_type=name).bse)
-    with pytest.raises(DomainError, match="for this model; got 'bootstrap'"):
-        other.fit(cov_type="Bootstrap")
+    options = {"n_boot": 5, "rng": 0}
+    assert other.fit(cov_type="Bootstrap", cov_kwds=options).cov_type == "bootstrap"
 
 
 LIKELIHOOD = {

@@ -65,6 +65,7 @@ def test_clusters_that_share_an_effect_make_errors_larger():
     assert fit.bse["Intercept"] > 1.5 * fit.get_robustcov_results("HC1").bse["Intercept"]
 
 
+@pytest.mark.filterwarnings("ignore:the coefficient of d is not determined")
 @pytest.mark.parametrize("kappa", [0.0, 1.0])
 @pytest.mark.parametrize("kind", [None, "weights", "freq_weights"])
 def test_fits_at_several_tau_have_together_the_errors_they_have_alone(kind, kappa):

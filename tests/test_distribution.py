@@ -335,6 +335,33 @@ def test_points_at_infinity_and_nan_follow_scipy():
     assert np.isnan(law.pdf(np.nan))
 
 
+@pytest.mark.parametrize("tau", [0.001, 0.3, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("kappa", [0.0, 1e-6, 0.05, 4.0, 100.0, 1e6])
+def test_crps_is_the_integral_of_the_squared_difference_of_the_cdfs(tau, kappa):
+    law = quantile_huber(tau, kappa)
+    for x in (-30.0, -0.2, 0.0, 2.0, 50.0):
+        low, high = min(law.ppf(1e-14), x) - 1.0, max(law.isf(1e-14), x) + 1.0
+        kinks = [-kappa * tau, 0.0, kappa * (1.0 - tau), x]
+        edges = np.unique(np.clip([*np.linspace(low, high, 40), *kinks], low, high))
+        nodes, weights = np.polynomial.legendre.leggauss(40)
+        half = 0.5 * np.diff(edges)[:, None]
+        z = edges[:-1, None] + half * (nodes + 1.0)
+        integral = float(np.sum(half * weights * np.where(z < x, law.cdf(z), law.sf(z)) ** 2))
+        assert quantile_huber.crps(x, tau, kappa) == pytest.approx(integral, rel=1e-8)
+
+
+def test_crps_has_the_units_of_the_response_and_broadcasts():
+    x, loc = np.array([1.0, 4.0]), np.array([[0.0], [1.0], [2.0]])
+    scores = quantile_huber.crps(x, 0.3, 1.0, loc=loc, scale=2.0)
+    assert scores.shape == (3, 2)
+    np.testing.assert_allclose(scores, 2.0 * quantile_huber.crps((x - loc) / 2.0, 0.3, 1.0))
+    np.testing.assert_allclose(
+        quantile_huber.crps(x, 0.3, 1.0), quantile_huber.crps(-x, 0.7, 1.0), rtol=1e-12
+    )
+    assert np.isnan(quantile_huber.crps(0.0, 1.5, 1.0))
+    assert np.isnan(quantile_huber.crps(0.0, 0.5, 1.0, scale=-1.0))
+
+
 @pytest.mark.parametrize(("tau", "kappa"), [*MODERATE, (0.999, 1.0)])
 def test_samples_follow_the_distribution(tau, kappa):
     law = quantile_huber(tau, kappa, loc=1.0, scale=2.0)

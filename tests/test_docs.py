@@ -23,7 +23,7 @@ PAGES = sorted(
     p for p in DOCS.rglob("*.md") if "_build" not in p.parts and "generated" not in p.parts
 )
 NAMES = [str(page.relative_to(DOCS)) for page in PAGES]
-NEEDS = {"howto/boosting.md": ("sklearn", "lightgbm")}
+NEEDS = {"howto/boosting.md": ("sklearn", "lightgbm"), "howto/sklearn.md": ("sklearn",)}
 
 FENCE = re.compile(r"^(`{3,}|~{3,}|:{3,})(.*?)\n(.*?)^\1$", flags=re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -82,6 +82,7 @@ def test_the_python_blocks_are_sessions_and_so_cannot_be_skipped_by_accident():
         "weights",
         "heteroskedastic",
         "large_data",
+        "sklearn",
         "boosting",
         "migrate",
     ],
@@ -103,14 +104,31 @@ def test_the_list_of_how_to_pages_names_each_of_them_by_its_title():
     assert listed == titles
 
 
-def test_the_modules_that_the_contributing_page_names_are_there():
-    section = text_of("contributing.md").split("## How the code is laid out")[1].split("## ")[0]
-    layers = re.findall(r"^\d\. (.*)$", section, flags=re.MULTILINE)
-    assert len(layers) >= 5
-    named = {name for line in layers for name in re.findall(r"`(\w+)`", line)} - {"tau", "kappa"}
-    found = {path.stem for path in (ROOT / "qhreg").rglob("*")}
-    assert named <= found
-    assert len(named) > 20
+def test_the_contributing_page_names_every_room_and_only_files_that_are_there():
+    page = text_of("contributing.md")
+    table = page.split("## The rooms")[1].split("## ")[0]
+    first = "".join(line.split("|")[1] for line in table.splitlines() if line.startswith("| `"))
+    rooms = {path.parent.name for path in (ROOT / "qhreg").glob("*/__init__.py")}
+    assert set(re.findall(r"`(\w+)`", first)) == rooms | {"api"}
+    files = set(re.findall(r"`((?:qhreg|tests)/[\w/]+\.py)`", page))
+    assert len(files) > 8
+    assert {name for name in files if not (ROOT / name).is_file()} == set()
+
+
+def test_the_picture_of_a_fit_names_modules_that_are_there():
+    picture = text_of("contributing.md").split("```text\n")[1].split("```")[0]
+    named = re.findall(r"\b(?:solver|engine|covariance|certificate)\.\w+", picture)
+    assert len(named) > 10
+    paths = {name: (ROOT / "qhreg" / name.replace(".", "/")).with_suffix(".py") for name in named}
+    assert {name for name, path in paths.items() if not path.is_file()} == set()
+
+
+def test_the_functions_of_the_recipes_are_in_the_package():
+    recipes = text_of("contributing.md").split("## Recipes")[1].split("```python")[0]
+    names = set(re.findall(r"`(_?\w+(?:\.\w+)?)`", recipes)) - {"kappa", "OLS"}
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "qhreg").rglob("*.py"))
+    assert len(names) > 8
+    assert {name for name in names if name.rpartition(".")[2] not in source} == set()
 
 
 def test_a_wrong_output_on_a_page_is_noticed(capsys):

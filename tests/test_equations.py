@@ -8,8 +8,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import integrate, optimize
 
+from qhreg import QuantileHuberMLE
 from qhreg.family.loss import excess, loss_slope, quantile_huber_loss
-from qhreg.family.normalizer import log_normalizer, log_normalizer_derivatives
+from qhreg.family.normalizer import log_curvature, log_normalizer, log_normalizer_derivatives
 
 ROOT = Path(__file__).resolve().parents[1]
 MATH = (ROOT / "docs" / "math.md").read_text(encoding="utf-8")
@@ -65,6 +66,42 @@ def test_every_number_cited_anywhere_exists():
     known = set(listed_numbers())
     assert len(cited) > 20
     assert {(name, n) for name, n in cited if n not in known} == set()
+
+
+# --- the restricted likelihood -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("tau", "kappa"), CASES)
+def test_q_is_the_mean_square_of_the_slope_and_has_the_stated_derivatives(tau, kappa):
+    q = log_curvature(tau, kappa)
+    mean = expectation(lambda u: loss_slope(u, tau, kappa) ** 2, tau, kappa)
+    assert_allclose(np.exp(q.value), mean, rtol=1e-8)
+    h = 1e-5
+    slope = (log_curvature(tau + h, kappa).value - log_curvature(tau - h, kappa).value) / (2 * h)
+    bend = (log_curvature(tau + h, kappa).d_tau - log_curvature(tau - h, kappa).d_tau) / (2 * h)
+    assert_allclose([q.d_tau, q.d2_tau], [slope, bend], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("kappa", [0.5, 4.0])
+def test_the_restricted_fit_at_fixed_tau_is_an_ordinary_one_of_another_width(kappa):
+    rng = np.random.default_rng(1)
+    X = np.column_stack([np.ones(40), rng.normal(size=(40, 3))])
+    y = X @ [1.0, 2.0, 0.0, -1.0] + rng.gumbel(size=40)
+    restricted = QuantileHuberMLE(y, X, kappa=kappa, tau=0.7).fit()
+    ordinary = QuantileHuberMLE(y, X, kappa=kappa * 40 / 36, tau=0.7).fit(reml=False)
+    assert_allclose(restricted.params[:4], ordinary.params[:4], rtol=1e-6)
+    assert_allclose(restricted.sigma, ordinary.sigma * 40 / 36, rtol=1e-6)
+
+
+def test_the_restricted_log_likelihood_is_minus_the_stated_function():
+    rng = np.random.default_rng(2)
+    X = np.column_stack([np.ones(60), rng.normal(size=(60, 2))])
+    y = X @ [1.0, 2.0, 0.0] + rng.gumbel(size=60)
+    fit = QuantileHuberMLE(y, X).fit()
+    loss = quantile_huber_loss(fit.resid / fit.sigma, fit.tau, 4.0).sum()
+    q = log_curvature(fit.tau, 4.0).value
+    R = 60 * log_normalizer(fit.tau, 4.0) + 1.5 * q + 57 * np.log(fit.sigma) + loss
+    assert_allclose(fit.llf_restricted, 1.5 * np.log(2 * np.pi) - R, rtol=1e-10)
 
 
 # --- the loss and its density --------------------------------------------------------------------

@@ -12,7 +12,7 @@ from model_data import skewed_frame, with_gaps
 import qhreg.formula.api as qhf
 from qhreg import QuantileHuberMLE
 from qhreg.exceptions import DataError
-from qhreg.specification import formula_text
+from qhreg.specification import formulas
 
 FRAME = skewed_frame()
 
@@ -267,7 +267,7 @@ def test_dates_within_a_function_are_what_it_makes_of_them(engine):
 
 
 def test_the_examples_in_the_docstrings_run():
-    result = doctest.testmod(formula_text)
+    result = doctest.testmod(formulas)
     assert result.attempted > 0
     assert result.failed == 0
 

@@ -5,8 +5,14 @@ import pytest
 from scipy import stats
 from solver_data import regression
 
-from qhreg.diagnostics.goodness import anderson_darling, goodness_of_fit, kolmogorov_smirnov
-from qhreg.diagnostics.simulation import expanded, simulate_fits, simulated_residuals
+from qhreg.diagnostics.goodness import (
+    anderson_darling,
+    expanded,
+    goodness_of_fit,
+    kolmogorov_smirnov,
+    simulate_fits,
+    simulated_residuals,
+)
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.solver import solve

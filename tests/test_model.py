@@ -481,7 +481,7 @@ def test_bad_options_of_fit_are_named(options, message):
     ("weights", "cov_type", "message"),
     [
         ({"weights": FRAME.w}, "nonrobust", "scale of sampling weights is arbitrary"),
-        ({"freq_weights": np.full(Y.size, 2)}, "HAC", "needs rows that are periods"),
+        ({"freq_weights": np.full(Y.size, 2)}, "HAC", "needs one row per period"),
     ],
 )
 def test_a_covariance_that_the_weights_do_not_have_is_refused_before_the_fit(

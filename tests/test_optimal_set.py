@@ -47,3 +47,16 @@ def test_a_unique_fit_has_no_undetermined_coefficient():
     X, y = category_of_four(rng)
     for tau, kappa in [(0.45, 4.0), (None, 4.0), (0.45, 0.0)]:
         assert solve(X, y, tau=tau, kappa=kappa).undetermined == ()
+
+
+def test_an_end_of_the_set_is_not_returned_for_its_centre():
+    # three rows on each side: Newton's method may stop where one of them meets the zone
+    rng = np.random.default_rng(547)
+    exog = np.column_stack([rng.standard_normal(1500), np.zeros(1500)])
+    exog[:6, 1] = 1.0
+    endog = rng.standard_t(2, 1500) + exog[:, 0]
+    betas = []
+    for order in (np.arange(1500), rng.permutation(1500), np.arange(1500)[::-1]):
+        with pytest.warns(RankWarning, match="not determined"):
+            betas.append(solve(exog[order], endog[order], kappa=1.0, tau=0.5).beta)
+    np.testing.assert_allclose(betas, [betas[0]] * 3, rtol=1e-5)

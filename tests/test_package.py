@@ -23,16 +23,17 @@ LAYERS = [
     "engine",
     "solver",
     "certificate",
-    "covariance",
+    "diagnostics",
     "plotting",  # draws the numbers it is handed and knows nothing of where they come from
+    "covariance",
     "inference",
     "profile",
-    "diagnostics",
     "process",
     "results",
     "regularized",
     "model",
     "distributional",
+    "estimator",
     "boosting",
     "dask",
     "formula",
@@ -176,11 +177,22 @@ def requirements(text):
 
 def test_the_extras_are_the_promised_ones(setup_cfg):
     extras = setup_cfg["options.extras_require"]
-    assert set(extras) == {"plot", "boost", "dask", "parquet", "paper", "docs", "test", "all"}
+    assert set(extras) == {
+        "plot",
+        "sklearn",
+        "boost",
+        "dask",
+        "parquet",
+        "paper",
+        "docs",
+        "test",
+        "all",
+    }
     assert requirements(extras["plot"]) == {"matplotlib"}
+    assert requirements(extras["sklearn"]) == {"scikit-learn"}
     assert requirements(extras["boost"]) == {"scikit-learn", "lightgbm"}
     assert requirements(extras["dask"]) == {"dask"}
-    for name in ("plot", "boost", "dask"):
+    for name in ("plot", "sklearn", "boost", "dask"):
         assert requirements(extras[name]) <= requirements(extras["all"])
 
 

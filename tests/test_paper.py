@@ -475,9 +475,9 @@ def test_each_row_of_table_2_has_the_errors_of_every_variant_on_the_same_splits(
     pytest.importorskip("lightgbm")
     own = own_methods()
     methods = {
-        "sigma = 1": own["sigma = 1"],
-        "again": own["sigma = 1"],
-        "other": own["sigma inferred"],
+        PAPERS_SETTINGS: own[PAPERS_SETTINGS],
+        "again": own[PAPERS_SETTINGS],
+        "other": own["default"],
     }
     rows = list(boosting_rows(toy_data(), 1, methods=methods))
     printed = [entry for entry in TABLE_2 if entry.dataset == "concrete_strength"]
@@ -485,9 +485,9 @@ def test_each_row_of_table_2_has_the_errors_of_every_variant_on_the_same_splits(
         (entry.noise, entry.positive, entry.mse) for entry in printed
     ]
     for row in rows:
-        assert_array_equal(row.errors["sigma = 1"], row.errors["again"])
-        assert not np.array_equal(row.errors["sigma = 1"], row.errors["other"])
-    assert rows[0].errors["sigma = 1"][0] < rows[0].constant
+        assert_array_equal(row.errors[PAPERS_SETTINGS], row.errors["again"])
+        assert not np.array_equal(row.errors[PAPERS_SETTINGS], row.errors["other"])
+    assert rows[0].errors[PAPERS_SETTINGS][0] < rows[0].constant
 
 
 def test_the_papers_booster_has_the_papers_settings():

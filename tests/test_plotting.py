@@ -21,7 +21,7 @@ import qhreg.plotting as plotting
 from qhreg import QuantileHuberMLE
 from qhreg.certificate.global_optimum import certify_global
 from qhreg.diagnostics.coefficients import partial_residual_figure
-from qhreg.diagnostics.simulation import simulated_residuals
+from qhreg.diagnostics.goodness import simulated_residuals
 from qhreg.exceptions import BoundaryWarning, DataError, DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.family.loss import quantile_huber_loss
@@ -353,7 +353,7 @@ def test_names_with_dollar_signs_are_no_formulas():
     for ax in (fit.plot_fit(), fit.plot_partial_residuals(1)):
         ax.figure.canvas.draw()
         assert ax.get_xlabel() == r"\$\nosuch^\$"
-    with pytest.raises(DomainError, match="there is no parameter 'q'"):
+    with pytest.raises(DomainError, match="'q' is no regressor"):
         fit.plot_fit("q")
     with pytest.raises(DomainError, match="'tau' is no regressor"):
         fit.plot_fit("tau")

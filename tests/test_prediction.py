@@ -11,7 +11,7 @@ from statsmodels.tools.numdiff import approx_fprime
 import qhreg.formula.api as qhf
 from qhreg import QuantileHuberDistributional, QuantileHuberMLE, quantile_huber
 from qhreg.exceptions import DataError, DomainError
-from qhreg.prediction import Prediction
+from qhreg.prediction import Prediction, prediction_slopes
 
 FRAME = skewed_frame()
 
@@ -111,9 +111,6 @@ def test_the_delta_method_of_statsmodels_agrees(fit):
 
 def test_standard_errors_with_kappa_free_use_its_derivative():
     model = qhf.quantile_huber("y ~ x", FRAME, kappa=None)
-    from qhreg.prediction import prediction_gradient
-    from qhreg.specification.parameters import Parameters
-
     at = np.array([1.0, 2.0, 0.7, 0.6, 0.8])
     exog = np.column_stack([np.ones(3), NEW.x])
     for which, options in KINDS:
@@ -122,9 +119,10 @@ def test_standard_errors_with_kappa_free_use_its_derivative():
             lambda p, which=which, options=options: model.predict(p, exog, which=which, **options),
             centered=True,
         )
-        found = prediction_gradient(
-            exog, exog @ at[:2], Parameters(at[:2], *at[2:]), model.space, which, **options
-        )
+        rows = model.rows(exog)
+        law = model.law(at, rows)
+        slopes = prediction_slopes(law, which, width=True, **options)
+        found = model.law_gradient(law, rows, slopes)
         np.testing.assert_allclose(found, numeric, rtol=1e-5, atol=1e-7)
 
 

@@ -15,10 +15,10 @@ from sklearn.linear_model import ElasticNet, Lasso, QuantileRegressor, Ridge
 from qhreg import QuantileHuberMLE
 from qhreg.exceptions import BoundaryWarning, ConvergenceWarning, DataError, DomainError
 from qhreg.family.loss import loss_slope, quantile_huber_loss
-from qhreg.family.normalizer import log_normalizer
+from qhreg.family.normalizer import log_curvature, log_normalizer
 from qhreg.regularized import largest_alpha, regularized_path, solve_regularized
-from qhreg.regularized.penalized import Penalty, quadratic_with_penalty
-from qhreg.regularized.solution import penalty_of, warn_about
+from qhreg.regularized.fit import penalty_of, warn_about
+from qhreg.regularized.penalized import Penalty, feature_sign
 from qhreg.solver import solve
 
 
@@ -29,16 +29,21 @@ def regression(n=120, p=8, seed=0):
     return X, 3.0 + X[:, 1:4] @ [1.0, -1.0, 0.5] + rng.gumbel(size=n)
 
 
-def objective(X, y, fit, tau=None, weights=None):
+def without_data(tau, kappa, n, rank):
+    """The part of QH-40 without data: log c, and p/2 log q of the restricted likelihood."""
+    return log_normalizer(tau, kappa) + 0.5 * rank / n * log_curvature(tau, kappa).value
+
+
+def objective(X, y, fit):
     """QH-40 written out, at the estimates."""
-    tau = fit.tau if tau is None else tau
-    loss = quantile_huber_loss((y - X @ fit.beta) / fit.sigma, tau, fit.kappa)
-    b = fit.beta / fit.sigma
-    mean = np.average(loss, weights=weights)
-    return log_normalizer(tau, fit.kappa) + np.log(fit.sigma) + mean + fit.penalty.value(b)
+    n = y.size
+    loss = quantile_huber_loss((y - X @ fit.beta) / fit.sigma, fit.tau, fit.kappa)
+    constant = without_data(fit.tau, fit.kappa, n, fit.p)
+    scale = (n - fit.p) / n * np.log(fit.sigma)
+    return constant + scale + np.mean(loss) + fit.penalty.value(fit.beta / fit.sigma)
 
 
-def conic(X, y, tau, kappa, sigma, penalty, weights=None):
+def conic(X, y, tau, kappa, sigma, penalty, weights=None, rank=0):
     """The same problem in the words of cvxpy, solved by Clarabel."""
     n, p = X.shape
     w = np.ones(n) if weights is None else weights
@@ -49,7 +54,7 @@ def conic(X, y, tau, kappa, sigma, penalty, weights=None):
     ridge = 0.5 * cp.sum(cp.multiply(penalty.l2, cp.square(b)))
     total = loss / w.sum() + penalty.l1 @ cp.abs(b) + ridge
     if sigma is None:
-        total = total - cp.log(theta)
+        total = total - (1.0 - rank / w.sum()) * cp.log(theta)
     problem = cp.Problem(cp.Minimize(total), [theta * y - X @ b == kappa * v + over - under])
     with warnings.catch_warnings():
         # with the exponential cone it cannot always reach what is asked for
@@ -57,7 +62,7 @@ def conic(X, y, tau, kappa, sigma, penalty, weights=None):
         problem.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
     found = float(theta.value) if sigma is None else theta
     shift = 0.0 if sigma is None else -np.log(found)
-    return b.value / found, problem.value + log_normalizer(tau, kappa) + shift
+    return b.value / found, problem.value + without_data(tau, kappa, w.sum(), rank) + shift
 
 
 # --- against other solvers -------------------------------------------------------------------------
@@ -68,9 +73,12 @@ def conic(X, y, tau, kappa, sigma, penalty, weights=None):
 @pytest.mark.parametrize(("alpha", "L1_wt"), [(0.05, 1.0), (0.03, 0.5), (0.1, 0.0)])
 def test_the_minimum_is_that_of_clarabel(sigma, kappa, alpha, L1_wt):
     X, y = regression()
-    for tau in (0.5, 0.2):
-        fit = solve_regularized(X, y, alpha=alpha, L1_wt=L1_wt, tau=tau, sigma=sigma, kappa=kappa)
-        beta, value = conic(X, y, tau, kappa, sigma, fit.penalty)
+    for tau, reml in ((0.5, True), (0.2, True), (0.2, False)):
+        options = {"tau": tau, "sigma": sigma, "kappa": kappa, "reml": reml}
+        fit = solve_regularized(X, y, alpha=alpha, L1_wt=L1_wt, **options)
+        rank = X.shape[1] if reml and sigma is None else 0
+        beta, value = conic(X, y, tau, kappa, sigma, fit.penalty, rank=rank)
+        assert fit.p == rank
         assert fit.converged
         assert fit.value == pytest.approx(value, abs=1e-7)
         assert fit.value <= value + 1e-9
@@ -80,8 +88,10 @@ def test_the_minimum_is_that_of_clarabel(sigma, kappa, alpha, L1_wt):
 
 def test_more_columns_than_rows_are_fitted_with_sigma_estimated():
     X, y = regression(n=30, p=50, seed=3)
-    fit = solve_regularized(X, y, alpha=0.1, tau=0.3)
-    beta, value = conic(X, y, 0.3, 1.0, None, fit.penalty)
+    with pytest.raises(DataError, match="30 for a rank of 30; pass reml=False"):
+        solve_regularized(X, y, alpha=0.1, tau=0.3)
+    fit = solve_regularized(X, y, alpha=0.1, tau=0.3, reml=False)
+    beta, value = conic(X, y, 0.3, 4.0, None, fit.penalty)
     assert fit.converged
     assert fit.value == pytest.approx(value, abs=1e-7)
     assert_allclose(fit.beta, beta, atol=1e-4)
@@ -91,7 +101,7 @@ def test_more_columns_than_rows_are_fitted_with_sigma_estimated():
 @pytest.mark.slow
 def test_narrow_zones_with_more_columns_than_rows_are_proved_too():
     X, y = regression(n=40, p=60, seed=3)
-    fit = solve_regularized(X, y, alpha=0.05, tau=0.2, kappa=0.01)
+    fit = solve_regularized(X, y, alpha=0.05, tau=0.2, kappa=0.01, reml=False)
     assert fit.converged
     assert fit.gap < 1e-9
 
@@ -106,7 +116,7 @@ def test_weights_and_offset_are_those_of_repeated_and_shifted_rows():
     repeated = solve_regularized(X[rows], (y - o)[rows], **options)
     assert_allclose(fit.beta, repeated.beta, atol=1e-8)
     assert fit.value == pytest.approx(repeated.value, abs=1e-12)
-    beta, value = conic(X, y - o, 0.3, 0.5, None, fit.penalty, weights=w)
+    beta, value = conic(X, y - o, 0.3, 0.5, None, fit.penalty, weights=w, rank=X.shape[1])
     assert fit.value == pytest.approx(value, abs=1e-7)
     assert_allclose(fit.beta, beta, atol=1e-4)
 
@@ -138,11 +148,15 @@ def test_a_wide_zone_gives_sklearns_least_squares(model):
     assert_allclose(ours.beta[0], theirs.intercept_, atol=1e-6)
 
 
-def test_no_penalty_is_the_maximum_likelihood_fit():
+@pytest.mark.parametrize("reml", [True, False])
+def test_no_penalty_is_the_fit(reml):
     X, y = regression(n=400)
-    for options in ({}, {"tau": 0.3}, {"sigma": 1.2}, {"tau": 0.6, "sigma": 0.8}):
+    for fixed in ({}, {"tau": 0.3}, {"sigma": 1.2}, {"tau": 0.6, "sigma": 0.8}, {"kappa": 1.0}):
+        options = {**fixed, "reml": reml}
         plain, fit = solve(X, y, **options), solve_regularized(X, y, alpha=0.0, **options)
         assert fit.loglike == pytest.approx(plain.loglike, abs=1e-7)
+        assert fit.value * y.size == pytest.approx(plain.value, abs=1e-7)
+        assert fit.p == plain.p
         assert_allclose(fit.beta, plain.beta, atol=1e-5)
         assert (fit.sigma, fit.tau) == (
             pytest.approx(plain.sigma, rel=1e-6),
@@ -183,7 +197,7 @@ def test_the_subgradient_condition_holds_row_by_row():
     assert_allclose(s[kept], wanted[kept], atol=1e-9)
     assert (np.abs(s[~kept]) <= fit.penalty.l1[~kept] + 1e-9).all()
     assert s[0] == pytest.approx(0.0, abs=1e-9)
-    slope_in_theta = np.mean(psi * y) - fit.sigma
+    slope_in_theta = np.mean(psi * y) - (1.0 - X.shape[1] / y.size) * fit.sigma
     assert slope_in_theta == pytest.approx(0.0, abs=1e-8)
 
 
@@ -212,9 +226,58 @@ def test_the_quadratic_with_penalty_is_solved_exactly():
         matrix, linear = root.T @ root + 1e-3 * np.eye(k), 3.0 * rng.normal(size=k)
         l1 = rng.uniform(0.0, 2.0, size=k) * (rng.random(k) < 0.8)
         start = rng.normal(size=k) * (rng.random(k) < 0.5)
-        x = quadratic_with_penalty(matrix, linear, l1, start)
+        x = feature_sign(matrix, linear, l1, start)
         violation = Penalty(l1, np.zeros(k)).violation(matrix @ x - linear, x)
         assert violation.max() < 1e-9
+
+
+def noises(rng, n):
+    """Noise of several shapes, tied and two-peaked among them."""
+    return {
+        "gamma": rng.gamma(2.0, size=n),
+        "lognormal": rng.lognormal(size=n),
+        "two peaks": rng.normal(size=n) + 6.0 * (rng.random(n) < 0.3),
+        "ties": np.round(rng.normal(size=n)),
+        "normal": rng.normal(size=n),
+    }
+
+
+@pytest.mark.parametrize("n", [60, 2500])
+def test_a_vanishing_penalty_has_the_optimum_over_tau_of_the_plain_fit(n):
+    rng = np.random.default_rng(n)
+    X = np.column_stack([np.ones(n), rng.normal(size=(n, 4))])
+    for name, noise in noises(rng, n).items():
+        y = X @ np.arange(5.0) + noise
+        plain = solve(X, y)
+        fit = solve_regularized(X, y, alpha=1e-12)
+        assert fit.tau == pytest.approx(plain.tau, abs=1e-5), name
+        assert fit.sigma == pytest.approx(plain.sigma, rel=1e-5), name
+        assert_allclose(fit.beta, plain.beta, atol=1e-4, err_msg=name)
+
+
+def test_the_order_of_rows_does_not_matter():
+    X, y = regression()
+    order = np.random.default_rng(2).permutation(y.size)
+    one, other = (solve_regularized(X[rows], y[rows], alpha=0.05) for rows in (order, slice(None)))
+    assert_allclose(one.beta, other.beta, atol=1e-9)
+    assert_array_equal(one.beta == 0.0, other.beta == 0.0)
+    assert (one.tau, one.sigma) == (pytest.approx(other.tau), pytest.approx(other.sigma))
+
+
+def test_a_smaller_penalty_fits_better_and_weighs_more():
+    """Along a path the penalty of size one grows and the objective without it falls."""
+    X, y = regression()
+    for options in ({}, {"tau": 0.3}, {"L1_wt": 0.5}):
+        alphas = largest_alpha(X, y, **options) * 0.6 ** np.arange(10)
+        path = regularized_path(X, y, alphas, **options)
+        size = [fit.penalty.value(fit.beta / fit.sigma) / fit.alpha for fit in path]
+        rest = [fit.value - fit.alpha * each for fit, each in zip(path, size, strict=True)]
+        assert (np.diff(size) > 0.0).all()
+        assert (np.diff(rest) < 0.0).all()
+        for fit in path[::4]:
+            single = solve_regularized(X, y, alpha=fit.alpha, **options)
+            assert fit.value == pytest.approx(single.value, abs=1e-11)
+            assert fit.tau == pytest.approx(single.tau, abs=1e-7)
 
 
 def test_tau_is_stationary_and_no_other_tau_is_better():
@@ -283,13 +346,13 @@ def test_the_constant_is_not_penalised_and_weights_say_what_is():
     X, y = regression()
     strong = solve_regularized(X, y, alpha=50.0, tau=0.5)
     assert_array_equal(strong.beta != 0.0, np.arange(X.shape[1]) == 0)
-    null = solve(np.ones((y.size, 1)), y, tau=0.5)
+    null = solve(np.ones((y.size, 1)), y, tau=0.5, rank=9)
     assert strong.beta[0] == pytest.approx(null.beta[0], abs=1e-6)
     weights = np.zeros(X.shape[1])
     weights[5] = 1.0
     one = solve_regularized(X, y, alpha=50.0, tau=0.5, penalty_weights=weights)
     assert one.beta[5] == 0.0
-    rest = solve(np.delete(X, 5, axis=1), y, tau=0.5)
+    rest = solve(np.delete(X, 5, axis=1), y, tau=0.5, rank=9)
     assert_allclose(np.delete(one.beta, 5), rest.beta, atol=1e-5)
     everything = solve_regularized(X, y, alpha=50.0, tau=0.5, penalty_weights=np.ones(9))
     assert not everything.beta.any()
@@ -347,7 +410,7 @@ def test_a_response_that_free_columns_fit_exactly_is_named(fixed):
     cases = [
         (X, np.full(12, 3.0), {"alpha": 0.1}),
         (X, line, {"alpha": 0.1, "penalty_weights": [0.0, 0.0, 1.0, 1.0]}),
-        (X[:4], X[:4, 1] ** 2, {"alpha": 0.0}),
+        (X[:4], X[:4, 1] ** 2, {"alpha": 0.0, "reml": False}),
     ]
     for exog, endog, options in cases:
         with pytest.raises(DataError, match="without a penalty fit endog exactly"):
@@ -460,6 +523,35 @@ def test_rows_of_a_penalised_fit_carry_their_labels():
         assert getattr(fit, name).index.equals(kept.index), name
 
 
+def test_the_likelihood_of_a_model_is_restricted_or_not_as_in_its_fit(model):
+    for reml in (True, False):
+        plain, fit = model.fit(reml=reml), model.fit_regularized(alpha=0.0, reml=reml)
+        assert_allclose(fit.params, plain.params, atol=1e-6)
+        assert fit.llf == pytest.approx(plain.llf, abs=1e-8)
+        point = model.fit_regularized(alpha=0.1, reml=reml)
+        assert point.llf == pytest.approx(model.loglike(point.params), abs=1e-9)
+        (path,) = model.fit_regularized_path([0.1], reml=reml).results
+        assert_allclose(path.params, point.params, atol=1e-9)
+    assert point.sigma < model.fit_regularized(alpha=0.1).sigma
+    one, other = (model.cross_validate_penalty([0.1], reml=reml).mean[0] for reml in (True, False))
+    assert one != other
+    with pytest.raises(DomainError, match="reml must be True or False"):
+        model.fit_regularized(alpha=0.1, reml="yes")
+
+
+def test_a_model_with_more_columns_than_rows_says_what_to_do():
+    X, y = regression(n=20, p=30)
+    model = QuantileHuberMLE(y, X, tau=0.4)
+    with pytest.raises(DataError, match="20 for a rank of 20; pass reml=False"):
+        model.fit_regularized(alpha=0.1)
+    path = model.fit_regularized_path(n_alphas=4, reml=False)
+    assert all(fit.converged for fit in path.results)
+    kept = np.flatnonzero(path.results[1].solution.beta)
+    refit = model.fit_regularized(alpha=path.alphas[1], reml=False, refit=True)
+    plain = solve(X[:, kept], y, tau=0.4, reml=False)
+    assert refit.llf == pytest.approx(plain.loglike, abs=1e-6)
+
+
 def test_a_refit_is_the_plain_fit_of_what_is_left(model):
     fit = model.fit_regularized(alpha=0.15)
     assert 1 < len(fit.selected) < 5
@@ -539,8 +631,9 @@ def test_cross_validation_finds_that_noise_columns_do_not_help():
     assert made.one_se_alpha >= made.best_alpha
     assert made.mean.min() < made.mean[-1] - 0.02
     assert f"alpha = {made.best_alpha:.4g}" in repr(made)
-    again = model.cross_validate_penalty(n_alphas=8, ratio=1e-3)
-    assert_array_equal(again.losses, made.losses)
+    for seed in ({}, {"seed": 0}, {"rng": 0}, {"rng": np.random.default_rng(0)}):
+        again = model.cross_validate_penalty(n_alphas=8, ratio=1e-3, **seed)
+        assert_array_equal(again.losses, made.losses)
 
 
 def test_the_objective_is_that_of_statsmodels_elastic_net():

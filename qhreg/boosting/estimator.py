@@ -2,167 +2,120 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+import itertools
+import re
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
+import lightgbm as lgb
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
-from sklearn.base import BaseEstimator, RegressorMixin, _fit_context, clone, is_regressor
+from scipy import sparse
+from sklearn.base import BaseEstimator, RegressorMixin, _fit_context, is_regressor
+from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_monotonic_cst,
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
 
 from qhreg._typing import FloatArray
-from qhreg.boosting.density import check_coverage, check_levels, fit_errors
-from qhreg.boosting.learners import Learners, SklearnLearners
-from qhreg.boosting.loop import Patience
+from qhreg.boosting.conformal import cross_interval, fold_models
+from qhreg.boosting.folds import cross_folds, evaluation_fold
+from qhreg.boosting.noise import Noise
+from qhreg.boosting.paper import PaperFit, fit_paper
 from qhreg.boosting.plot import plot_path
-from qhreg.boosting.progress import progress
-from qhreg.boosting.rows import hold_out, out_of_fold_errors, weighted_rows
-from qhreg.boosting.run import Rows, Schedule, Stages, run_stages
-from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
+from qhreg.boosting.trees import TreeSum, readable
+from qhreg.boosting.twostep import fit_two_step
+from qhreg.exceptions import DataError, DomainError, warn_caller
+from qhreg.family.distribution import quantile_huber
 
 __all__ = ["QuantileHuberBoostingRegressor"]
 
 
-FOLDS = 5
-"""Folds behind the intervals when `interval_cv` is "auto"."""
-
-FEW_ROWS = 10_000
-"""Rows up to which it is."""
-
-LIGHT_SIDE = 20
-"""Rows to be expected on the light side of the location: with fewer, one-sided noise often is the most
-likely explanation of what is yet to be learnt."""
-
-NARROWEST_TAU = 0.25
-"""Lower end of the narrowest range of tau."""
-
-CLIP = 2.0
-"""`clip` when it is "auto" and sigma comes from the data."""
-
-
 class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    r"""Gradient boosting with the quantile Huber loss that infers its own asymmetry.
+    r"""Gradient boosting with quantile Huber noise, whose scale and asymmetry are inferred.
 
-    Stage j fits a base learner :math:`g_j` by least squares to the slopes of the loss at
-    :math:`\tau_{j-1}`, or to residuals at their level (`clip`), finds its step together with the noise,
-
-    .. math::
-
-        (\beta_j, \sigma_j, \tau_j) = \arg\min \sum_i w_i \Big[\log\big(\sigma c(\tau)\big)
-        + \rho_\tau\Big(\frac{y_i - f_{j-1}(x_i) - \beta g_j(x_i)}{\sigma}\Big)\Big] ,
-
-    by the Newton method that fits :class:`qhreg.QuantileHuberMLE`, and sets
-    :math:`f_j = f_{j-1} + \nu\,\beta_j g_j` with the learning rate :math:`\nu`. The prediction is the
-    mode of the response: noise of one sign does not move it as it moves a mean.
+    The model is :math:`y = f(x) + e^{s(x)} u`, with trees for f, trees or none for s, and u of the
+    quantile Huber law. By default f (and s) are learnt with Huber's loss, tau = 1/2; level, sigma and
+    tau of u are then fitted once, by maximum likelihood, to residuals of rows that the trees have not
+    seen, and so is the number of stages.
 
     Parameters
     ----------
-    estimator : regressor or None
-        Base learner, cloned for each stage. None grows LightGBM's histogram trees; the parameters
-        from `max_depth` to `l2_regularization` are theirs.
+    scheme : {"two-step", "paper"}
+        "two-step" is the scheme above. "paper" is section 4 of the paper as printed: the step and tau
+        of each stage are the joint minimum of the likelihood on the training rows, sigma is given, and
+        there is no cross-fit.
     kappa : float
-        Huber width in units of sigma; 0 is the quantile loss.
-    tau : float or None
-        A number fixes the asymmetry, None infers it. The slope is tau on negative and 1 - tau on
-        positive residuals.
-    sigma : float, "initial" or None
-        None infers the scale at each stage, with tau. A number fixes it, in the units of y (1.0 is the
-        paper's model). "initial" keeps the scale of y around its location, fitted before the first
-        stage with tau at one half.
-    tau_bounds : (float, float) or None
-        Range of an inferred tau. None is (0.001, 0.999), narrowed where sigma is inferred too so that
-        20 of the rows are expected on the light side, but to no less than (0.25, 0.75).
+        Huber width in units of sigma; 0 is the quantile loss. The paper has 0.05.
+    tau, sigma : float or None
+        A number fixes the parameter, None infers it. The slope of the loss is tau on negative and
+        1 - tau on positive residuals. The paper has ``sigma=1.0``.
+    scale : {"constant", "boosted"}
+        Whether sigma is one number, or grows as trees of its own.
     n_estimators : int
         Most stages.
     learning_rate : float
-        Shrinkage of each stage.
-    subsample : float
-        Share of the rows, drawn without replacement, that each learner is fitted to. The joint step
-        uses all rows.
+        Shrinkage of each stage. The paper has 1.
     max_depth, max_leaf_nodes : int or None
-        Depth of a tree; number of its leaves, None for as many as the depth allows.
+        Depth and leaves of a tree; None for no limit.
     min_samples_leaf : int
-        Rows in a leaf, counted by their weights.
-    max_features : float
-        Share of the columns drawn for each split. All are looked at where a tree would have none.
+        Least sum in a leaf of case weights times Huber's weights; the latter are one for all rows but
+        outlying ones.
+    l2_regularization : float
+        Added to that sum in the mean that is the leaf's output.
+    max_features, subsample : float
+        Shares of the columns drawn for each split, and of the rows drawn for each tree.
     max_bins : int
         Bins of a column.
-    l2_regularization : float
-        Added to the number of rows of a leaf in the mean that is its output.
-    min_split_gain : float
-        Decrease of the sum of squares that a split has to bring, in units of the mean square of the
-        slopes times the square of the share of the spread of y that is left. A split that separates
-        nothing brings as much as a chi-squared variable with one degree of freedom, the best of many
-        more. The stages end when no split brings enough; 0 runs all of them.
-    clip : float, "auto" or None
-        The learners are fitted to residuals, clipped at this multiple of their mean absolute value,
-        with the mean of the slopes of the loss: what tells rows apart is learnt from the former, and
-        the level, which depends on tau, from the latter. None fits them to the slopes alone, the
-        paper's scheme. "auto" is 2 where sigma comes from the data, and None where it is a number.
-    leaf_refinement : bool
-        Whether each leaf gets its own location at (sigma_j, tau_j) instead of the common step.
+    categorical_features : array-like of int, str or bool, or None
+        Columns, by number, name or mask, whose values are codes of categories: 0, 1, 2, ...
+    monotonic_cst : array-like of int, dict or None
+        1 for an increasing, -1 for a decreasing and 0 for any effect of each column, or by name.
+    interaction_cst : sequence of sequences of int, "pairwise", "no_interactions" or None
+        Groups of columns that may interact; columns in no group form one more.
     n_iter_no_change : int or None
-        Stages without a better validation score after which to stop; None never stops early. The
-        stages up to the best score are kept.
-    validation_fraction : float
-        Share of the rows held out for the validation score.
-    tol : float
-        Decrease of the score that counts as better.
-    interval_cv : int, "auto" or None
-        Folds for the errors that `predict_quantile` and `predict_interval` are based on: each fold's
-        come from a model fitted to the others. "auto" takes five up to 10 000 rows, and none beyond.
-        None takes the errors of the validation rows, or of the training rows when there are none;
-        training errors are too small by as much as the model overfits. Predictions do not depend on
-        it; a fit with five folds takes about five times as long.
-    warm_start : bool
-        Whether a second fit adds stages to the first.
+        Stages without a better score of the rows held out after which to stop; None runs all stages.
+    cv : int, splitter, iterable or None
+        Folds behind number of stages, noise and intervals, as in scikit-learn. None is for searches
+        over parameters: one fit, all stages, and the noise of the training rows, which is too small by
+        as much as the trees overfit.
+    interval : {"law", "conformal"}
+        Intervals by the fitted law, or by CV+ with its guarantee.
+    estimator : regressor or None
+        Base learner of the paper's scheme; None is a regression tree of depth three.
     random_state : int, RandomState or None
-        Of the validation split, the rows and columns drawn, and the learners.
+        Of the folds, and of the rows and columns drawn.
     n_jobs : int or None
         Threads of LightGBM.
-    verbose : bool or int
-        Whether to show a progress bar.
 
     Attributes
     ----------
-    tau_path_, sigma_path_, step_sizes_ : ndarray, shape (n_estimators_,)
-        tau_j, sigma_j and beta_j (before shrinkage).
     tau_, sigma_ : float
-        Their values at the last stage.
-    train_score_ : ndarray, shape (n_estimators_,)
-        Mean negative log-likelihood of the training rows at each stage's joint optimum.
-    validation_score_ : ndarray, shape (n_estimators_,)
-        That of the validation rows after the stage; only with early stopping.
+        Asymmetry and scale of the noise; with ``scale="boosted"`` sigma multiplies that of the row.
+    tau_path_, sigma_path_ : ndarray, shape (n_estimators_,)
+        Those of the rows held out after each stage: how they develop as less is left to be learnt. In
+        the paper's scheme, tau and sigma of each joint step.
     n_estimators_ : int
-        Stages kept: fewer than asked for after early stopping, when no learner improves the fit, or
-        when no residual is left.
-    init_ : float
-        Prediction before the first stage.
-    error_law_ : ErrorLaw
-        Law of the errors behind `predict_quantile`.
-    booster_ : lightgbm.Booster
-        The model with the default learners: its raw predictions are those of `predict`.
+        Stages kept.
+    validation_score_ : ndarray
+        Mean negative log-likelihood of the rows held out, before the first stage and after each that
+        was run; the least is at `n_estimators_`. In the paper's scheme that of the training rows.
+    booster_ : lightgbm.Booster or None
+        The trees of f; None without a stage. With a constant scale it predicts what `predict` does.
+    spread_booster_ : lightgbm.Booster or None
+        The trees of s.
     estimators_ : list of regressor
-        The learners of another `estimator`.
+        Base learners of the paper's scheme.
     feature_importances_ : ndarray, shape (n_features,)
-        Share of each feature in the improvement of the learners' fits.
+        Share of each feature in the decrease of the weighted sum of squares.
     n_features_in_, feature_names_in_ : int, ndarray
         Features seen by `fit`.
-
-    Notes
-    -----
-    With sigma inferred or initial the fit does not depend on the units of y. With a number it does.
-    Where sigma keeps its value, the quadratic zone of the loss keeps its width `kappa * sigma` in the
-    units of y, and tau moves back to one half as the residuals get small beside sigma: it then tells
-    of the noise no more, and `error_law_.tau` does. Where sigma is inferred at each stage, skewed
-    residuals of a model that has yet to learn can pull tau away from one half; on few rows they would
-    pull it to a bound at which the stages end, which is why the range of tau is narrower there.
-
-    With more than 5000 rows the last Newton step of each stage is taken without a pass to verify it.
 
     Examples
     --------
@@ -171,7 +124,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (400, 2))
     >>> y = np.sign(X[:, 0]) + rng.exponential(size=400)
-    >>> model = QuantileHuberBoostingRegressor(sigma=None, random_state=0).fit(X, y)
+    >>> model = QuantileHuberBoostingRegressor(random_state=0).fit(X, y)
     >>> bool(model.tau_ > 0.7)
     True
     >>> model.predict_interval(X[:2], coverage=[0.8, 0.95]).shape
@@ -179,97 +132,95 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "estimator": [HasMethods(["fit", "predict"]), None],
+        "scheme": [StrOptions({"two-step", "paper"})],
         "kappa": [Interval(Real, 0, None, closed="left")],
         "tau": [Interval(Real, 0, 1, closed="neither"), None],
-        "sigma": [Interval(Real, 0, None, closed="neither"), StrOptions({"initial"}), None],
-        "tau_bounds": ["array-like", None],
+        "sigma": [Interval(Real, 0, None, closed="neither"), None],
+        "scale": [StrOptions({"constant", "boosted"})],
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "subsample": [Interval(Real, 0, 1, closed="right")],
-        "max_depth": [Interval(Integral, 1, None, closed="left"), None],
         "max_leaf_nodes": [Interval(Integral, 2, None, closed="left"), None],
+        "max_depth": [Interval(Integral, 1, None, closed="left"), None],
         "min_samples_leaf": [Interval(Integral, 1, None, closed="left")],
-        "max_features": [Interval(Real, 0, 1, closed="right")],
-        "max_bins": [Interval(Integral, 2, 65535, closed="both")],
         "l2_regularization": [Interval(Real, 0, None, closed="left")],
-        "min_split_gain": [Interval(Real, 0, None, closed="left")],
-        "clip": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), None],
-        "leaf_refinement": ["boolean"],
+        "max_features": [Interval(Real, 0, 1, closed="right")],
+        "subsample": [Interval(Real, 0, 1, closed="right")],
+        "max_bins": [Interval(Integral, 2, 65535, closed="both")],
+        "categorical_features": ["array-like", None],
+        "monotonic_cst": ["array-like", dict, None],
+        "interaction_cst": [list, tuple, StrOptions({"pairwise", "no_interactions"}), None],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "interval_cv": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"}), None],
-        "warm_start": ["boolean"],
+        "cv": ["cv_object"],
+        "interval": [StrOptions({"law", "conformal"})],
+        "estimator": [HasMethods(["fit", "predict"]), None],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
 
     def __init__(
         self,
-        estimator: Any = None,
+        scheme: str = "two-step",
         *,
-        kappa: float = 0.05,
+        kappa: float = 4.0,
         tau: float | None = None,
-        sigma: float | str | None = None,
-        tau_bounds: tuple[float, float] | None = None,
+        sigma: float | None = None,
+        scale: str = "constant",
         n_estimators: int = 200,
         learning_rate: float = 0.1,
-        subsample: float = 1.0,
-        max_depth: int | None = 6,
+        max_depth: int | None = 3,
         max_leaf_nodes: int | None = None,
-        min_samples_leaf: int = 3,
+        min_samples_leaf: int = 1,
+        l2_regularization: float = 1.0,
         max_features: float = 1.0,
+        subsample: float = 1.0,
         max_bins: int = 255,
-        l2_regularization: float = 0.0,
-        min_split_gain: float = 12.0,
-        clip: float | str | None = "auto",
-        leaf_refinement: bool = False,
-        n_iter_no_change: int | None = None,
-        validation_fraction: float = 0.1,
-        tol: float = 1e-4,
-        interval_cv: int | str | None = "auto",
-        warm_start: bool = False,
+        categorical_features: Any = None,
+        monotonic_cst: Any = None,
+        interaction_cst: Any = None,
+        n_iter_no_change: int | None = 10,
+        cv: Any = 5,
+        interval: str = "law",
+        estimator: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
-        verbose: int = 0,
     ) -> None:
-        self.estimator = estimator
+        self.scheme = scheme
         self.kappa = kappa
         self.tau = tau
         self.sigma = sigma
-        self.tau_bounds = tau_bounds
+        self.scale = scale
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
-        self.subsample = subsample
-        self.max_depth = max_depth
         self.max_leaf_nodes = max_leaf_nodes
+        self.max_depth = max_depth
         self.min_samples_leaf = min_samples_leaf
-        self.max_features = max_features
-        self.max_bins = max_bins
         self.l2_regularization = l2_regularization
-        self.min_split_gain = min_split_gain
-        self.clip = clip
-        self.leaf_refinement = leaf_refinement
+        self.max_features = max_features
+        self.subsample = subsample
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.monotonic_cst = monotonic_cst
+        self.interaction_cst = interaction_cst
         self.n_iter_no_change = n_iter_no_change
-        self.validation_fraction = validation_fraction
-        self.tol = tol
-        self.interval_cv = interval_cv
-        self.warm_start = warm_start
+        self.cv = cv
+        self.interval = interval
+        self.estimator = estimator
         self.random_state = random_state
         self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        inner = None if self.estimator is None else get_tags(self.estimator).input_tags
-        tags.input_tags.allow_nan = inner is None or inner.allow_nan
-        tags.input_tags.sparse = inner is None or inner.sparse
+        learner = get_tags(self._learner()).input_tags if self.scheme == "paper" else None
+        tags.input_tags.allow_nan = learner is None or learner.allow_nan
+        tags.input_tags.sparse = learner is None or learner.sparse
         return tags
 
-    def _checked_rows(self, exog: Any, *, reset: bool = False, **options: Any) -> Any:
-        """Return the rows as scikit-learn checks them."""
+    def _learner(self) -> Any:
+        """Return the base learner of the paper's scheme."""
+        return DecisionTreeRegressor(max_depth=3) if self.estimator is None else self.estimator
+
+    def _checked(self, exog: Any, *, reset: bool = False, **options: Any) -> Any:
+        """Return rows as scikit-learn checks them."""
         tags = self.__sklearn_tags__().input_tags
         return validate_data(
             self,
@@ -282,8 +233,10 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         )
 
     @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> QuantileHuberBoostingRegressor:
-        """Run the stages.
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None
+    ) -> QuantileHuberBoostingRegressor:
+        """Fit the trees and the noise.
 
         Parameters
         ----------
@@ -292,157 +245,171 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         y : array-like, shape (n,)
             Response.
         sample_weight : array-like, shape (n,), or None
-            Case weights: a weight of two is a row given twice, and their sum counts as the number of
-            rows. This holds up to rounding in the choice among splits that are equally good, and
-            where no column has more values than `max_bins`: the borders of the bins depend on the
-            rows alone.
+            Case weights: a weight of two is a row given twice.
+        eval_set : (array-like, array-like), a list of one such pair, or None
+            Rows that take the place of the folds: number of stages, noise and law intervals come from
+            them, and the trees from X alone.
         """
-        exog, endog = self._checked_rows(X, reset=not self._continues(), y=y, y_numeric=True)
-        rows = weighted_rows(exog, np.asarray(endog, dtype=np.float64), sample_weight)
-        self._begin()
-        rng = check_random_state(self._seed)
-        train, held_out = rows, None
-        if self.n_iter_no_change is not None:
-            train, held_out = hold_out(rows, self.validation_fraction, rng)
-        stages = self._run(train, held_out, rng)
-        self._set_stages(stages)
-        residuals, weights = self._errors(train, held_out, stages)
-        low, high = DEFAULT_TAU_BOUNDS if self.tau_bounds is None else self.tau_bounds
-        self.error_law_ = fit_errors(residuals, weights, self.kappa, (low, high))
+        exog, endog = self._checked(X, reset=True, y=y, y_numeric=True)
+        weights = _case_weights(sample_weight, exog)
+        endog = np.asarray(endog, dtype=np.float64)
+        rng = check_random_state(self.random_state)
+        if self.scheme == "paper":
+            self._fit_paper(exog, endog, weights, rng, eval_set)
+        else:
+            self._fit_two_step(exog, endog, weights, rng, eval_set)
+        if not self.n_estimators_ and np.ptp(endog[weights > 0.0]) > 0.0:
+            warn_caller(
+                "no stage was kept: the predictions are a constant, because no tree improved the "
+                "likelihood of rows held out (see validation_score_) or no column has two values",
+                UserWarning,
+            )
         return self
 
-    def _tau_range(self, train: Rows) -> tuple[float, float]:
-        """Return the range of tau in the stages."""
-        if self.tau_bounds is not None:
-            low, high = self.tau_bounds
-            return low, high
-        if self.sigma is not None:
-            return DEFAULT_TAU_BOUNDS
-        total = train.endog.size if train.weights is None else float(train.weights.sum())
-        low = min(max(DEFAULT_TAU_BOUNDS[0], LIGHT_SIDE / total), NARROWEST_TAU)
-        return low, 1.0 - low
-
-    def _continues(self) -> bool:
-        return bool(self.warm_start and hasattr(self, "_stages"))
-
-    def _begin(self) -> None:
-        """Forget an earlier fit unless this one continues it."""
-        if self._continues():
-            if self.n_estimators < self.n_estimators_:
-                raise ValueError(
-                    f"n_estimators={self.n_estimators} must be at least the "
-                    f"{self.n_estimators_} stages already fitted when warm_start=True"
-                )
-            return
-        if hasattr(self, "_stages"):
-            del self._stages
-        self._seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-
-    def _run(self, train: Rows, held_out: Rows | None, rng: Any) -> Stages:
-        """Return the stages, after those of an earlier fit that this one continues."""
-        sigma = None if isinstance(self.sigma, str) else self.sigma
-        patience = None
-        if self.n_iter_no_change is not None:
-            patience = Patience(self.n_iter_no_change, self.tol)
-        earlier = self._stages if self._continues() else None
-        missing = self.n_estimators - (0 if earlier is None else earlier.path.tau.size)
-        validation = None if held_out is None else held_out.exog
-        with progress(missing, bool(self.verbose)) as after_stage:
-            return run_stages(
-                train,
-                held_out,
-                task_of(self.kappa, self.tau, sigma, self._tau_range(train)),
-                Schedule(
-                    self.n_estimators,
-                    self.learning_rate,
-                    self._clip(),
-                    self.leaf_refinement,
-                    patience,
-                ),
-                lambda before: self._learners(train, validation, before, rng),
-                earlier=earlier,
-                keep_sigma=isinstance(self.sigma, str),
-                after_stage=after_stage,
+    def _fit_paper(
+        self, exog: Any, endog: FloatArray, weights: FloatArray, rng: Any, eval_set: Any
+    ) -> None:
+        """Run the paper's stages, and set what they give."""
+        learner = self._learner()
+        if not is_regressor(learner):
+            raise ValueError(f"estimator must be a regressor, got {learner!r}")
+        if eval_set is not None or self.scale != "constant" or self.interval != "law":
+            raise DomainError(
+                "eval_set, scale='boosted' and interval='conformal' need scheme='two-step': the "
+                "paper's scheme has training rows and one sigma"
             )
-
-    def _clip(self) -> float | None:
-        """Return where to clip the residuals, or None to fit the slopes of the loss."""
-        if isinstance(self.clip, str):
-            return None if isinstance(self.sigma, Real) else CLIP
-        return self.clip
-
-    def _learners(self, train: Rows, validation: Any, before: Any, rng: Any) -> Learners:
-        """Return the base learners on the training rows."""
-        if self.estimator is not None:
-            if not is_regressor(self.estimator):
-                raise ValueError(f"estimator must be a regressor, got {self.estimator!r}")
-            return SklearnLearners(
-                self.estimator,
-                train.exog,
-                train.weights,
-                validation,
-                subsample=self.subsample,
-                rng=rng,
-                before=before,
-            )
-        from qhreg.boosting.histogram import HistogramTrees, TreeOptions
-
-        options = TreeOptions(
-            max_depth=self.max_depth,
-            max_leaf_nodes=self.max_leaf_nodes,
-            min_samples_leaf=self.min_samples_leaf,
-            max_features=float(self.max_features),
-            max_bins=self.max_bins,
-            l2_regularization=float(self.l2_regularization),
-            min_split_gain=float(self.min_split_gain),
-            subsample=float(self.subsample),
-            n_threads=effective_n_jobs(self.n_jobs),
-            seed=int(rng.randint(np.iinfo(np.int32).max)),
+        keep = weights > 0.0
+        fit = fit_paper(
+            learner,
+            exog[keep],
+            endog[keep],
+            None if np.all(weights == 1.0) else weights[keep],
+            rng,
+            kappa=self.kappa,
+            tau=self.tau,
+            sigma=self.sigma,
+            n_stages=self.n_estimators,
+            learning_rate=self.learning_rate,
         )
-        return HistogramTrees(options, train.exog, train.weights, validation, before=before)
+        self.estimators_ = fit.learners
+        self._location: PaperFit | TreeSum = fit
+        self._spread = TreeSum(0.0, None)
+        self._set_noise(fit.noises[-1], fit.noises, len(fit.learners))
 
-    def _set_stages(self, stages: Stages) -> None:
-        """Set the attributes that the stages give."""
-        path = stages.path
-        # the residuals have the size of the data, and a continued fit computes its own
-        self._stages = replace(stages, residuals=np.empty(0))
-        self.init_ = stages.constant
-        self.n_estimators_ = int(path.tau.size)
-        self.tau_path_, self.sigma_path_, self.step_sizes_ = path.tau, path.sigma, path.step
-        self.tau_, self.sigma_ = stages.noise.tau, stages.noise.sigma
-        self.train_score_ = path.train_score
-        for name in ("validation_score_", "booster_", "estimators_"):
-            if hasattr(self, name):
-                delattr(self, name)
-        if path.validation_score is not None:
-            self.validation_score_ = path.validation_score
-        if self.estimator is None:
-            self.booster_ = getattr(stages.model, "booster", None)
-        else:
-            self.estimators_ = getattr(stages.model, "learners", [])
-
-    def _errors(
-        self, train: Rows, held_out: Rows | None, stages: Stages
-    ) -> tuple[FloatArray, FloatArray | None]:
-        """Return out-of-fold, validation or training errors with their weights."""
-        folds = self.interval_cv
-        if isinstance(folds, str):
-            folds = FOLDS if train.endog.size <= FEW_ROWS else None
-        if folds is not None and train.endog.size >= folds:
-            model = clone(self).set_params(
-                n_estimators=max(self.n_estimators_, 1),
-                n_iter_no_change=None,
-                interval_cv=None,
-                warm_start=False,
-                verbose=0,
+    def _fit_two_step(
+        self, exog: Any, endog: FloatArray, weights: FloatArray, rng: Any, eval_set: Any
+    ) -> None:
+        """Run the two-step scheme, and set what it gives."""
+        if self.estimator is not None:
+            raise DomainError(
+                "estimator needs scheme='paper': scheme='two-step' grows LightGBM trees"
             )
-            return out_of_fold_errors(model, train, folds, self._seed), train.weights
-        if held_out is not None:
-            return held_out.endog - stages.model.predict(held_out.exog), held_out.weights
-        return stages.residuals, train.weights
+        if self.scale == "boosted" and self.sigma is not None:
+            raise DomainError("sigma cannot be fixed with scale='boosted', which infers it by row")
+        if self.interval == "conformal" and self.cv is None and eval_set is None:
+            raise DomainError("interval='conformal' needs rows held out: give cv or eval_set")
+        if eval_set is None:
+            folds = cross_folds(self.cv, exog, endog, weights, rng)
+        else:
+            pair = eval_set[0] if isinstance(eval_set, list) else eval_set
+            exog_test, endog_test = self._checked(pair[0], y=pair[1], y_numeric=True)
+            folds = evaluation_fold(weights, endog_test.size)
+            exog = _stacked(exog, exog_test)
+            endog = np.concatenate([endog, endog_test])
+        options = self._lightgbm_options(endog.size, rng)
+        data = lgb.Dataset(
+            readable(exog),
+            params=options,
+            feature_name=_lightgbm_names(self),
+            categorical_feature=_column_numbers(self, self.categorical_features),
+        )
+        fit = fit_two_step(
+            data,
+            endog,
+            folds,
+            options,
+            kappa=self.kappa,
+            tau=self.tau,
+            sigma=self.sigma,
+            boost_spread=self.scale == "boosted",
+            max_stages=self.n_estimators,
+            patience=None if self.cv is None and eval_set is None else self.n_iter_no_change,
+        )
+        self._location, self._spread = fit.location, fit.spread
+        self.booster_, self.spread_booster_ = fit.location.booster, fit.spread.booster
+        stages = fit.location_folds.stages
+        self._set_noise(fit.noise, [each.noise for each in stages], fit.location_folds.n_stages)
+        self.validation_score_ = np.array([each.loss for each in stages])
+        self._fold_models = fold_models(fit, folds) if self.interval == "conformal" else []
 
-    def predict(self, X: Any) -> FloatArray:
-        """Return the location of the response: the mode of the fitted law.
+    def _lightgbm_options(self, n_rows: int, rng: Any) -> dict[str, Any]:
+        """Return the parameters as LightGBM names them."""
+        # LightGBM takes memory for as many leaves as are allowed, and allows 131072
+        limits = [
+            self.max_leaf_nodes,
+            None if self.max_depth is None else 2**self.max_depth,
+            n_rows,
+        ]
+        options = {
+            "objective": "none",
+            "metric": "none",
+            "verbosity": -1,
+            "num_threads": effective_n_jobs(self.n_jobs),
+            "seed": int(rng.randint(np.iinfo(np.int32).max)),
+            "deterministic": True,
+            "force_row_wise": True,
+            "learning_rate": self.learning_rate,
+            "num_leaves": max(2, min(each for each in [*limits, 131072] if each is not None)),
+            "max_depth": -1 if self.max_depth is None else self.max_depth,
+            "min_data_in_leaf": 1,
+            "min_sum_hessian_in_leaf": self.min_samples_leaf,
+            "lambda_l2": self.l2_regularization,
+            "feature_fraction_bynode": self.max_features,
+            "bagging_fraction": self.subsample,
+            "bagging_freq": int(self.subsample < 1.0),
+            "max_bin": self.max_bins,
+            "min_data_in_bin": 1,
+            "feature_pre_filter": False,
+        }
+        if self.monotonic_cst is not None:
+            options["monotone_constraints"] = _check_monotonic_cst(
+                self, self.monotonic_cst
+            ).tolist()
+        if self.interaction_cst is not None:
+            options["interaction_constraints"] = _groups(self.interaction_cst, self.n_features_in_)
+        return options
+
+    def _set_noise(self, noise: Noise, noises: Sequence[Noise], n_stages: int) -> None:
+        """Set what is known of the noise, and the stages kept."""
+        self._noise = noise
+        self.tau_, self.sigma_ = noise.tau, noise.sigma
+        self.n_estimators_ = n_stages
+        self.tau_path_ = np.array([each.tau for each in noises[1 : n_stages + 1]])
+        self.sigma_path_ = np.array([each.sigma for each in noises[1 : n_stages + 1]])
+        self.validation_score_ = np.array([each.loss for each in noises])
+
+    def predict(self, X: Any, which: str = "mean") -> FloatArray:
+        """Return the mean of the response, or another of its centres.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix, shape (n, p)
+            Features.
+        which : {"mean", "median", "location", "mode"}
+            The location of the quantile Huber law is its mode: noise of one sign moves it less than
+            the others.
+        """
+        law = self.predict_distribution(X)
+        if which == "mean":
+            return np.asarray(law.mean(), dtype=np.float64)
+        if which == "median":
+            return np.asarray(law.median(), dtype=np.float64)
+        if which in ("location", "mode"):
+            return np.asarray(law.kwds["loc"], dtype=np.float64)
+        raise DomainError(f"which must be 'mean', 'median', 'location' or 'mode', got {which!r}")
+
+    def predict_distribution(self, X: Any) -> Any:
+        """Return the law of the response, a frozen scipy distribution with one location per row.
 
         Parameters
         ----------
@@ -450,23 +417,11 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
             Features.
         """
         check_is_fitted(self)
-        predicted: FloatArray = self._stages.model.predict(self._checked_rows(X))
-        return predicted
-
-    def staged_predict(self, X: Any) -> Iterator[FloatArray]:
-        """Give the predictions after each stage.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix, shape (n, p)
-            Features.
-        """
-        check_is_fitted(self)
-        exog = self._checked_rows(X)
-        total = np.zeros(exog.shape[0])
-        for index in range(self.n_estimators_):
-            total += self._stages.model.stage(exog, index)
-            yield total.copy()
+        exog, noise = self._checked(X), self._noise
+        location, scale = self._location.predict(exog), np.exp(self._spread.predict(exog))
+        return quantile_huber(
+            noise.tau, noise.kappa, loc=location + scale * noise.level, scale=scale * noise.sigma
+        )
 
     def predict_quantile(self, X: Any, q: Any = 0.5) -> FloatArray:
         """Return quantiles of the response; those of several levels never cross.
@@ -482,12 +437,13 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         -------
         ndarray, shape (n,) or (n, k)
         """
-        errors = check_levels("q", q)
-        location = self.predict(X)
-        return np.add.outer(location, self.error_law_.quantiles(errors))
+        levels = _levels("q", q)
+        law = self.predict_distribution(X)
+        columns = [law.ppf(level) for level in np.atleast_1d(levels)]
+        return np.stack(columns, axis=-1) if levels.ndim else np.asarray(columns[0])
 
     def predict_interval(self, X: Any, coverage: Any = 0.95) -> FloatArray:
-        """Return central prediction intervals of the response.
+        """Return central prediction intervals of the response, by the law or conformal (`interval`).
 
         Parameters
         ----------
@@ -501,16 +457,36 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         ndarray, shape (n, 2) or (n, k, 2)
             Lower and upper ends.
         """
-        levels = check_coverage(coverage)
-        location = self.predict(X)
-        return np.add.outer(location, self.error_law_.quantiles(levels))
+        probabilities = _levels("coverage", coverage)
+        if probabilities.ndim:
+            each = [self.predict_interval(X, float(one)) for one in probabilities]
+            return np.stack(each, axis=1)
+        check_is_fitted(self)
+        if self.interval == "law":
+            tail = 0.5 * (1.0 - float(probabilities))
+            return self.predict_quantile(X, [tail, 1.0 - tail])
+        return cross_interval(self._fold_models, self._checked(X), float(probabilities))
+
+    def log_score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the mean negative log density of responses: lower is better."""
+        return float(np.average(-self.predict_distribution(X).logpdf(y), weights=sample_weight))
+
+    def crps(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the mean continuous ranked probability score of responses: lower is better."""
+        law = self.predict_distribution(X)
+        scores = quantile_huber.crps(np.asarray(y, dtype=np.float64), *law.args, **law.kwds)
+        return float(np.average(scores, weights=sample_weight))
 
     @property
     def feature_importances_(self) -> FloatArray:
-        """Share of each feature in the improvement of the learners' fits."""
+        """Share of each feature in the decrease of the weighted sum of squares."""
         check_is_fitted(self)
-        importances: FloatArray = self._stages.model.importances()
-        return importances
+        if isinstance(self._location, PaperFit) and self.n_estimators_:
+            return self._location.importances()
+        if isinstance(self._location, PaperFit) or self._location.booster is None:
+            return np.zeros(self.n_features_in_)
+        gains = np.asarray(self._location.booster.feature_importance("gain"), dtype=np.float64)
+        return np.asarray(gains / gains.sum())
 
     def plot_tau_path(self, ax: Any = None, **line_options: Any) -> Any:
         """Draw tau against the stage, and return the matplotlib Axes.
@@ -524,3 +500,64 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         """
         check_is_fitted(self)
         return plot_path(self.tau_path_, ax, **line_options)
+
+
+def _case_weights(sample_weight: Any, exog: Any) -> FloatArray:
+    """Return case weights, or raise a DataError where they leave nothing to fit."""
+    weights: FloatArray = _check_sample_weight(sample_weight, exog, dtype=np.float64)
+    if bool((weights < 0.0).any()):
+        raise DataError(
+            f"sample_weight must not be negative, got {int((weights < 0.0).sum())} below zero"
+        )
+    if not weights.any():
+        raise DataError("all sample weights are zero: there is nothing to fit")
+    return weights
+
+
+def _stacked(exog: Any, more: Any) -> Any:
+    """Return rows of both."""
+    both: Any = [exog, more]
+    return sparse.vstack(both, format="csr") if sparse.issparse(exog) else np.concatenate(both)
+
+
+def _lightgbm_names(model: Any) -> list[str]:
+    """Return the names of the features with the characters that LightGBM refuses replaced."""
+    names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
+    return [re.sub(r'[",:\[\]{}]', "_", name) for name in names]
+
+
+def _column_numbers(model: Any, columns: Any) -> list[int]:
+    """Return the numbers of columns given by number, name or mask."""
+    if columns is None:
+        return []
+    chosen = np.asarray(columns)
+    if chosen.dtype.kind in "UO":
+        names = list(getattr(model, "feature_names_in_", []))
+        unknown = [name for name in chosen if name not in names]
+        if unknown:
+            raise DomainError(f"categorical_features names no column: {unknown}")
+        return [names.index(name) for name in chosen]
+    numbers = np.flatnonzero(chosen) if chosen.dtype.kind == "b" else chosen
+    return [int(j) for j in numbers]
+
+
+def _groups(constraints: Any, p: int) -> list[list[int]]:
+    """Return groups of columns that may interact, as scikit-learn reads them."""
+    if constraints == "no_interactions":
+        return [[j] for j in range(p)]
+    if constraints == "pairwise":
+        return [list(pair) for pair in itertools.combinations(range(p), 2)]
+    groups = [sorted({int(j) for j in group}) for group in constraints]
+    rest = sorted(set(range(p)) - {j for group in groups for j in group})
+    return groups + ([rest] if rest else [])
+
+
+def _levels(name: str, levels: Any) -> FloatArray:
+    """Return levels as an array, or raise a DomainError unless all lie strictly between 0 and 1."""
+    try:
+        array = np.asarray(levels, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DomainError(f"{name} must be a number or numbers, got {levels!r}") from error
+    if array.ndim > 1 or not bool(np.all((array > 0.0) & (array < 1.0))):
+        raise DomainError(f"{name} must lie strictly between 0 and 1, got {levels!r}")
+    return array

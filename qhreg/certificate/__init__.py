@@ -15,11 +15,12 @@ in both together (:func:`joint_indefiniteness_witness`).
 from qhreg.certificate.biconvexity import (
     KAPPA_STAR,
     BiconvexityCertificate,
+    JointIndefiniteness,
     biconvexity_certificate,
     critical_kappa,
+    joint_indefiniteness_witness,
 )
 from qhreg.certificate.data import DataCertificate, data_certificate
-from qhreg.certificate.joint import JointIndefiniteness, joint_indefiniteness_witness
 
 __all__ = [
     "KAPPA_STAR",

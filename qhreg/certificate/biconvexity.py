@@ -2,14 +2,17 @@ r"""Convexity in tau whatever the residuals are: (log c)'' > kappa, proved for e
 
 The minimum over tau lies at 1/2 for every kappa (QH-33), and the condition is kappa < kappa*
 (QH-35). The proof for a given kappa does not rest on (QH-33): see :func:`biconvexity_certificate`.
+It is the most one can have: the loss is nowhere jointly convex in (r, tau).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import html
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import mpmath
 
@@ -22,28 +25,56 @@ from qhreg.certificate.enclosures import (
     lower,
     scaled_half,
 )
-from qhreg.certificate.report import Status, as_html, as_text
 from qhreg.exceptions import DomainError, QhregError
-from qhreg.family.domain import check_kappa
+from qhreg.family.domain import check_kappa, check_tau
+from qhreg.family.normalizer import log_normalizer_derivatives
 
 __all__ = [
     "KAPPA_STAR",
     "BiconvexityCertificate",
+    "JointIndefiniteness",
+    "Status",
+    "as_html",
+    "as_text",
     "biconvexity_certificate",
     "critical_kappa",
     "end_width",
+    "joint_indefiniteness_witness",
     "scalar_kappa",
 ]
 
 KAPPA_STAR = 4.630913775254134
 """The critical width kappa*, rounded to a float: see :func:`critical_kappa`."""
 
-# Bits for the comparison at tau = 1/2: floats are 2^-50 apart there, so that the first decides.
 _PRECISIONS = (96, 192)
+"""Bits for the comparison at tau = 1/2: floats are 2^-50 apart there, so that the first decides."""
+
 _CELL_PRECISION = 53
-# (log c)'' is shown to be convex on [_CORE, 1/2] and above kappa on what is left of it.
+"""Bits of the interval evaluations over cells of tau: those of a float."""
+
 _CORE = 0.4
+"""(log c)'' is shown to be convex on [_CORE, 1/2] and above kappa on what is left of it."""
+
 _MAX_CELLS = 400
+"""Cells after which a proof is given up as undecided: a tenth of a second."""
+
+
+Status = Literal["proved", "refuted", "undecided"]
+
+
+def as_text(title: str, rows: Sequence[tuple[str, str]]) -> str:
+    """Return the title and one aligned line for each (name, value)."""
+    width = max(len(name) for name, _ in rows)
+    return "\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in rows)])
+
+
+def as_html(title: str, rows: Sequence[tuple[str, str]]) -> str:
+    """Return a table with the title as caption and one row for each (name, value)."""
+    cells = "".join(
+        f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
+        for name, value in rows
+    )
+    return f"<table><caption>{html.escape(title)}</caption><tbody>{cells}</tbody></table>"
 
 
 @dataclass(frozen=True)
@@ -271,3 +302,78 @@ def _check_bracket(kappa: mpmath.mpf, digits: int) -> None:
     signs = [x * scaled_half(x, iv) - x - 2 for x in (below, above)]
     if not (signs[0].b < 0 < signs[1].a):
         raise QhregError(f"kappa* = {kappa} could not be verified to {digits} digits")
+
+
+@dataclass(frozen=True)
+class JointIndefiniteness:
+    """A point and a direction in (r, tau) along which log c(tau) + rho_tau(r) bends down.
+
+    Attributes
+    ----------
+    kappa : float
+        The Huber width.
+    r, tau : float
+        The point; r lies outside the quadratic zone.
+    direction : tuple of float
+        Unit vector (dr, dtau): the eigenvector of the Hessian to its negative eigenvalue.
+    curvature : float
+        The negative eigenvalue: the second derivative along the direction.
+    hessian : tuple of tuple of float
+        ((0, -1), (-1, (log c)'' - kappa)), of determinant -1.
+    """
+
+    kappa: float
+    r: float
+    tau: float
+    direction: tuple[float, float]
+    curvature: float
+    hessian: tuple[tuple[float, float], tuple[float, float]]
+
+
+def joint_indefiniteness_witness(
+    kappa: Any, tau: Any = 0.5, distance: float = 1.0
+) -> JointIndefiniteness:
+    r"""Return where and along which direction the loss is not jointly convex (Lemma 3.1).
+
+    Outside the quadratic zone the Hessian of :math:`\log c(\tau)+\rho_\tau(r)` in (r, tau) is
+    (QH-38)
+
+    .. math::
+
+        \begin{pmatrix} 0 & -1\\ -1 & (\log c)''-\kappa \end{pmatrix},
+
+    of determinant -1 whatever c is: joint convexity fails at every tau and every kappa, and
+    biconvexity is the most one can have.
+
+    Parameters
+    ----------
+    kappa : float
+        Huber width, 0 <= kappa < inf.
+    tau : float
+        Asymmetry of the point, 0 < tau < 1.
+    distance : float
+        How far beyond the right edge of the zone the residual lies, > 0.
+
+    Examples
+    --------
+    >>> from qhreg.certificate import joint_indefiniteness_witness
+    >>> witness = joint_indefiniteness_witness(1.0)
+    >>> witness.r, witness.tau, round(witness.curvature, 6)
+    (1.5, 0.5, -0.160351)
+    """
+    kappa, tau = scalar_kappa(kappa), check_tau(tau)
+    if not isinstance(tau, float) or not 0 < distance < math.inf:
+        raise DomainError(f"one tau and a distance > 0 are needed, got {tau!r} and {distance!r}")
+    bend = log_normalizer_derivatives(tau, kappa).d2_tau - kappa
+    root = math.hypot(bend, 2.0)
+    # Of the two forms of the smaller root of z^2 - bend z - 1 = 0, the one that does not cancel.
+    eigenvalue = -2.0 / (bend + root) if bend > 0 else 0.5 * (bend - root)
+    norm = math.hypot(1.0, eigenvalue)
+    return JointIndefiniteness(
+        kappa,
+        kappa * (1.0 - tau) + distance,
+        tau,
+        (1.0 / norm, -eigenvalue / norm),
+        eigenvalue,
+        ((0.0, -1.0), (-1.0, bend)),
+    )

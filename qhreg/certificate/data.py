@@ -9,9 +9,15 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.certificate.biconvexity import biconvexity_certificate, end_width, scalar_kappa
+from qhreg.certificate.biconvexity import (
+    Status,
+    as_html,
+    as_text,
+    biconvexity_certificate,
+    end_width,
+    scalar_kappa,
+)
 from qhreg.certificate.enclosures import curvature, interval_context, lower
-from qhreg.certificate.report import Status, as_html, as_text
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.domain import check_real
 from qhreg.family.normalizer import log_normalizer_derivatives
@@ -19,11 +25,15 @@ from qhreg.family.normalizer import log_normalizer_derivatives
 __all__ = ["DataCertificate", "data_certificate"]
 
 
-# The sweep stops after so many evaluations of (log c)'', about a millisecond each.
 _MAX_STEPS = 5000
+"""Evaluations of (log c)'' after which the sweep gives up as undecided, a millisecond each."""
+
 _PRECISION = 96
-# Breakpoints of tau below it are moved up to it: (log c)'' there stays finite in floats.
+"""Bits of the interval evaluations."""
+
 _SMALLEST_TURN = 1e-100
+"""Breakpoints of tau below it are moved up to it: (log c)'' there stays finite in floats."""
+
 _EPS = float(np.finfo(np.float64).eps)
 
 

@@ -37,8 +37,8 @@ __all__ = [
     "upper",
 ]
 
-# From here on the closed form of D is tighter than any precision used, and the series is long.
 _SERIES_LIMIT = 120
+"""x from which the closed form of D is tighter than any precision used, and the series long."""
 
 
 @lru_cache(maxsize=16)

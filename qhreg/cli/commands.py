@@ -22,7 +22,7 @@ from patsy import PatsyError
 from qhreg._version import __version__
 from qhreg.cli.files import TextFormat, check_folder, check_target, read_table
 from qhreg.exceptions import DataError, DomainError
-from qhreg.specification.formula_text import check_formula, mentions
+from qhreg.specification.formulas import check_formula, mentions
 
 __all__ = ["COMMANDS", "as_json", "demo", "fit_formula", "predictions"]
 

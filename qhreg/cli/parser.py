@@ -170,9 +170,9 @@ def _add_fit(commands: argparse._SubParsersAction[_Parser]) -> None:
     model.add_argument(
         "--kappa",
         type=_number_or_estimate,
-        default=1.0,
+        default=4.0,
         metavar="K",
-        help="Huber width in units of sigma, 0 for the quantile loss, or 'estimate' (default 1)",
+        help="Huber width in units of sigma, 0 for the quantile loss, or 'estimate' (default 4)",
     )
     model.add_argument(
         "--tau",

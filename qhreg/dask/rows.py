@@ -18,7 +18,7 @@ from qhreg.exceptions import DataError
 from qhreg.solver.inputs import rows_of
 from qhreg.solver.threads import one_blas_thread
 from qhreg.specification.alignment import numeric_vector
-from qhreg.specification.given import as_table
+from qhreg.specification.inputs import as_table
 
 try:
     import dask

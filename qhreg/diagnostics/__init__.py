@@ -1,7 +1,7 @@
 """The numbers behind the diagnostic plots, and tests of the fitted law.
 
-``residuals`` and ``coefficients`` make the figures, ``row_groups`` the groups of rows that they show,
-``simulation`` the samples from a fit that ``goodness`` tests and envelopes are made of.
+``residuals`` and ``coefficients`` make what ``figures`` names, ``goodness`` the samples from a fit
+that its tests and the envelopes of the plots are made of.
 """
 
 from __future__ import annotations

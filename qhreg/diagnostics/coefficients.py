@@ -10,10 +10,9 @@ from scipy import special
 from statsmodels.regression.linear_model import WLS
 
 from qhreg._typing import FloatArray
-from qhreg.diagnostics.residuals import thinned
-from qhreg.diagnostics.row_groups import group_quantiles, groups_of_rows
+from qhreg.diagnostics.figures import PartialResidualFigure
+from qhreg.diagnostics.residuals import group_quantiles, groups_of_rows, thinned
 from qhreg.exceptions import DomainError
-from qhreg.figures import PartialResidualFigure
 from qhreg.specification.observations import Observations
 
 __all__ = ["least_squares", "partial_residual_figure"]

@@ -2,25 +2,161 @@ r"""Goodness of fit: whether the fitted law is the law of the residuals.
 
 The Kolmogorov-Smirnov and Anderson-Darling statistics of the fitted distribution function at the
 responses. The parameters are estimated, which makes both much smaller than their textbook laws
-say: the p-values here come from samples of the fitted model, each refitted.
+say: the p-values here come from samples of the fitted model, each refitted (`simulate_fits`), and so do
+the envelopes of the plots.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from qhreg._typing import FloatArray
-from qhreg.diagnostics.simulation import expanded, simulate_fits
-from qhreg.exceptions import DataError, DomainError
+from qhreg.diagnostics.residuals import normal_scores
+from qhreg.exceptions import DataError, DomainError, QhregError
 from qhreg.family.distribution import quantile_huber
-from qhreg.solver import Solution
-from qhreg.specification.model_data import ModelData
+from qhreg.progress import with_progress
 
-__all__ = ["GoodnessOfFit", "anderson_darling", "goodness_of_fit", "kolmogorov_smirnov"]
+__all__ = [
+    "GoodnessOfFit",
+    "SimulatedFit",
+    "SimulatedResiduals",
+    "anderson_darling",
+    "expanded",
+    "goodness_of_fit",
+    "kolmogorov_smirnov",
+    "simulate_fits",
+    "simulated_residuals",
+]
+
+
+@dataclass(frozen=True)
+class SimulatedFit:
+    """One sample from the fitted model and its refit.
+
+    Attributes
+    ----------
+    u : ndarray, shape (n,)
+        Standardised residuals of the refit, in increasing order.
+    tau, kappa : float
+        The law that they have in the refit.
+    solution : Solution or DistributionalSolution
+        The refit.
+    """
+
+    u: FloatArray
+    tau: float
+    kappa: float
+    solution: Any
+
+
+def expanded(data: Any) -> Any:
+    """Return the model with rows repeated as often as they were observed.
+
+    Parameters
+    ----------
+    data : ModelData or DistributionalData
+        With whole frequency weights or none. Sampling weights describe no law of the responses that
+        could be simulated.
+    """
+    obs = data.observations
+    if obs.weights is not None:
+        raise DataError("the model cannot be simulated with sampling weights")
+    if obs.freq_weights is None:
+        return data
+    if not (obs.freq_weights == np.floor(obs.freq_weights)).all():
+        raise DataError("the model can be simulated with whole frequency weights only")
+    counts = obs.freq_weights.astype(np.intp)
+    return data.take(np.repeat(np.arange(counts.size), counts), apart=True)
+
+
+def simulate_fits(
+    data: Any,
+    solution: Any,
+    n_samples: int,
+    *,
+    rng: int | np.random.Generator | None = 0,
+    progress: bool = False,
+) -> Iterator[SimulatedFit]:
+    """Return samples from the fitted model one after another, each refitted with the model's settings.
+
+    Parameters
+    ----------
+    data : ModelData or DistributionalData
+        The model.
+    solution : Solution or DistributionalSolution
+        Its fit: the law to draw from, and where each refit starts.
+    n_samples : int
+        Number of samples; a sample that cannot be fitted is left out.
+    rng : int, Generator or None
+        Source of randomness, as in ``numpy.random.default_rng``.
+    progress : bool
+        Whether to show a progress bar.
+
+    Notes
+    -----
+    Each sample is fitted by the criterion of the fit, with its p.
+    """
+    full = expanded(data).compared_with(solution)
+    obs, law = full.observations, full.law(solution)
+    generator = np.random.default_rng(rng)
+    for _ in with_progress(range(n_samples), progress, "samples from the fit"):
+        noise = quantile_huber.rvs(
+            law.tau, law.kappa, size=law.location.size, random_state=generator
+        )
+        sample = replace(full, observations=replace(obs, endog=law.location + law.sigma * noise))
+        with warnings.catch_warnings():
+            # a sample may end on a bound: that is part of what is simulated
+            warnings.simplefilter("ignore")
+            try:
+                fit = sample.fit(solution, search=None)
+            except QhregError:
+                continue
+        u, tau, kappa = sample.standardized(fit)
+        yield SimulatedFit(np.sort(u), tau, kappa, fit)
+
+
+@dataclass(frozen=True)
+class SimulatedResiduals:
+    """Residuals of refitted samples from the fitted model, each row in increasing order.
+
+    Attributes
+    ----------
+    standardised : ndarray, shape (B, n)
+        Residuals over sigma.
+    scores : ndarray, shape (B, n)
+        Quantile residuals: the normal quantiles of each sample's own fitted distribution function.
+    """
+
+    standardised: FloatArray
+    scores: FloatArray
+
+
+def simulated_residuals(
+    data: Any,
+    solution: Any,
+    n_samples: int = 99,
+    *,
+    rng: int | np.random.Generator | None = 0,
+    progress: bool = False,
+) -> SimulatedResiduals:
+    """Return sorted residuals of refitted samples.
+
+    Parameters
+    ----------
+    data, solution, n_samples, rng, progress
+        As in `simulate_fits`.
+    """
+    fits = list(simulate_fits(data, solution, n_samples, rng=rng, progress=progress))
+    if not fits:
+        raise DataError("no sample from the fitted model could be fitted")
+    scores = [normal_scores(fit.u, fit.tau, fit.kappa) for fit in fits]
+    return SimulatedResiduals(np.array([fit.u for fit in fits]), np.array(scores))
 
 
 def kolmogorov_smirnov(u: Any, tau: float, kappa: float) -> float:
@@ -132,8 +268,8 @@ class GoodnessOfFit:
 
 
 def goodness_of_fit(
-    data: ModelData,
-    solution: Solution,
+    data: Any,
+    solution: Any,
     *,
     n_boot: int = 199,
     rng: int | np.random.Generator | None = 0,
@@ -143,9 +279,9 @@ def goodness_of_fit(
 
     Parameters
     ----------
-    data : ModelData
+    data : ModelData or DistributionalData
         The model. Frequency weights must be whole; sampling weights are not accepted.
-    solution : Solution
+    solution : Solution or DistributionalSolution
         Its fit.
     n_boot : int
         Samples from the fitted model; each is refitted with what the model estimates.
@@ -167,14 +303,12 @@ def goodness_of_fit(
     """
     if n_boot < 1:
         raise DomainError(f"n_boot must be at least 1, got {n_boot!r}")
-    residuals = expanded(data).observations.residuals(solution.beta)
-    u = residuals / solution.sigma
-    ks = kolmogorov_smirnov(u, solution.tau, solution.kappa)
-    ad = anderson_darling(u, solution.tau, solution.kappa)
+    u, tau, kappa = expanded(data).standardized(solution)
+    ks, ad = kolmogorov_smirnov(u, tau, kappa), anderson_darling(u, tau, kappa)
     samples = [
         (
-            kolmogorov_smirnov(fit.u, fit.solution.tau, fit.solution.kappa),
-            anderson_darling(fit.u, fit.solution.tau, fit.solution.kappa),
+            kolmogorov_smirnov(fit.u, fit.tau, fit.kappa),
+            anderson_darling(fit.u, fit.tau, fit.kappa),
         )
         for fit in simulate_fits(data, solution, n_boot, rng=rng, progress=progress)
     ]

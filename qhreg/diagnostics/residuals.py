@@ -10,12 +10,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from qhreg._typing import FloatArray
-from qhreg.diagnostics.row_groups import group_quantiles, groups_of_rows
-from qhreg.exceptions import DataError, DomainError
-from qhreg.family.distribution import quantile_huber
-from qhreg.family.loss import quantile_huber_loss
-from qhreg.family.normalizer import location_level, log_normalizer
-from qhreg.figures import (
+from qhreg.diagnostics.figures import (
     DensityFigure,
     FitFigure,
     PitFigure,
@@ -24,12 +19,19 @@ from qhreg.figures import (
     TauLossFigure,
     WormFigure,
 )
+from qhreg.engine.weighted_quantile import weighted_quantiles
+from qhreg.exceptions import DataError, DomainError
+from qhreg.family.distribution import quantile_huber
+from qhreg.family.loss import quantile_huber_loss
+from qhreg.family.normalizer import location_level, log_normalizer
 from qhreg.solver import DEFAULT_TAU_BOUNDS
 from qhreg.solver.over_tau import best_tau
 
 __all__ = [
     "density_figure",
     "fit_figure",
+    "group_quantiles",
+    "groups_of_rows",
     "normal_scores",
     "pit_figure",
     "plotting_positions",
@@ -47,6 +49,9 @@ SHOWN = 2000
 LONGER = 1.5
 """How much longer an axis has to be for the farthest residuals until they are drawn at its edge."""
 
+EQUAL = 1e-9
+"""Share of their range by which values that count as equal may differ."""
+
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Levels of the quantile bands."""
 
@@ -56,6 +61,42 @@ def thinned(n: int) -> npt.NDArray[np.intp]:
     if n <= SHOWN:
         return np.arange(n)
     return np.sort(np.random.default_rng(0).choice(n, SHOWN, replace=False))
+
+
+def groups_of_rows(
+    values: FloatArray, count: int, weights: FloatArray | None = None
+) -> list[npt.NDArray[np.intp]]:
+    """Return the rows in up to `count` groups of similar values and about equal size.
+
+    Rows with equal values are in one group: the levels of a factor are not cut, nor mixed with
+    others more than the number of groups demands. Rows without weight are left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.diagnostics.residuals import groups_of_rows
+    >>> [group.tolist() for group in groups_of_rows(np.array([1.0, 0, 1, 1, 0, 1]), 3)]
+    [[1, 4], [0, 2, 3, 5]]
+    """
+    rows = np.arange(values.size) if weights is None else np.flatnonzero(weights > 0.0)
+    order = rows[np.argsort(values[rows], kind="stable")]
+    if order.size == 0:
+        return []
+    ordered = values[order]
+    ends = np.flatnonzero(np.diff(ordered) > EQUAL * (ordered[-1] - ordered[0])) + 1
+    ends = np.concatenate([[0], ends, [order.size]])
+    wanted = np.cumsum([part.size for part in np.array_split(order, count)])[:-1]
+    nearest = ends[np.abs(ends - wanted[:, None]).argmin(axis=1)] if wanted.size else wanted
+    return [part for part in np.split(order, np.unique(nearest)) if part.size > 0]
+
+
+def group_quantiles(
+    values: FloatArray, levels: Sequence[float], weights: FloatArray | None = None
+) -> FloatArray:
+    """Return quantiles of the values in one group, of the weighted ones where there are weights."""
+    if weights is None:
+        return np.asarray(np.quantile(values, levels))
+    return np.array(weighted_quantiles(values, levels, weights))
 
 
 def plotting_positions(values: Any, weights: Any = None) -> tuple[FloatArray, FloatArray]:

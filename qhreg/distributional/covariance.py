@@ -9,19 +9,20 @@ they are those of the linear model fitted by maximum likelihood.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from qhreg._typing import BoolArray, FloatArray
+from qhreg._typing import FloatArray, IntArray
 from qhreg.covariance.bandwidth import bread_window
 from qhreg.covariance.choice import COVARIANCE_TYPES, NEEDS_CASES, CovarianceChoice
-from qhreg.covariance.estimate import CovarianceEstimate, grouping_of, warn_unidentified
-from qhreg.covariance.parts import LOADING, Inverse, positive_inverse
-from qhreg.covariance.sandwich import LEVERAGE_ONE, sandwich
+from qhreg.covariance.estimate import CovarianceEstimate, finished, robust_covariance
+from qhreg.covariance.parts import Parts, RowParts, positive_inverse
 from qhreg.distributional.coordinates import Coordinates, block_basis, coordinates
-from qhreg.distributional.fit import widened
+from qhreg.distributional.data import DistributionalData
+from qhreg.distributional.fit import DistributionalSolution, widened
 from qhreg.distributional.likelihood import (
     BLOCKS,
     Regression,
@@ -30,154 +31,183 @@ from qhreg.distributional.likelihood import (
     evaluate,
     hessian_factors,
     information_factors,
-    score_factors,
+    score_rows,
 )
 from qhreg.exceptions import DomainError
-from qhreg.specification.observations import Observations
 
-__all__ = ["distributional_covariance", "score_rows"]
+__all__ = ["DistributionalParts", "distributional_covariance", "distributional_parts"]
 
 
-def score_rows(data: Regression, state: RowState) -> FloatArray:
-    """Return the score of each row without its weight, shape (n, p + q + r)."""
-    factors = score_factors(state)
-    parts = [design * f[:, None] for design, f in zip(data.designs, factors, strict=True)]
-    return np.hstack(parts)
+@dataclass(frozen=True)
+class DistributionalParts(Parts):
+    """Scores, bread and leverage of a distributional fit; the working parameters are those not held.
+
+    Attributes
+    ----------
+    rows : RowParts
+        Scores of one observation of each row in inner coordinates, and its leverage.
+    plain_scores : ndarray, shape (n, q)
+        Scores in the working parameters.
+    location : ndarray, shape (p, r)
+        Coordinates in which the rows in the zone have orthonormal regressors of the location.
+    kappa : float
+        Width of the zone in the bread.
+    """
+
+    rows: RowParts
+    plain_scores: FloatArray
+    location: FloatArray
+    kappa: float
+
+    @property
+    def width(self) -> float:
+        """Width of the zone in the bread."""
+        return self.kappa
+
+    @property
+    def transform(self) -> FloatArray:
+        """Coordinates T, shape (p, r), in which rows in the zone of the bread have T'X'CXT = 1."""
+        return self.location
+
+    @property
+    def scores(self) -> FloatArray:
+        """Derivatives of the log-likelihood of one observation of each row, shape (n, q)."""
+        return self.plain_scores
+
+    def blocks(self) -> Iterator[RowParts]:
+        """Iterate over the rows: they are one block."""
+        yield self.rows
+
+
+class _Place(NamedTuple):
+    """A fit in coordinates in which rows divided by their scale have orthonormal columns."""
+
+    coordinates: Coordinates
+    data: Regression
+    params: FloatArray
+    state: RowState
+    kept: IntArray
+    outer: IntArray
+    weight: float
+
+    @property
+    def change(self) -> FloatArray:
+        """The parameters that are not held in those here, shape (q, r)."""
+        return self.coordinates.jacobian()[np.ix_(self.outer, self.kept)]
+
+
+def _place(data: Regression, solution: DistributionalSolution) -> _Place:
+    log_sigma = data.predictors(solution.params)[1]
+    middle = float(log_sigma.mean())
+    sigma = np.exp(log_sigma - middle)
+    bases = (block_basis(data.location, sigma), block_basis(data.scale), block_basis(data.tau))
+    beta = solution.params[data.block("location")]
+    place = coordinates(data, beta, math.exp(middle), bases)
+    within = replace(place.data, weights=data.weights)
+    inner = place.inner(data.split(solution.params))
+    free = [name for name in BLOCKS if name not in solution.held]
+    kept, outer = (
+        np.concatenate([np.arange(each.size)[each.block(name)] for name in free])
+        for each in (within, data)
+    )
+    weight = float(data.endog.size if data.weights is None else data.weights.sum())
+    return _Place(place, within, inner, evaluate(within, inner), kept, outer, weight)
+
+
+def _held_names(data: DistributionalData, solution: DistributionalSolution) -> tuple[str, ...]:
+    regression = data.regression
+    return tuple(name for held in solution.held for name in data.names[regression.block(held)])
+
+
+def distributional_parts(
+    data: DistributionalData, solution: DistributionalSolution, held: Sequence[str] = ()
+) -> DistributionalParts:
+    """Return the parts of the robust covariances of a fit.
+
+    Parameters
+    ----------
+    data : DistributionalData
+        The model that was fitted.
+    solution : DistributionalSolution
+        Its fit; the blocks that it holds at a limit are treated as known.
+    held : sequence of str
+        None: what is held is the solution's.
+    """
+    given, obs = data.regression, data.observations
+    place = _place(given, solution)
+    tau = float(np.average(place.state.tau, weights=given.weights))
+    window = bread_window(place.state.u, tau, obs.nobs, given.weights)
+    kappa = math.hypot(data.kappa, window)
+    near = replace(place.coordinates.data, kappa=kappa)  # its weights are one on average
+    params = widened(near, place.params, solution.held, data.tau_bounds)
+    wide = replace(place.data, kappa=kappa)
+    state = evaluate(wide, params)
+    bread = assemble(wide, hessian_factors(state))[np.ix_(place.kept, place.kept)]
+    inverse, change = positive_inverse(bread, place.weight), place.change
+    outer, plain = place.coordinates.outer(params), replace(given, kappa=kappa)
+    # leverage of the location: curvature of each row in the bread
+    design, curvature = wide.location, state.inside / state.sigma**2
+    counted = curvature if given.weights is None else curvature * given.weights
+    gram = positive_inverse(design.T @ (design * counted[:, None]), float(counted.sum())).inverse
+    leverage = np.einsum("ij,jk,ik->i", design, gram, design) * curvature
+    roots, vectors = np.linalg.eigh(gram)
+    scores = score_rows(place.data, place.state)[:, place.kept]
+    own = score_rows(given, evaluate(given, solution.params))[:, place.outer]
+    if obs.weights is not None:
+        leverage, scores = leverage * obs.weights, scores * obs.weights[:, None]
+        own = own * obs.weights[:, None]
+    return DistributionalParts(
+        obs,
+        solution,  # type: ignore[arg-type]
+        replace(solution, params=outer),  # type: ignore[arg-type]
+        (),
+        _held_names(data, solution),
+        assemble(plain, hessian_factors(evaluate(plain, outer)))[np.ix_(place.outer, place.outer)],
+        change,
+        inverse.inverse,
+        ~inverse.moved(change),
+        np.eye(given.size)[:, place.outer],
+        RowParts(slice(0, given.endog.size), scores, leverage),
+        own,
+        place.coordinates.bases[0].back @ (vectors * np.sqrt(np.maximum(roots, 0.0))),
+        kappa,
+    )
 
 
 def distributional_covariance(
-    data: Regression,
-    params: FloatArray,
-    choice: CovarianceChoice,
-    observations: Observations,
-    *,
-    held: tuple[str, ...] = (),
-    tau_bounds: tuple[float, float] = (0.0, 1.0),
-    names: Sequence[str] | None = None,
+    choice: CovarianceChoice, data: DistributionalData, solution: DistributionalSolution
 ) -> CovarianceEstimate:
     """Return the covariance matrix of the estimates.
 
     Parameters
     ----------
-    data : Regression
-        The data; its weights are the product of the two kinds.
-    params : ndarray
-        The estimates.
     choice : CovarianceChoice
         Type and options; not "bootstrap".
-    observations : Observations
-        The same rows, with both kinds of weights.
-    held : tuple of str
-        Blocks to treat as known: their rows and columns are zero.
-    tau_bounds : (float, float)
-        Range of the asymmetry of every row.
-    names : sequence of str or None
-        Names of the parameters, for the warning.
-
-    Returns
-    -------
-    CovarianceEstimate
-        `held_fixed` names blocks.
+    data : DistributionalData
+        The model that was fitted.
+    solution : DistributionalSolution
+        Its fit.
 
     Warns
     -----
     CurvatureWarning
         Some parameters have no standard error.
     """
-    place = _place(data, params)
-    within = replace(place.data, weights=data.weights)
-    inner = place.inner(data.split(params))
-    kept = np.concatenate(
-        [
-            np.arange(within.size)[within.block(name)] if name not in held else np.empty(0, int)
-            for name in BLOCKS
-        ]
-    ).astype(np.intp)
-    jacobian = place.jacobian()[:, kept]
-    weight = float(data.endog.size if data.weights is None else data.weights.sum())
-    state = evaluate(within, inner)
-    df = None
-    more = "".join(f" The coefficients of {name} are treated as known." for name in held)
-    text = COVARIANCE_TYPES[choice.cov_type].description
     if choice.cov_type == "nonrobust":
-        if observations.weights is not None:
+        if data.observations.weights is not None:
             raise DomainError(NEEDS_CASES)
-        info = assemble(within, information_factors(state))[np.ix_(kept, kept)]
-        inverse = positive_inverse(info, weight)
-        cov, alone = inverse.inverse, np.zeros(data.size, dtype=bool)
-    else:
-        grouping = grouping_of(choice, data.endog.size, data.weights)
-        tau = float(np.average(state.tau, weights=data.weights))
-        window = bread_window(state.u, tau, observations.nobs, data.weights)
-        wide = replace(within, kappa=math.hypot(data.kappa, window))
-        near = replace(place.data, kappa=wide.kappa)  # its weights are one on average
-        wide_state = evaluate(wide, widened(near, inner, held, tau_bounds))
-        bread = assemble(wide, hessian_factors(wide_state))[np.ix_(kept, kept)]
-        inverse = positive_inverse(bread, weight)
-        leverage, alone = _leverage(place, wide_state, observations)
-        scores = score_rows(within, state)[:, kept]
-        cov = sandwich(
-            scores if observations.weights is None else scores * observations.weights[:, None],
-            inverse.inverse,
-            leverage=leverage,
-            nobs=observations.nobs,
-            df_resid=observations.nobs - place.data.sizes[0],
-            freq=observations.freq_weights,
-            **grouping.keywords,
+        place = _place(data.regression, solution)
+        info = assemble(place.data, information_factors(place.state))
+        inverse = positive_inverse(info[np.ix_(place.kept, place.kept)], place.weight)
+        outward = np.eye(data.regression.size)[:, place.outer] @ place.change
+        estimate = CovarianceEstimate(
+            outward @ inverse.inverse @ outward.T,
+            "nonrobust",
+            f"Covariance: {COVARIANCE_TYPES['nonrobust'].description}.",
+            _held_names(data, solution),
+            ~inverse.moved(outward),
         )
-        df, text = grouping.df, f"{text}{grouping.text}"
-        if choice.cov_type not in ("HC2", "HC3"):
-            alone[:] = False
-    return _estimate(choice, cov, jacobian, inverse, alone, held, df, f"{text}.{more}", names)
-
-
-def _place(data: Regression, params: FloatArray) -> Coordinates:
-    """Return coordinates in which rows divided by their scale have orthonormal columns."""
-    log_sigma = data.predictors(params)[1]
-    middle = float(log_sigma.mean())
-    sigma = np.exp(log_sigma - middle)
-    bases = (block_basis(data.location, sigma), block_basis(data.scale), block_basis(data.tau))
-    return coordinates(data, params[data.block("location")], math.exp(middle), bases)
-
-
-def _leverage(
-    place: Coordinates, state: RowState, observations: Observations
-) -> tuple[FloatArray, BoolArray]:
-    """Return the leverage of one observation of each row, and which parameters one row decides."""
-    design, back = place.data.location, place.bases[0].back
-    weights, prob = observations.case_weights, observations.weights
-    curvature = state.inside / state.sigma**2
-    counted = curvature if weights is None else curvature * weights
-    gram = positive_inverse(design.T @ (design * counted[:, None]), float(counted.sum()))
-    moved = design @ gram.inverse
-    leverage = np.einsum("ij,ij->i", moved, design) * curvature
-    leverage = leverage if prob is None else leverage * prob
-    alone = np.zeros(place.given.size, dtype=bool)
-    rows = np.flatnonzero(1.0 - leverage <= LEVERAGE_ONE)
-    if rows.size:
-        length = np.sqrt(np.einsum("ij,jk,ik->i", back, gram.inverse, back))[:, None]
-        reach = np.abs(back @ moved[rows].T) > LOADING * length
-        alone[place.given.block("location")] = reach.any(axis=1)
-    return leverage, alone
-
-
-def _estimate(
-    choice: CovarianceChoice,
-    inner: FloatArray,
-    jacobian: FloatArray,
-    inverse: Inverse,
-    alone: BoolArray,
-    held: tuple[str, ...],
-    df: float | None,
-    text: str,
-    names: Sequence[str] | None,
-) -> CovarianceEstimate:
-    """Return the covariance of the given parameters, NaN where they are not identified."""
-    cov = jacobian @ inner @ jacobian.T
-    identified = ~(inverse.moved(jacobian) | alone)
-    if not identified.all():
-        cov[~identified] = cov[:, ~identified] = np.nan
-        warn_unidentified(identified, names)
-    return CovarianceEstimate(
-        cov, choice.cov_type, f"Covariance: {text}", held, identified, df, dict(choice.options)
-    )
+    else:
+        estimate = robust_covariance(choice, distributional_parts(data, solution))
+    held = estimate.held_fixed
+    return finished(estimate, estimate.cov, estimate.identified, held, data.names)

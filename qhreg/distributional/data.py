@@ -1,62 +1,54 @@
-"""The arrays of a distributional model, as other parts ask for them, and how they are stored."""
+"""A distributional model as numbers: its rows, what is fixed, and its fit."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-import pandas as pd
+import numpy as np
+from scipy import special
 
-from qhreg.covariance.choice import (
-    SANDWICHES,
-    CovarianceChoice,
-    choose_covariance,
-    known_type,
-)
+from qhreg._typing import FloatArray, IntArray
+from qhreg.distributional.fit import DistributionalSolution, solve_distributional
 from qhreg.distributional.likelihood import Regression
-from qhreg.exceptions import DataError, DomainError
-from qhreg.specification.alignment import RowSource
-from qhreg.specification.formulas import SPEC_NAME, dump_spec, load_spec
+from qhreg.family.distribution import quantile_huber
+from qhreg.prediction import RowLaw
 from qhreg.specification.observations import Observations
 
 __all__ = ["DistributionalData"]
 
 
+@dataclass(frozen=True)
 class DistributionalData:
-    """The part of the model that holds the rows."""
+    """A distributional model as numbers, with what the bootstrap and simulations ask of a model.
 
-    data: Any
-    exog: Any
-    endog: Any
-    exog_scale: Any
-    exog_tau: Any
-    offset: Any
-    weights: Any
+    Attributes
+    ----------
+    observations : Observations
+        Response, regressors of the location, offset and weights.
+    scale, tau : ndarray, shape (n, q) and (n, r)
+        Regressors of log sigma and logit tau; without columns where they are fixed.
+    kappa : float
+        Huber width.
+    log_sigma, logit_tau : float
+        Where they are fixed.
+    tau_bounds : (float, float)
+        Range of the asymmetry of every row.
+    names : tuple of str
+        Names of the parameters.
+    """
+
+    observations: Observations
+    scale: FloatArray
+    tau: FloatArray
     kappa: float
-    tau: float | None
-    nobs_given: int
-    _init_keys: list[str]
-    _kept: Any
-    _namespace: Any
-    _specs: dict[str, Any]
-    _fixed_predictors: Any
+    log_sigma: float
+    logit_tau: float
+    tau_bounds: tuple[float, float]
+    names: tuple[str, ...]
 
-    @property
-    def has_weights(self) -> bool:
-        """Whether there are sampling weights; they count after `remove_data` too."""
-        return "weights" in self._init_keys
-
-    def require_data(self) -> None:
-        """Raise a DataError when the data were removed."""
-        if self.exog is None:
-            raise DataError("the data of this model were removed (remove_data): it cannot do this")
-
-    @property
-    def observations(self) -> Observations:
-        """Response, regressors of the location, offset and weights."""
-        self.require_data()
-        return Observations(
-            self.exog, self.endog, self.offset, getattr(self, "freq_weights", None), self.weights
-        )
+    free = ("beta",)
 
     @property
     def regression(self) -> Regression:
@@ -65,56 +57,59 @@ class DistributionalData:
         return Regression(
             obs.endog,
             obs.exog,
-            self.exog_scale,
-            self.exog_tau,
+            self.scale,
+            self.tau,
             self.kappa,
             obs.offset,
             obs.case_weights,
-            *self._fixed_predictors,
+            self.log_sigma,
+            self.logit_tau,
         )
 
-    @property
-    def row_source(self) -> RowSource:
-        """Where the rows came from, to match other arrays to them."""
-        self.require_data()
-        labels = self.data.row_labels
-        frame = getattr(self.data, "frame", None)
-        return RowSource(
-            self.nobs_given, self._kept, labels if isinstance(labels, pd.Index) else None, frame
+    def law(self, solution: DistributionalSolution) -> RowLaw:
+        """Return the law of the rows in a fit."""
+        location, log_sigma, logit_tau = self.regression.predictors(solution.params)
+        return RowLaw(location, np.exp(log_sigma), special.expit(logit_tau), self.kappa)
+
+    def standardized(self, solution: DistributionalSolution) -> tuple[FloatArray, float, float]:
+        r"""Return residuals brought to one law, and tau and kappa of that law.
+
+        .. math:: F_{\bar\tau}^{-1}\big(F_{\tau_i}(u_i)\big)
+
+        with the mean asymmetry :math:`\bar\tau`: their quantile residuals (Dunn & Smyth 1996) on the
+        scale of the family. With one tau they are the standardised residuals.
+        """
+        law = self.law(solution)
+        u = (self.observations.endog - law.location) / law.sigma
+        tau = float(np.average(law.tau, weights=self.observations.case_weights))
+        if float(np.ptp(law.tau)) == 0.0:
+            return u, tau, self.kappa
+        lower = quantile_huber.ppf(quantile_huber.cdf(u, law.tau, self.kappa), tau, self.kappa)
+        upper = quantile_huber.isf(quantile_huber.sf(u, law.tau, self.kappa), tau, self.kappa)
+        return np.where(u < 0.0, lower, upper), tau, self.kappa
+
+    def take(self, rows: IntArray, *, apart: bool = False) -> DistributionalData:
+        """Return the model of some rows, by number; `apart` makes each a single observation."""
+        observations = self.observations.take(rows, apart=apart)
+        return replace(self, observations=observations, scale=self.scale[rows], tau=self.tau[rows])
+
+    def compared_with(self, solution: DistributionalSolution) -> DistributionalData:
+        """Return the model with the criterion of a fit: itself, by maximum likelihood."""
+        return self
+
+    def fit(
+        self,
+        start: DistributionalSolution,
+        held: Mapping[str, Any] | None = None,
+        search: bool | None = False,
+    ) -> DistributionalSolution:
+        """Return the fit from a near one."""
+        data = self.regression
+        coefficients = data.split(start.params)
+        return solve_distributional(
+            data, tau_bounds=self.tau_bounds, start=coefficients, search=search
         )
 
-    def covariance_request(
-        self, cov_type: str | None, cov_kwds: dict[str, Any] | None
-    ) -> CovarianceChoice:
-        """Return the covariance for a fit of this model."""
-        if cov_type is not None and known_type(cov_type) == "bootstrap":
-            raise DomainError(
-                f"cov_type must be nonrobust, {', '.join(SANDWICHES)} for this model; got 'bootstrap'"
-            )
-        return choose_covariance(
-            cov_type,
-            cov_kwds,
-            self.row_source,
-            weights=self.weights,
-            freq_weights=getattr(self, "freq_weights", None),
-        )
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = self.__dict__.copy()
-        spec = getattr(self.data, SPEC_NAME, None)
-        if spec is not None:
-            # the data holder of statsmodels would evaluate the formula again when it is restored
-            data = object.__new__(type(self.data))
-            data.__dict__.update(self.data.__dict__)
-            del data.__dict__[SPEC_NAME]
-            state["data"] = data
-            state["_dumped"] = dump_spec((spec, self._specs), self._namespace)
-            del state["_namespace"], state["_specs"]
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        dumped = state.pop("_dumped", None)
-        self.__dict__.update(state)
-        if dumped is not None:
-            (spec, self._specs), self._namespace = load_spec(dumped)
-            setattr(self.data, SPEC_NAME, spec)
+    def vector(self, solution: DistributionalSolution) -> FloatArray:
+        """Return the estimated parameters of a fit as one vector."""
+        return solution.params

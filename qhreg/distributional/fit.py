@@ -32,7 +32,6 @@ from qhreg.distributional.ascent import (
 from qhreg.distributional.coordinates import Coordinates, coordinates
 from qhreg.distributional.likelihood import BLOCKS, Coefficients, Regression, evaluate
 from qhreg.distributional.location import exact_location, location_gap
-from qhreg.distributional.solution import DistributionalSolution
 from qhreg.exceptions import (
     BoundaryWarning,
     ConvergenceWarning,
@@ -44,7 +43,7 @@ from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
 from qhreg.solver.dual import GAP_TOLERANCE, TINY_KAPPA
 from qhreg.solver.threads import one_blas_thread
 
-__all__ = ["solve_distributional", "widened"]
+__all__ = ["DistributionalSolution", "common_fit", "solve_distributional", "widened"]
 
 
 WIDE = 0.25
@@ -61,6 +60,77 @@ LIKE_SCALES = 100.0
 
 ROUNDS = 60
 """Alternations between exact locations and climbs of the rest."""
+
+
+@dataclass(frozen=True)
+class DistributionalSolution:
+    """A fitted regression of location, scale and asymmetry.
+
+    Attributes
+    ----------
+    params : ndarray, shape (p + q + r,)
+        Coefficients of the location, of log sigma and of logit tau.
+    value : float
+        Negative log-likelihood.
+    score_norm : float
+        Length of the gradient: how many standard errors a Fisher-scoring step would move. Blocks that
+        are held have no part in it.
+    location_gap : float
+        By how much another location could raise the log-likelihood, the scales and asymmetries
+        given: an upper bound.
+    curvature : float
+        Smallest eigenvalue of the observed relative to the expected information; positive at a
+        strict local maximum. At kappa = 0 that of the scale and tau blocks.
+    converged : bool
+        Whether stationarity was proved: that of all blocks, none of them held.
+    rest_stationary : bool
+        Whether stationarity of the blocks that are not held was proved.
+    reason : str
+        Why the fit ended.
+    held : tuple of str
+        Blocks that ran into the limits of their predictor and were held there.
+    dependent : dict
+        For each block the columns that are combinations of earlier ones.
+    rows_in_zone, iterations : int
+        Rows in the quadratic zone; steps taken.
+    n : float
+        Sum of the case weights.
+    start : Solution
+        The fit with one scale and one asymmetry.
+    starts : tuple of float
+        Log-likelihood reached from each starting point.
+    """
+
+    params: FloatArray
+    value: float
+    score_norm: float
+    location_gap: float
+    curvature: float
+    converged: bool
+    rest_stationary: bool
+    reason: str
+    held: tuple[str, ...]
+    dependent: dict[str, tuple[int, ...]]
+    rows_in_zone: int
+    iterations: int
+    n: float
+    start: Solution
+    starts: tuple[float, ...]
+
+    @property
+    def loglike(self) -> float:
+        """The log-likelihood."""
+        return -self.value
+
+    @property
+    def rank(self) -> int:
+        """Rank of the regressors of the location."""
+        return self.start.rank
+
+    @property
+    def tau_at_bound(self) -> bool:
+        """Whether a scale or an asymmetry ran to its limit and is held there."""
+        return bool(self.held)
 
 
 @dataclass(frozen=True)
@@ -94,7 +164,7 @@ def solve_distributional(
     n_starts: int = 1,
     seed: int = 0,
     search: bool | None = None,
-    names: dict[str, Sequence[str]] | None = None,
+    names: Sequence[str] | None = None,
 ) -> DistributionalSolution:
     """Return the maximum-likelihood fit of location, scale and asymmetry.
 
@@ -112,8 +182,8 @@ def solve_distributional(
         Seed of the random starting points.
     search : bool, optional
         Whether the starting fit searches the whole range of tau; by default up to 500 rows.
-    names : dict, optional
-        Names of the columns of each block, for messages.
+    names : sequence of str, optional
+        Names of the parameters, for messages.
 
     Returns
     -------
@@ -146,7 +216,7 @@ def solve_distributional(
     weighted = data.weights is not None and bool((data.weights == 0.0).any())
     used = data.take(data.weights > 0.0) if weighted and data.weights is not None else data
     with one_blas_thread(used.endog.size * max(used.size, 1)):
-        first = _common_fit(used, tau_bounds, search)
+        first = common_fit(used, tau_bounds, search)
         place = coordinates(used, first.beta, first.sigma)
         limits = _limits(tau_bounds)
         point = _first_point(place, first, limits)
@@ -159,7 +229,9 @@ def solve_distributional(
             ends.append(_another(place, ends, limits, rng))
     for name, basis in zip(BLOCKS, place.bases, strict=True):
         if basis.dependent:
-            _warn_dependent(name, basis.dependent, None if names is None else names[name])
+            _warn_dependent(
+                name, basis.dependent, None if names is None else names[data.block(name)]
+            )
     return _report(ends, first)
 
 
@@ -186,10 +258,13 @@ def widened(
     return _alternate(data, params, _limits(tau_bounds), blocks)[0].params
 
 
-def _common_fit(data: Regression, tau_bounds: tuple[float, float], search: bool | None) -> Solution:
+def common_fit(
+    data: Regression, tau_bounds: tuple[float, float], search: bool | None = None
+) -> Solution:
     """Return the fit with one scale and one asymmetry."""
-    fixed_sigma = None if data.sizes[1] else math.exp(data.log_sigma)
-    fixed_tau = None if data.sizes[2] else 1.0 / (1.0 + math.exp(-data.logit_tau))
+    # known predictors that differ from row to row have their mean here, where the climb starts
+    fixed_sigma = None if data.sizes[1] else math.exp(np.mean(data.log_sigma))
+    fixed_tau = None if data.sizes[2] else 1.0 / (1.0 + math.exp(-np.mean(data.logit_tau)))
     with warnings.catch_warnings():
         # what this fit could complain of is said again about the final one
         for category in (RankWarning, BoundaryWarning, ConvergenceWarning):

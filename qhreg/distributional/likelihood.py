@@ -14,7 +14,7 @@ predictors in the score, six for each pair of them in a second derivative or an 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -37,6 +37,7 @@ __all__ = [
     "information_factors",
     "loglike_rows",
     "score_factors",
+    "score_rows",
 ]
 
 
@@ -68,7 +69,7 @@ class Regression:
         Known part of the location.
     weights : ndarray, shape (n,), or None
         Case weights.
-    log_sigma, logit_tau : float
+    log_sigma, logit_tau : float or ndarray, shape (n,)
         Known parts of the two other predictors: all of them where the block has no columns.
     """
 
@@ -79,8 +80,8 @@ class Regression:
     kappa: float
     offset: FloatArray | None = None
     weights: FloatArray | None = None
-    log_sigma: float = 0.0
-    logit_tau: float = 0.0
+    log_sigma: Any = 0.0
+    logit_tau: Any = 0.0
 
     @property
     def designs(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -125,7 +126,20 @@ class Regression:
             tau=self.tau[rows],
             offset=None if self.offset is None else self.offset[rows],
             weights=None if self.weights is None else self.weights[rows],
+            log_sigma=self.log_sigma[rows] if np.ndim(self.log_sigma) else self.log_sigma,
+            logit_tau=self.logit_tau[rows] if np.ndim(self.logit_tau) else self.logit_tau,
         )
+
+    def without(self, column: int, value: float) -> Regression:
+        """Return the regression in which one coefficient is known."""
+        name = next(name for name in BLOCKS if column < self.block(name).stop)
+        place = column - self.block(name).start
+        design = self.designs[BLOCKS.index(name)]
+        known = {"location": "offset", "scale": "log_sigma", "tau": "logit_tau"}[name]
+        before = getattr(self, known)
+        moved = value * design[:, place] + (0.0 if before is None else before)
+        changes: dict[str, Any] = {name: np.delete(design, place, axis=1), known: moved}
+        return replace(self, **changes)
 
 
 class RowState(NamedTuple):
@@ -268,6 +282,12 @@ def information_factors(state: RowState) -> Pairs:
             v * ((kappa * s + 1.0 / s) * right - (kappa * t + 1.0 / t) * left),
             v * v * tau_tau,
         )
+
+
+def score_rows(data: Regression, state: RowState) -> FloatArray:
+    """Return the score of each row without its weight, shape (n, p + q + r)."""
+    factors = score_factors(state)
+    return np.hstack([x * f[:, None] for x, f in zip(data.designs, factors, strict=True)])
 
 
 def gradient(data: Regression, state: RowState) -> FloatArray:

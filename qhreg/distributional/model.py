@@ -2,59 +2,38 @@ r"""The model: location, scale and asymmetry, each with regressors of its own.""
 
 from __future__ import annotations
 
+import math
 import warnings
 from contextlib import nullcontext
 from typing import Any
 
-import pandas as pd
-from statsmodels.base.model import GenericLikelihoodModel, LikelihoodModel
+import numpy as np
+from scipy import special
 
-from qhreg.covariance.choice import OPTIONS
+from qhreg._typing import FloatArray
 from qhreg.distributional.data import DistributionalData
-from qhreg.distributional.fit import solve_distributional
-from qhreg.distributional.inputs import KEYWORDS, formula_rows, gather
-from qhreg.distributional.likelihood import Coefficients
-from qhreg.distributional.methods import DistributionalMethods
-from qhreg.distributional.results import (
-    DistributionalResults,
-    DistributionalResultsWrapper,
+from qhreg.distributional.fit import common_fit, solve_distributional
+from qhreg.distributional.likelihood import (
+    Coefficients,
+    assemble,
+    evaluate,
+    hessian_factors,
+    information_factors,
+    loglike_rows,
+    score_rows,
 )
+from qhreg.distributional.results import DistributionalResults, DistributionalResultsWrapper
 from qhreg.exceptions import ConvergenceWarning, DataError, DomainError
-from qhreg.family.domain import check_kappa, check_sigma, check_tau
+from qhreg.family.domain import check_kappa
+from qhreg.model.base import RegressionModel, Rows, located
+from qhreg.prediction import PredictionSlopes, RowLaw
 from qhreg.solver import DEFAULT_TAU_BOUNDS
-from qhreg.specification.alignment import numeric_vector
-from qhreg.specification.formula_text import check_formula
-from qhreg.specification.formulas import (
-    SPEC_NAME,
-    eval_env_argument,
-    formula_frame,
-    formula_namespace,
-)
-from qhreg.specification.given import (
-    ROW_EXTRAS,
-    bounds,
-    check_design,
-    default_names,
-    formula_extras,
-    number,
-    require_rows,
-)
-from qhreg.specification.keywords import (
-    reject_fit_keywords,
-    reject_scalar_start,
-    reject_unknown,
-    warn_of_maxiter,
-)
-from qhreg.specification.observations import find_constant
+from qhreg.specification.inputs import KEYWORDS, number
 
 __all__ = ["QuantileHuberDistributional"]
 
 
-# statsmodels carries no types, and mypy forbids a base class without one.
-_Base: Any = GenericLikelihoodModel
-
-
-class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Base):  # type: ignore[misc]
+class QuantileHuberDistributional(RegressionModel):
     r"""Regression in which scale and asymmetry of the noise depend on covariates.
 
     .. math::
@@ -100,6 +79,9 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
     sigma grows with the column; ``exp`` of one of the asymmetry the factor of the odds
     tau / (1 - tau). A high tau means a heavy right tail.
 
+    With a constant scale and a constant asymmetry use :class:`qhreg.model.QuantileHuberMLE`, which
+    maximises the restricted likelihood; this model is fitted by maximum likelihood.
+
     The likelihood can have several maxima. A fit is never below that of
     :class:`qhreg.model.QuantileHuberMLE` when both `exog_scale` and `exog_tau` contain a constant,
     and `converged` means that it is stationary; ``fit(n_starts=...)`` tries more starting points.
@@ -120,7 +102,9 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
     1.04 +- 0.06
     """
 
-    _formula_max_endog = 1
+    kappa: float
+    _keywords = ("exog_scale", "exog_tau", *KEYWORDS)
+    _formula_keywords = (*KEYWORDS, "scale", "eval_env")
 
     def __init__(
         self,
@@ -140,90 +124,31 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
         hasconst: bool | None = None,
         **kwargs: Any,
     ) -> None:
-        reject_unknown("QuantileHuberDistributional", kwargs, KEYWORDS)
-        if missing not in ("none", "drop", "raise"):
-            raise DataError(f"missing must be 'none', 'drop' or 'raise', got {missing!r}")
-        self.kappa = number("kappa", kappa, check_kappa, optional=False)
-        self.tau = None if tau is None else number("tau", tau, check_tau)
-        self.sigma = None if sigma is None else number("sigma", sigma, check_sigma)
-        self.tau_bounds = bounds(tau_bounds)
-        tables = gather(
+        further = {"exog_scale": exog_scale, "exog_tau": exog_tau}
+        for name, what, fixed in (("exog_scale", "sigma", sigma), ("exog_tau", "tau", tau)):
+            if fixed is not None:
+                if further[name] is not None:
+                    raise DomainError(
+                        f"{what} is fixed at {fixed!r}: {name} has nothing to explain"
+                    )
+                further[name] = np.empty((len(endog), 0))
+            elif further[name] is not None and np.shape(further[name])[1:] == (0,):
+                raise DataError(f"{name} must be a matrix with at least one column")
+        super().__init__(
             endog,
             exog,
-            exog_scale,
-            exog_tau,
-            {"freq_weights": freq_weights, "weights": weights, "offset": offset},
-            sigma=self.sigma,
-            tau=self.tau,
+            kappa=number("kappa", kappa, check_kappa, optional=False),
+            tau=tau,
+            sigma=sigma,
+            tau_bounds=tau_bounds,
+            freq_weights=freq_weights,
+            weights=weights,
+            offset=offset,
             missing=missing,
-        )
-        for name, array in tables.extras.items():
-            if name != "offset" and float(array.min(initial=0.0)) < 0.0:
-                raise DataError(f"{name} must not be negative, got {float(array.min())!r}")
-        self.weights = self.offset = None
-        kwargs.pop("missing_idx", None)  # the formula left nothing to drop
-        LikelihoodModel.__init__(
-            self,
-            tables.endog,
-            tables.exog,
-            missing="none",
             hasconst=hasconst,
-            **tables.extras,
+            further=further,
             **kwargs,
         )
-        self.__dict__.pop(SPEC_NAME, None)
-        self.exog_scale, self.exog_tau = tables.scale, tables.tau
-        self.nobs_given, self._kept = tables.n_given, tables.kept
-        self._init_keys = ["kappa", "tau", "sigma", "tau_bounds", *tables.extras]
-        self._init_keys += ["exog_scale"] if self.sigma is None else []
-        self._init_keys += ["exog_tau"] if self.tau is None else []
-        if hasconst is not None:
-            self.hasconst = hasconst
-            self._init_keys.append("hasconst")
-        self._data_attr.extend((*ROW_EXTRAS, "exog_scale", "exog_tau"))
-        self._offset_name: str | None = None
-        self._namespace: Any = {}
-        self._specs: dict[str, Any] = {}
-        self.endog = numeric_vector("endog", self.data.endog)
-        require_rows(self.endog.size, self.nobs_given)
-        self._name_parameters(tables.scale_names, tables.tau_names)
-
-    # ------------------------------------------------------------------ construction
-
-    def initialize(self) -> None:
-        """Do nothing: the rank of exog, which the base class computes here, comes from the fit."""
-
-    def _handle_data(
-        self, endog: Any, exog: Any, missing: str, hasconst: bool | None, **kwargs: Any
-    ) -> Any:
-        """Return the data holder of statsmodels, with the constant found without an SVD."""
-        data = super()._handle_data(endog, exog, missing, False, **kwargs)
-        check_design(data.exog, getattr(exog, "columns", None))
-        if hasconst is not False:
-            data.k_constant, data.const_idx = find_constant(data.exog)
-            data.k_constant = 1 if hasconst else data.k_constant
-        if not isinstance(exog, (pd.DataFrame, pd.Series)):
-            data.xnames = default_names(data.exog.shape[1], data.const_idx)
-        return data
-
-    def _name_parameters(self, scale_names: list[str], tau_names: list[str]) -> None:
-        """Append the parameters of scale and asymmetry to the names, and count the freedoms."""
-        names = self.data.xnames
-        self.k_exog = len(names)
-        extra = [f"log_sigma_{name}" for name in scale_names]
-        extra += [f"logit_tau_{name}" for name in tau_names]
-        every = [*names, *extra]
-        twice = [name for name in every if every.count(name) > 1]
-        if twice:
-            raise DataError(
-                f"two parameters would be called {twice[0]!r}: rename one of the columns"
-            )
-        names.extend(extra)
-        self.scale_names, self.tau_names = scale_names, tau_names
-        self.k_extra = len(extra)
-        self.nparams = len(names)
-        self.df_model = float(self.k_exog - self.k_constant)
-        self.df_resid = self.observations.nobs - self.k_exog
 
     @classmethod
     def from_formula(
@@ -266,11 +191,6 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
         QuantileHuberDistributional
             The model.
         """
-        if args:
-            raise TypeError(f"from_formula takes keywords after drop_cols, got {args!r}")
-        known = tuple(k for k in KEYWORDS if not k.startswith("exog_"))
-        reject_unknown("QuantileHuberDistributional", kwargs, (*known, "scale", "eval_env"))
-        check_formula(formula, data)
         sigma = kwargs.get("sigma")
         if scale is not None and not isinstance(scale, str):
             raise DataError(f'scale must be a formula such as "~ z", got {scale!r}')
@@ -278,33 +198,44 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
             raise DomainError(
                 f"sigma is fixed at {sigma!r}: scale={scale!r} has nothing to explain"
             )
-        others = {} if sigma is not None else {"scale": scale or "~ 1"}
+        others = {} if sigma is not None else {"exog_scale": scale or "~ 1"}
         if tau is None or isinstance(tau, str):
-            others["tau"] = tau or "~ 1"
+            others["exog_tau"] = tau or "~ 1"
         else:
             kwargs["tau"] = tau
-        text = " ".join([str(formula), *others.values()])
-        namespace = formula_namespace(text, kwargs.pop("eval_env", None), depth=2)
-        data = formula_frame(data, text)
-        named = {key: kwargs.pop(key) for key in ROW_EXTRAS if key in kwargs}
-        data, extras = formula_extras(data, subset, named)
-        missing = kwargs.setdefault("missing", "drop")
-        rows = formula_rows(formula, others, data, extras, namespace, missing)
-        model: QuantileHuberDistributional = super().from_formula(
-            formula,
-            rows.data,
-            None,
-            [drop_cols] if isinstance(drop_cols, str) else drop_cols,
-            eval_env=eval_env_argument(namespace),
-            **{f"exog_{name}": design for name, design in rows.designs.items()},
-            **rows.extras,
-            **kwargs,
+        return cls._from_formulas(formula, others, data, subset, drop_cols, args, kwargs)
+
+    def _name_parameters(self) -> None:
+        """Append the parameters of scale and asymmetry."""
+        extra = [f"log_sigma_{name}" for name in self.further_names["exog_scale"]]
+        extra += [f"logit_tau_{name}" for name in self.further_names["exog_tau"]]
+        every = [*self.data.xnames, *extra]
+        twice = [name for name in every if every.count(name) > 1]
+        if twice:
+            raise DataError(
+                f"two parameters would be called {twice[0]!r}: rename one of the columns"
+            )
+        self._count_parameters(extra)
+
+    def model_data(self) -> DistributionalData:
+        """Return the model as numbers."""
+        log_sigma, logit_tau = self._fixed_predictors
+        return DistributionalData(
+            self.observations,
+            self.exog_scale,
+            self.exog_tau,
+            self.kappa,
+            log_sigma,
+            logit_tau,
+            self.tau_bounds,
+            tuple(str(name) for name in self.data.param_names),
         )
-        model.nobs_given, model._kept = len(data), rows.kept
-        model._namespace, model._specs = namespace, rows.specs
-        if isinstance(named.get("offset"), str):
-            model._offset_name = named["offset"]
-        return model
+
+    @property
+    def _fixed_predictors(self) -> tuple[float, float]:
+        """What log sigma and logit tau are where fixed, 0 where they are estimated."""
+        log_sigma = 0.0 if self.sigma is None else math.log(self.sigma)
+        return log_sigma, 0.0 if self.tau is None else float(special.logit(self.tau))
 
     # ------------------------------------------------------------------ fit
 
@@ -320,13 +251,8 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
         seed: int = 0,
         search: bool | None = None,
         maxiter: int | None = None,
-        full_output: bool = True,
-        disp: bool = False,
-        callback: Any = None,
-        retall: bool = False,
         warn_convergence: bool = True,
-        skip_hessian: bool = False,
-        **unknown: Any,
+        **others: Any,
     ) -> DistributionalResultsWrapper:
         """Return the maximum-likelihood fit.
 
@@ -353,46 +279,115 @@ class QuantileHuberDistributional(DistributionalData, DistributionalMethods, _Ba
             by default up to 500 rows.
         maxiter : int, optional
             Not used, which a warning says: the solver stops when the score is zero.
-        full_output, disp, callback, retall, skip_hessian
-            Accepted since statsmodels passes them; the solver has no use for them.
         warn_convergence : bool
             Whether to warn when stationarity was not reached.
-        **unknown
-            None are accepted; the error says where a keyword belongs.
+        **others
+            ``full_output``, ``disp``, ``callback``, ``retall`` and ``skip_hessian``, which statsmodels
+            passes, are accepted and not used. For others the error says where they belong.
 
         Returns
         -------
         DistributionalResultsWrapper
             The fit. ``mle_retvals`` holds what the solver said.
         """
-        sandwiches = {name: names for name, names in OPTIONS.items() if name != "bootstrap"}
-        reject_fit_keywords(self.fit, unknown, KEYWORDS, sandwiches)
+        settings = self._check_fit(method, maxiter, start_params, others)
         choice = self.covariance_request(cov_type, cov_kwds)
-        warn_of_maxiter(maxiter)
-        if method != "newton":
-            raise DomainError(f"method must be 'newton', got {method!r}")
-        data = self.regression
+        data = self.model_data()
         start = None
         if start_params is not None:
-            reject_scalar_start(start_params, self.nparams)
-            start = Coefficients(*data.split(self.checked_params(start_params)))
-        k, q = self.k_exog, len(self.scale_names)
-        names = [str(name) for name in self.data.xnames]
+            start = Coefficients(*data.regression.split(self.checked_params(start_params)))
         with nullcontext() if warn_convergence else warnings.catch_warnings():
             if not warn_convergence:
                 warnings.simplefilter("ignore", ConvergenceWarning)
             solution = solve_distributional(
-                data,
+                data.regression,
                 tau_bounds=self.tau_bounds,
                 start=start,
                 n_starts=n_starts,
                 seed=seed,
                 search=search,
-                names={"location": names[:k], "scale": names[k : k + q], "tau": names[k + q :]},
+                names=data.names,
             )
-        settings = {"optimizer": method, "start_params": start_params, "n_starts": n_starts}
-        settings |= {"seed": seed, "search": search, "maxiter": maxiter, "disp": disp}
-        settings |= {"full_output": full_output, "callback": callback, "retall": retall}
-        settings |= {"skip_hessian": skip_hessian}
+        settings |= {"n_starts": n_starts, "seed": seed, "search": search}
         results = DistributionalResults(self, solution, choice, use_t=use_t, settings=settings)
+        if choice.cov_type == "bootstrap":
+            results.cov_params()
         return DistributionalResultsWrapper(results)
+
+    # ------------------------------------------------------------------ likelihood
+
+    def checked_params(self, params: Any) -> FloatArray:
+        """Return a parameter vector as floats, or raise if its length or its values are wrong."""
+        if np.iscomplexobj(params):
+            # statsmodels tries complex steps first, and falls back to real ones on this error
+            raise TypeError("params must be real: the likelihood is not analytic")
+        vector = np.asarray(params, dtype=np.float64)
+        if vector.shape != (self.nparams,):
+            scale, tau = map(len, self.further_names.values())
+            raise DataError(
+                f"params must have shape ({self.nparams},) for {self.k_exog} coefficients of the "
+                f"location, {scale} of log sigma and {tau} of logit tau; got {vector.shape}"
+            )
+        if not bool(np.isfinite(vector).all()):
+            raise DataError("params contains NaN or infinite values")
+        return vector
+
+    def loglikeobs(self, params: Any) -> FloatArray:
+        """Return the log-likelihood of each row, times its weights, shape (n,)."""
+        data = self.model_data().regression
+        rows = loglike_rows(evaluate(data, self.checked_params(params)))
+        return rows if data.weights is None else rows * data.weights
+
+    def score_obs(self, params: Any, **kwds: Any) -> FloatArray:
+        """Return the derivative of each row's log-likelihood, shape (n, number of parameters)."""
+        data = self.model_data().regression
+        rows = score_rows(data, evaluate(data, self.checked_params(params)))
+        return rows if data.weights is None else rows * data.weights[:, None]
+
+    def score(self, params: Any) -> FloatArray:
+        """Return the derivative of the log-likelihood."""
+        total: FloatArray = self.score_obs(params).sum(axis=0)
+        return total
+
+    def hessian(self, params: Any) -> FloatArray:
+        """Return the second derivative of the log-likelihood.
+
+        The location block counts the rows in the quadratic zone only: for small kappa it says little
+        about the curvature of the expected likelihood, and no standard error here is based on it.
+        """
+        return -self.information(params, observed=True)
+
+    def information(self, params: Any, observed: bool = False) -> FloatArray:
+        """Return the Fisher information: expected, in closed form, or minus the Hessian."""
+        data = self.model_data().regression
+        state = evaluate(data, self.checked_params(params))
+        return assemble(data, hessian_factors(state) if observed else information_factors(state))
+
+    @property
+    def start_params(self) -> FloatArray:
+        """The fit with one scale and one asymmetry, as near as the regressors come to it."""
+        data = self.model_data().regression
+        common = common_fit(data, self.tau_bounds)
+        ones = np.ones(data.endog.size)
+        parts = [common.beta]
+        goals = (math.log(common.sigma), math.log(common.tau) - math.log1p(-common.tau))
+        for design, goal in zip((data.scale, data.tau), goals, strict=True):
+            nearest = np.linalg.lstsq(design, goal * ones, rcond=None)[0]
+            parts.append(np.asarray(nearest, dtype=np.float64))
+        return np.concatenate(parts)
+
+    # ------------------------------------------------------------------ prediction
+
+    def law(self, params: Any, rows: Rows) -> RowLaw:
+        """Return the law of rows at given parameters."""
+        vector, k = self.checked_params(params), self.k_exog
+        k_scale = k + len(self.further_names["exog_scale"])
+        log_sigma, logit_tau = self._fixed_predictors
+        sigma = np.exp(log_sigma + rows.further["exog_scale"] @ vector[k:k_scale])
+        tau = special.expit(logit_tau + rows.further["exog_tau"] @ vector[k_scale:])
+        return RowLaw(located(rows, vector[:k]), sigma, tau, self.kappa)
+
+    def law_gradient(self, law: RowLaw, rows: Rows, slopes: PredictionSlopes) -> FloatArray:
+        """Return the derivative of a prediction in the parameters, shape (n, size)."""
+        designs = (rows.exog, rows.further["exog_scale"], rows.further["exog_tau"])
+        return np.hstack([x * f[:, None] for x, f in zip(designs, slopes[:3], strict=True)])

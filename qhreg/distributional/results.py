@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-import copy
+from dataclasses import replace
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from statsmodels.base.model import GenericLikelihoodModelResults, LikelihoodResultsWrapper
 from statsmodels.base.wrapper import populate_wrapper
 
-from qhreg.covariance import CovarianceChoice
-from qhreg.distributional.inference import DistributionalInference
-from qhreg.distributional.results_rows import DistributionalRows
-from qhreg.distributional.solution import DistributionalSolution
-from qhreg.distributional.summary import summary2_tables, summary_tables
-from qhreg.exceptions import DomainError
-from qhreg.fitstatistics import information_criterion
-from qhreg.results.tables import TableResults
-from qhreg.results.uncertainty import labelled_covariance, labelled_limits
-from qhreg.specification.formulas import linear_constraints
+from qhreg._typing import FloatArray
+from qhreg.covariance import CovarianceChoice, CovarianceEstimate
+from qhreg.distributional.covariance import distributional_covariance, distributional_parts
+from qhreg.distributional.data import DistributionalData
+from qhreg.distributional.fit import DistributionalSolution, solve_distributional
+from qhreg.distributional.likelihood import BLOCKS, Regression
+from qhreg.distributional.profile import distributional_profile
+from qhreg.exceptions import DataError, DomainError
+from qhreg.family.distribution import quantile_huber
+from qhreg.inference.hypothesis_tests import HypothesisTest, density_note, lr_test
+from qhreg.profile.result import ProfileLikelihood
+from qhreg.results.base import RegressionResults, ResultsWrapper, label_methods, positions
+from qhreg.results.summary import Tables, head, zone
+from qhreg.specification.model_data import refit
 
 __all__ = ["DistributionalResults", "DistributionalResultsWrapper"]
 
 
-# statsmodels carries no types, and mypy forbids a base class without one.
-_Base: Any = GenericLikelihoodModelResults
-_WrapperBase: Any = LikelihoodResultsWrapper
-
-
-class DistributionalResults(
-    DistributionalRows,
-    DistributionalInference,
-    TableResults,
-    _Base,  # type: ignore[misc]
-):
+class DistributionalResults(RegressionResults):
     """A fitted regression of location, scale and asymmetry.
 
     Attributes
@@ -53,7 +48,8 @@ class DistributionalResults(
         What the solver said: converged, iterations, score_norm, location_gap and more.
     """
 
-    _tables = (summary_tables, summary2_tables)
+    solution: DistributionalSolution
+    _parts_of = staticmethod(distributional_parts)
     _made_from_data = ("_covariance", "ranges")
 
     def __init__(
@@ -65,26 +61,25 @@ class DistributionalResults(
         use_t: bool | None = None,
         settings: dict[str, Any] | None = None,
     ) -> None:
-        self.model = model
-        self.solution = solution
-        self.params = solution.params
+        super().__init__(
+            model,
+            solution,
+            solution.params,
+            choice,
+            rank=solution.rank,
+            k_constant=model.k_constant,
+            use_t=use_t,
+            settings=settings,
+        )
         self.kappa = model.kappa
-        self.nobs = model.observations.nobs
-        self.n_rows = len(model.endog)
-        self.rows_counted = model.observations.rows_counted
-        self.k_constant = model.k_constant
-        lost = solution.dependent
-        self.df_model = model.df_model - len(lost["location"])
-        self.n_params = self.params.size - sum(len(columns) for columns in lost.values())
-        self.df_resid = self.nobs - (model.k_exog - len(lost["location"]))
-        self.scale = 1.0
-        self.use_t = use_t is not False
-        self.mle_settings = settings or {"optimizer": "newton"}
+        self.block_sizes = (model.k_exog, *map(len, model.further_names.values()))
+        self.n_params = self.params.size - sum(map(len, solution.dependent.values()))
         self.mle_retvals = _retvals(solution)
-        self._choice = choice
-        self._cache: dict[str, Any] = {}
-        self._data_attr: list[str] = []
-        self._data_in_cache: list[str] = []
+
+    @property
+    def _fit_data(self) -> DistributionalData:
+        data: DistributionalData = self.model.model_data()
+        return data
 
     # ------------------------------------------------------------------ the fit
 
@@ -99,11 +94,6 @@ class DistributionalResults(
         return self.solution.start.loglike
 
     @property
-    def converged(self) -> bool:
-        """Whether the solver proved that the fit is stationary."""
-        return self.solution.converged
-
-    @property
     def local_maximum(self) -> bool:
         """Whether the fit is a strict local maximum: stationary, with a definite Hessian there.
 
@@ -112,110 +102,214 @@ class DistributionalResults(
         return self.converged and self.solution.curvature > 0.0
 
     @property
-    def aic(self) -> float:
-        """Akaike's criterion."""
-        return self.info_criteria("aic")
+    def sigma(self) -> FloatArray:
+        """Scale of each row."""
+        return np.asarray(self._row_law.sigma)
 
     @property
-    def bic(self) -> float:
-        """Schwarz's criterion."""
-        return self.info_criteria("bic")
+    def tau(self) -> FloatArray:
+        """Asymmetry of each row."""
+        return np.asarray(self._row_law.tau)
 
     @property
-    def hqic(self) -> float:
-        """Criterion of Hannan and Quinn."""
-        return self.info_criteria("hqic")
+    def quantile_level(self) -> FloatArray:
+        """P(y < location) of each row in the fitted distribution: 1 - tau only at kappa = 0."""
+        level: FloatArray = quantile_huber.cdf(0.0, self.tau, self.kappa)
+        return level
 
-    def info_criteria(self, crit: str = "aic") -> float:
-        """Return an information criterion.
-
-        Parameters
-        ----------
-        crit : {"aic", "aicc", "bic", "hqic"}
-            Which.
-        """
-        return information_criterion(self.llf, self.n_params, self.nobs, crit)
+    @cached_property
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """Smallest and largest scale and asymmetry of the rows."""
+        law = self._row_law
+        pairs = {"sigma": law.sigma, "tau": law.tau}
+        return {name: (float(v.min()), float(v.max())) for name, v in pairs.items()}
 
     # ------------------------------------------------------------------ inference
 
-    def get_robustcov_results(
-        self, cov_type: str = "HC3", use_t: bool | None = None, **cov_kwds: Any
-    ) -> DistributionalResultsWrapper:
-        """Return the same fit with another covariance; this one stays as it is.
+    def _estimate_covariance(self) -> CovarianceEstimate:
+        return distributional_covariance(self._choice, self._fit_data, self.solution)
+
+    @property
+    def held_fixed(self) -> dict[str, str]:
+        """Estimated parameters that the covariance treats as known, and why."""
+        return dict.fromkeys(self._covariance.held_fixed, "limit")
+
+    def test_homoskedastic(self, which: str = "both") -> HypothesisTest:
+        """Return the likelihood ratio test of a constant scale, a constant asymmetry, or both.
 
         Parameters
         ----------
-        cov_type : {"nonrobust", "HC0", "HC1", "HC2", "HC3", "cluster", "HAC"}
-            Type.
-        use_t : bool, optional
-            Whether to use the t distribution; unchanged by default.
-        **cov_kwds
-            Options of the type, such as ``groups``; or ``cov_kwds``, a dict of them, as in `fit`.
+        which : {"both", "sigma", "tau"}
+            What is constant under the hypothesis.
+
+        Returns
+        -------
+        HypothesisTest
+            With ``statistic``, ``df`` and ``pvalue``.
         """
-        if set(cov_kwds) == {"cov_kwds"}:
-            cov_kwds = cov_kwds["cov_kwds"]
-        choice = self.model.covariance_request(cov_type, cov_kwds)
-        made = copy.copy(self)
-        made.__dict__.pop("_covariance", None)
-        made._cache = {}
-        made._choice = choice
-        made.use_t = self.use_t if use_t is None else use_t
-        return DistributionalResultsWrapper(made)
+        if which not in ("both", "sigma", "tau"):
+            raise DomainError(f"which must be 'both', 'sigma' or 'tau', got {which!r}")
+        data = self._fit_data.regression
+        tested = {"both": ("scale", "tau"), "sigma": ("scale",), "tau": ("tau",)}[which]
+        df = sum(self._restrictions(data, name) for name in tested)
+        if df == 0:
+            raise DataError(f"there is nothing to test: {' and '.join(tested)} is constant already")
+        value = self.llf_homoskedastic
+        if which != "both":
+            ones = np.ones((self.n_rows, 1))
+            constant: dict[str, Any] = dict.fromkeys(tested, ones)
+            restricted = replace(data, **constant)
+            value = solve_distributional(restricted, tau_bounds=self.model.tau_bounds).loglike
+        null = {"both": "one sigma and one tau", "sigma": "one sigma", "tau": "one tau"}[which]
+        return self._lr_test(value, df, null)
 
-    def bootstrap(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise an error: the one of statsmodels would not resample the further regressors."""
-        raise NotImplementedError("there is no bootstrap for this model: use cov_type='HC3'")
+    def _restrictions(self, data: Regression, name: str) -> int:
+        """Return how many coefficients a constant block would lose."""
+        design = data.scale if name == "scale" else data.tau
+        if not design.shape[1]:
+            return 0
+        ones = np.ones(design.shape[0])
+        distance = ones - design @ np.linalg.lstsq(design, ones, rcond=None)[0]
+        if float(np.abs(distance).max()) > 1e-8:
+            raise DataError(
+                f"the {name} has no constant among its columns: a constant {name} is not nested in it"
+            )
+        rank: int = design.shape[1] - len(self.solution.dependent[name])
+        return rank - 1
 
-    def wald_test(
-        self,
-        r_matrix: Any,
-        cov_p: Any = None,
-        invcov: Any = None,
-        use_f: Any = None,
-        df_constraints: Any = None,
-        scalar: bool = True,
-    ) -> Any:
-        """Return a Wald test of linear restrictions; see statsmodels.
+    def lr_test(self, restricted: Any) -> HypothesisTest:
+        """Return the likelihood ratio test of a restricted fit against this one.
 
         Parameters
         ----------
-        r_matrix : array_like, str or tuple
-            Restrictions, such as ``"log_sigma_x = 0, logit_tau_x = 0"``.
-        cov_p, invcov, use_f, df_constraints
-            As in statsmodels.
-        scalar : bool
-            Whether the statistic is a number.
+        restricted : DistributionalResults or QuantileHuberResults
+            A fit to the same data whose model is nested in this one. One by restricted likelihood is
+            fitted again by maximum likelihood, as this one was.
         """
-        lost = ~self._covariance.identified
-        if cov_p is None and invcov is None and lost.any():
-            names = self.model.data.param_names
-            tested = np.atleast_2d(linear_constraints(r_matrix, names)[0]).any(axis=0)
-            if (tested & lost).any():
-                name = names[int(np.flatnonzero(tested & lost)[0])]
-                raise DomainError(
-                    f"{name} has no standard error, and a Wald test of it is not defined: leave it out "
-                    "of the restrictions, or compare fits by lr_test"
-                )
-        return super().wald_test(
-            r_matrix,
-            cov_p=cov_p,
-            invcov=invcov,
-            use_f=use_f,
-            df_constraints=df_constraints,
-            scalar=scalar,
+        df = self._check_restricted(restricted)
+        value = restricted.llf
+        if getattr(restricted.solution, "p", 0.0) > 0.0:
+            ordinary = replace(restricted._fit_data, reml=False, rank=None)
+            value = refit(ordinary, None, restricted._fit_solution).loglike
+        return self._lr_test(value, df, "the restricted model")
+
+    def profile_likelihood(
+        self, param: str | int, grid: Any = None, alpha: float = 0.05, *, cut: str | float = "F"
+    ) -> ProfileLikelihood:
+        """Return the profile likelihood of a coefficient of any predictor with its interval.
+
+        Parameters
+        ----------
+        param : str or int
+            The coefficient, by name or place.
+        grid : array_like, optional
+            Values at which to fit; by default chosen to reach beyond the 99 % interval.
+        alpha : float
+            One minus the nominal coverage.
+        cut : {"F", "chi2"} or float
+            Critical value of the likelihood ratio.
+        """
+        self._require_likelihood("a profile")
+        (column,) = positions(param, self.model.data.param_names)
+        return distributional_profile(
+            self._fit_data,
+            self.solution,
+            column,
+            grid=grid,
+            alpha=alpha,
+            cut=cut,
+            se=float(self.bse[column]),
+            note=density_note(self.cov_type),
         )
 
-    def wald_test_terms(self, *args: Any, **kwargs: Any) -> Any:
-        """Return Wald tests of the terms of the location's formula; see statsmodels.
+    def plot_profile(self, param: str | int, ax: Any = None, **options: Any) -> Any:
+        """Draw the likelihood ratio of a coefficient and return the Axes.
 
         Parameters
         ----------
-        *args, **kwargs
-            As in statsmodels.
+        param : str or int
+            The coefficient.
+        ax : Axes, optional
+            Where to draw.
+        **options
+            Of `profile_likelihood`.
         """
-        made = super().wald_test_terms(*args, **kwargs)
-        made.table = made.table.rename(index={"1": "Intercept"})  # formulaic's name of it
-        return made
+        return self.profile_likelihood(param, **options).plot(ax=ax)
+
+    def _profile_limits(self, alpha: float, places: list[int] | None, **options: Any) -> FloatArray:
+        limits = np.full((self.params.size, 2), np.nan)
+        for j in range(self.params.size) if places is None else places:
+            limits[j] = self.profile_likelihood(j, [], alpha, **options).conf_int()
+        return limits
+
+    def _lr_test(self, restricted: float, df: int, null: str) -> HypothesisTest:
+        self._require_likelihood("a likelihood ratio test")
+        note = density_note(self.cov_type)
+        return lr_test(self.llf, restricted, df, self.nobs, null=null, note=note)
+
+    # ------------------------------------------------------------------ tables
+
+    def _summary(self) -> Tables:
+        right = [
+            ("Log-Likelihood:", [f"{self.llf:#8.5g}"]),
+            ("LL, one sigma, tau:", [f"{self.llf_homoskedastic:#8.5g}"]),
+            ("AIC:", [f"{self.aic:#8.4g}"]),
+            ("BIC:", [f"{self.bic:#8.4g}"]),
+            ("kappa:", [f"{self.kappa:.4g} (fixed)"]),
+            zone(self),
+            ("Range of sigma:", ["{:.3g} to {:.3g}".format(*self.ranges["sigma"])]),
+            ("Range of tau:", ["{:.3f} to {:.3f}".format(*self.ranges["tau"])]),
+            ("Stationary:", [_stationary(self.solution)]),
+        ]
+        ends = pairwise(np.cumsum((0, *self.block_sizes)).tolist())
+        places = [slice(start, stop) for start, stop in ends]
+        return Tables(
+            "Quantile Huber Distributional Regression Results",
+            head(self, "Maximum Likelihood", "Distributional"),
+            right,
+            list(zip(("location", "log(sigma)", "logit(tau)"), places, strict=True)),
+            _notes(self),
+        )
+
+
+def _stationary(solution: Any) -> str:
+    """Return which part of a fit is stationary, and the length of the gradient of that part."""
+    length = f"{solution.score_norm:.0e}"
+    if solution.converged or not solution.rest_stationary:
+        return f"{'yes' if solution.converged else 'NO'} ({length} s.e.)"
+    held = ["sigma" if name == "scale" else name for name in solution.held]
+    part = f"all but {held[0]}" if len(held) == 1 else "location only"
+    return f"{part}, {length}"  # no unit: the table would be too wide
+
+
+def _notes(results: Any) -> list[str]:
+    """Return what a reader of the tables must know."""
+    lines = [
+        "log(sigma) and logit(tau) are linear in their regressors: exp(coef) is the factor of sigma, "
+        "and of the odds tau / (1 - tau), for one more unit. A high tau means a heavy right tail.",
+        results.cov_kwds["description"],
+    ]
+    fixed = {"sigma": results.model.sigma, "tau": results.model.tau}
+    lines += [f"{name} is fixed at {v:g}." for name, v in fixed.items() if v is not None]
+    if results.converged and not results.local_maximum:
+        lines.append("The fit is stationary, but the Hessian there is not definite.")
+    if not results.converged:
+        lines.append(_why(results.solution))
+    start, names, lost = 0, results.model.data.param_names, []
+    for name, size in zip(BLOCKS, results.block_sizes, strict=True):
+        lost += [str(names[start + j]) for j in results.solution.dependent[name]]
+        start += size
+    if lost:
+        lines.append(
+            f"{', '.join(lost)} depend(s) on other columns; the coefficients are those of least norm."
+        )
+    return lines
+
+
+def _why(solution: Any) -> str:
+    """Return why a fit is not stationary."""
+    rest = "; its coefficients are held there, and given them the others are stationary"
+    return f"NOT CONVERGED: {solution.reason}{rest if solution.rest_stationary else ''}."
 
 
 def _retvals(solution: DistributionalSolution) -> dict[str, Any]:
@@ -235,34 +329,17 @@ def _retvals(solution: DistributionalSolution) -> dict[str, Any]:
     }
 
 
-class DistributionalResultsWrapper(_WrapperBase):  # type: ignore[misc]
+class DistributionalResultsWrapper(ResultsWrapper):
     """Results with the names of the parameters and the labels of the rows."""
 
     _attrs = {  # noqa: RUF012
-        "params": "columns",
-        "bse": "columns",
-        "tvalues": "columns",
-        "pvalues": "columns",
-        "resid": "rows",
-        "fittedvalues": "rows",
+        **ResultsWrapper._attrs,
         "sigma": "rows",
         "tau": "rows",
         "quantile_level": "rows",
-        "resid_standardized": "rows",
-        "resid_pearson": "rows",
-        "resid_pit": "rows",
-        "resid_quantile": "rows",
-        "normalized_cov_params": "cov",
-        "cov_params_default": "cov",
     }
     _wrap_attrs = _attrs
-    _wrap_methods: dict[str, str] = {}  # noqa: RUF012
-    cov_params = labelled_covariance(DistributionalResults.cov_params)
-    conf_int = labelled_limits(DistributionalResults.conf_int)
-
-    def _repr_html_(self) -> str:
-        html: str = self._results._repr_html_()
-        return html
 
 
+label_methods(DistributionalResultsWrapper, DistributionalResults)
 populate_wrapper(DistributionalResultsWrapper, DistributionalResults)

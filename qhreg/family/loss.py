@@ -40,9 +40,8 @@ __all__ = [
 ]
 
 
-# Residuals per block: they, their loss and their slope stay in cache between passes, and the fixed
-# cost of the calls per block stays small beside the work.
 _BLOCK = 32768
+"""Residuals per block: they, their loss and their slope stay in cache between the passes."""
 
 
 def zone_part(r: Any, tau: Any, kappa: Any, out: FloatArray | None = None) -> FloatArray:
@@ -57,27 +56,12 @@ def zone_part(r: Any, tau: Any, kappa: Any, out: FloatArray | None = None) -> Fl
     return clipped
 
 
-def _divide_by_width(r: Any, kappa: Any, out: FloatArray) -> Any:
-    """Return r / kappa, and the sign of r where kappa is 0: clipped, both give psi."""
+def _slope(r: Any, tau: Any, kappa: Any) -> FloatArray:
+    """Return psi (QH-1): r / kappa, or the sign of r where kappa is 0, clipped."""
     if isinstance(kappa, float):
-        return np.divide(r, kappa, out=out) if kappa > 0.0 else np.sign(r, out=out)
-    np.sign(r, out=out)
-    return np.divide(r, kappa, out=out, where=kappa > 0.0)
-
-
-def _slope_into(r: Any, tau: Any, kappa: Any, out: FloatArray) -> FloatArray:
-    """Write psi (QH-1) into out."""
-    return zone_part(_divide_by_width(r, kappa, out), tau, 1.0, out=out)
-
-
-def _loss_into(r: Any, psi: FloatArray, kappa: Any, out: FloatArray) -> None:
-    """Write rho = psi (r - kappa psi / 2) (QH-3) into out; no overflow, as kappa |psi| <= |r|."""
-    if isinstance(kappa, float) and kappa == 0.0:  # two passes over the data fewer
-        np.multiply(r, psi, out=out)
-        return
-    np.multiply(psi, -0.5 * kappa, out=out)
-    np.add(out, r, out=out)
-    np.multiply(out, psi, out=out)
+        return zone_part(r / kappa if kappa > 0.0 else np.sign(r), tau, 1.0)
+    sign = np.sign(r) * np.ones_like(kappa)
+    return zone_part(np.divide(r, kappa, out=sign, where=kappa > 0.0), tau, 1.0)
 
 
 def _arguments(r: Any, tau: Any, kappa: Any) -> tuple[FloatArray, Any, Any, tuple[int, ...]]:
@@ -86,28 +70,28 @@ def _arguments(r: Any, tau: Any, kappa: Any) -> tuple[FloatArray, Any, Any, tupl
     return np.asarray(r, order="C"), tau, kappa, check_broadcast(r=r, tau=tau, kappa=kappa)
 
 
-def _run(
-    kernel: Callable[..., Any], r: FloatArray, tau: Any, kappa: Any, *outs: FloatArray
-) -> None:
-    """Call kernel(r, tau, kappa, *outs): in blocks when tau and kappa are scalars, else at once."""
+def _run(kernel: Callable[..., None], r: FloatArray, tau: Any, kappa: Any, out: FloatArray) -> None:
+    """Call kernel(r, tau, kappa, out): in blocks when tau and kappa are scalars, else at once."""
     # r / kappa may overflow to the infinity that the clip expects, and underflow is exact enough.
     with np.errstate(over="ignore", under="ignore"):
         scalars = isinstance(tau, float) and isinstance(kappa, float)
         if r.size <= _BLOCK or not scalars:
-            kernel(r, tau, kappa, *outs)
+            kernel(r, tau, kappa, out)
             return
-        flat = [array.reshape(-1) for array in (r, *outs)]
+        flat, flat_out = r.reshape(-1), out.reshape(-1)
         for start in range(0, r.size, _BLOCK):
-            block, *block_outs = (array[start : start + _BLOCK] for array in flat)
-            kernel(block, tau, kappa, *block_outs)
+            block = slice(start, start + _BLOCK)
+            kernel(flat[block], tau, kappa, flat_out[block])
 
 
-def _both_kernel(r: Any, tau: Any, kappa: Any, loss: FloatArray, psi: FloatArray) -> None:
-    _loss_into(r, _slope_into(r, tau, kappa, psi), kappa, loss)
+def _slope_kernel(r: Any, tau: Any, kappa: Any, psi: FloatArray) -> None:
+    psi[...] = _slope(r, tau, kappa)
 
 
 def _loss_kernel(r: Any, tau: Any, kappa: Any, loss: FloatArray) -> None:
-    _both_kernel(r, tau, kappa, loss, np.empty_like(loss))
+    """Write rho = psi (r - kappa psi / 2) (QH-3); no overflow, as kappa |psi| <= |r|."""
+    psi = _slope(r, tau, kappa)
+    np.multiply(psi, r - 0.5 * kappa * psi, out=loss)
 
 
 def loss_and_slope(r: Any, tau: Any, kappa: Any) -> tuple[Any, Any]:
@@ -141,7 +125,8 @@ def loss_and_slope(r: Any, tau: Any, kappa: Any) -> tuple[Any, Any]:
     """
     r, tau, kappa, shape = _arguments(r, tau, kappa)
     loss, psi = np.empty(shape), np.empty(shape)
-    _run(_both_kernel, r, tau, kappa, loss, psi)
+    _run(_loss_kernel, r, tau, kappa, loss)
+    _run(_slope_kernel, r, tau, kappa, psi)
     return loss[()], psi[()]
 
 
@@ -232,7 +217,7 @@ def loss_slope(r: Any, tau: Any, kappa: Any) -> Any:
     """
     r, tau, kappa, shape = _arguments(r, tau, kappa)
     psi = np.empty(shape)
-    _run(_slope_into, r, tau, kappa, psi)
+    _run(_slope_kernel, r, tau, kappa, psi)
     return psi[()]
 
 

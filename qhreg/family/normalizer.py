@@ -26,6 +26,7 @@ from qhreg._typing import FloatArray
 from qhreg.family.domain import check_broadcast, check_kappa, check_tau
 
 __all__ = [
+    "FARTHEST",
     "LogNormalizer",
     "half_normalizer",
     "location_level",
@@ -38,10 +39,12 @@ __all__ = [
 
 
 _SQRT_PI = math.sqrt(math.pi)
-# Multiplying by 2^27 + 1 separates the upper half of a float's digits from the lower.
-_SPLIT = 134217729.0
-# exp(-x / 2) is zero here, while powers of x are still finite.
-_NEGLIGIBLE = 2000.0
+
+_SPLIT = 2.0**27 + 1.0
+"""A factor that separates the upper half of a float's digits from the lower (Dekker 1971)."""
+
+FARTHEST = 2000.0
+"""x beyond which exp(-x / 2) is zero in floats, while powers of x are still finite."""
 
 
 class LogNormalizer(NamedTuple):
@@ -256,6 +259,12 @@ def restricted_normalizer(tau: Any, kappa: Any, n: float, rank: float) -> LogNor
 
     `rank` is that of the regressors in the restricted likelihood and zero in the ordinary one.
     Parameters are not checked.
+
+    Examples
+    --------
+    >>> from qhreg.family.normalizer import restricted_normalizer
+    >>> round(restricted_normalizer(0.5, 0.0, 10.0, 2.0).value, 4)  # 10 log 4 + log 1/4
+    12.4766
     """
     c = log_normalizer_derivatives(tau, kappa)
     if not rank:
@@ -364,13 +373,13 @@ def _log_third_fourth(
 
 def _third_of_half(t: FloatArray, kappa: FloatArray) -> FloatArray:
     """Return g_3(t) of (QH-9)."""
-    x = np.minimum(kappa * t * t, _NEGLIGIBLE)
+    x = np.minimum(kappa * t * t, FARTHEST)
     return np.asarray((x * x + 3.0 * x + 6.0) * np.exp(-0.5 * x) / t**4)
 
 
 def _fourth_of_half(t: FloatArray, kappa: FloatArray) -> FloatArray:
     """Return g_4(t) of (QH-9)."""
-    x = np.minimum(kappa * t * t, _NEGLIGIBLE)
+    x = np.minimum(kappa * t * t, FARTHEST)
     return np.asarray((((x + 3.0) * x + 12.0) * x + 24.0) * np.exp(-0.5 * x) / t**5)
 
 

@@ -20,7 +20,7 @@ import math
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,8 +35,6 @@ from qhreg.exceptions import DataError, DomainError, QhregError
 from qhreg.family.distribution import quantile_huber
 from qhreg.inference.bootstrap_result import BootstrapResult
 from qhreg.progress import with_progress
-from qhreg.solver import Solution
-from qhreg.specification.model_data import ModelData, fit_model
 from qhreg.specification.observations import Observations
 
 __all__ = ["KINDS", "BootstrapResult", "bootstrap"]
@@ -55,23 +53,22 @@ LOW, HIGH, CHANCE_LOW = 0.5 * (1.0 - _ROOT), 0.5 * (1.0 + _ROOT), (_ROOT + 1.0) 
 class _Task:
     """All that a replicate needs besides its random numbers."""
 
-    data: ModelData
-    solution: Solution
+    data: Any
+    solution: Any
     kind: str
     codes: IntArray | None
 
     def resampled(self, rng: np.random.Generator) -> Observations:
         """Return the data of one replicate."""
-        obs, fit = self.data.observations, self.solution
+        obs: Observations = self.data.observations
         n = obs.endog.size
-        if self.kind == "parametric":
-            noise = quantile_huber.rvs(fit.tau, fit.kappa, size=n, random_state=rng)
-            return replace(obs, endog=obs.location(fit.beta) + fit.sigma * noise)
-        if self.kind == "wild":
-            positive = rng.random(n) < fit.tau
-            signed = np.where(positive, 2.0 * fit.tau, -2.0 * (1.0 - fit.tau))
-            location = obs.location(fit.beta)
-            return replace(obs, endog=location + signed * np.abs(obs.endog - location))
+        if self.kind in ("parametric", "wild"):
+            law = self.data.law(self.solution)
+            if self.kind == "parametric":
+                noise = quantile_huber.rvs(law.tau, law.kappa, size=n, random_state=rng)
+                return replace(obs, endog=law.location + law.sigma * noise)
+            signed = np.where(rng.random(n) < law.tau, 2.0 * law.tau, -2.0 * (1.0 - law.tau))
+            return replace(obs, endog=law.location + signed * np.abs(obs.endog - law.location))
         if self.codes is not None:
             count = int(self.codes.max()) + 1
             drawn = rng.multinomial(count, np.full(count, 1.0 / count))[self.codes]
@@ -93,19 +90,14 @@ class _Task:
             with warnings.catch_warnings():
                 # replicates may end on bounds or lose columns: that is counted, not warned about
                 warnings.simplefilter("ignore")
-                again = fit_model(data, held, start=fit, search=False)
+                again = data.fit(fit, held)
         except (QhregError, np.linalg.LinAlgError, FloatingPointError) as error:
             return None, f"{type(error).__name__}: {error}"
         if again.rank < fit.rank:
             return None, f"rank {again.rank} instead of {fit.rank}"
         if not again.converged:
             return None, "not converged"
-        return _parameters(self.data, again), "bound" if again.tau_at_bound else ""
-
-
-def _parameters(data: ModelData, fit: Solution) -> FloatArray:
-    """Return the estimated parameters as one vector."""
-    return np.array([*fit.beta, *(getattr(fit, name) for name in data.space.extra_names)])
+        return self.data.vector(again), "bound" if again.tau_at_bound else ""
 
 
 _WORKER_TASK: list[_Task] = []
@@ -146,7 +138,7 @@ def _streams(rng: Any, count: int) -> list[np.random.Generator]:
     return [np.random.default_rng(seed) for seed in seeds.spawn(count)]
 
 
-def _task(data: ModelData, solution: Solution, kind: str, groups: Any) -> _Task:
+def _task(data: Any, solution: Any, kind: str, groups: Any) -> _Task:
     """Return the checked task: without rows of weight zero, a row for each case that draws noise."""
     if kind not in KINDS:
         raise DomainError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
@@ -154,11 +146,17 @@ def _task(data: ModelData, solution: Solution, kind: str, groups: Any) -> _Task:
         raise DomainError("kind='cluster' needs groups")
     if kind not in ("cluster", "multiplier") and groups is not None:
         raise DomainError(f"kind={kind!r} does not use groups")
-    if kind == "wild" and solution.kappa > 0.0 and solution.tau != 0.5:
-        raise DomainError(
-            f"kind='wild' is for kappa = 0 or tau = 1/2, not kappa = {solution.kappa:g} and tau = "
-            f"{solution.tau:.4g}: use 'pairs' or 'multiplier', which allow for the same"
-        )
+    if kind == "wild":
+        law = data.law(solution)
+        if np.ndim(law.tau):
+            raise DomainError(
+                "kind='wild' is for one sigma and one tau: use 'pairs' or 'multiplier'"
+            )
+        if law.kappa > 0.0 and law.tau != 0.5:
+            raise DomainError(
+                f"kind='wild' is for kappa = 0 or tau = 1/2, not kappa = {law.kappa:g} and tau = "
+                f"{law.tau:.4g}: use 'pairs' or 'multiplier', which allow for the same"
+            )
     obs = data.observations
     codes = None
     if groups is not None:
@@ -175,12 +173,9 @@ def _task(data: ModelData, solution: Solution, kind: str, groups: Any) -> _Task:
     if apart and freq is not None:
         rows = np.repeat(rows, freq[rows].astype(np.intp))
     if rows.size != obs.endog.size or apart:
-        extras = (obs.offset, None if apart else freq, obs.weights)
-        kept = [None if extra is None else extra[rows] for extra in extras]
-        obs = Observations(obs.exog[rows], obs.endog[rows], *kept)
+        data = data.take(rows, apart=apart)
         codes = None if codes is None else codes[rows]
-    data = replace(data, observations=obs, reml=solution.p > 0.0, rank=solution.p or None)
-    return _Task(data, solution, kind, codes)
+    return _Task(data.compared_with(solution), solution, kind, codes)
 
 
 def _multipliers(rng: np.random.Generator, cases: FloatArray | None, n: int) -> FloatArray:
@@ -202,11 +197,10 @@ def _one_step(task: _Task, parts: Parts, streams: list[np.random.Generator]) -> 
         influence, cases = _summed(influence, cases, codes), None
     n = influence.shape[0]
     steps = np.array([_multipliers(rng, cases, n) @ influence for rng in streams])
-    space, fit = task.data.space, task.solution
-    params = np.tile(_parameters(task.data, fit), (len(streams), 1))
-    params[:, : space.k] += steps[:, : space.k]
-    for j, name in enumerate(parts.extras, start=space.k):
-        value, place = float(getattr(fit, name)), space.position(name)
+    fit, estimate = task.solution, task.data.vector(task.solution)
+    params: FloatArray = estimate + steps @ parts.jacobian.T
+    for j, name in enumerate(parts.extras, start=steps.shape[1] - len(parts.extras)):
+        value, place = float(getattr(fit, name)), task.data.space.position(name)
         moved = value * np.exp(steps[:, j])
         if name == "tau":
             moved = special.expit(special.logit(value) + steps[:, j])
@@ -226,21 +220,17 @@ def _acceleration(task: _Task, parts: Parts) -> FloatArray:
 
     That of a parameter which the parts hold is 0; a group counts with the sum of its rows.
     """
-    influence, cases = parts.influence, task.data.observations.freq_weights
+    influence, cases = parts.influence @ parts.jacobian.T, task.data.observations.freq_weights
     if task.codes is not None:
         influence, cases = _summed(influence, cases, task.codes), None
     counts = np.ones(influence.shape[0]) if cases is None else cases
     cubes, scale = counts @ influence**3, 6.0 * (counts @ influence**2) ** 1.5
-    space = task.data.space
-    places = [*range(space.k), *(space.position(name) for name in parts.extras)]
-    acceleration = np.zeros(space.size)
-    acceleration[places] = np.divide(cubes, scale, out=np.zeros(scale.size), where=scale > 0.0)
-    return acceleration
+    return np.divide(cubes, scale, out=np.zeros(scale.size), where=scale > 0.0)
 
 
 def bootstrap(
-    data: ModelData,
-    solution: Solution,
+    data: Any,
+    solution: Any,
     *,
     kind: str = "pairs",
     n_boot: int = 999,
@@ -249,15 +239,16 @@ def bootstrap(
     held: Sequence[str] = (),
     n_jobs: int = 1,
     progress: bool = False,
+    parts_of: Callable[..., Parts] = covariance_parts,
 ) -> BootstrapResult:
     """Return bootstrap replicates of the estimates, each started from the fit.
 
     Parameters
     ----------
-    data : ModelData
+    data : ModelData or DistributionalData
         The model. Frequency weights are cases, resampled one by one; sampling weights and offset
         follow their rows.
-    solution : Solution
+    solution : Solution or DistributionalSolution
         Its fit.
     kind : {"pairs", "cluster", "parametric", "wild", "multiplier"}
         Resample rows, whole clusters, noise from the fitted law, or the residuals, and refit; or weigh
@@ -275,6 +266,8 @@ def bootstrap(
         Processes to use; -1 for all processors.
     progress : bool
         Whether to show a progress bar, where tqdm is installed.
+    parts_of : callable
+        What returns scores and bread of a fit, given `data`, `solution` and `held`.
 
     Returns
     -------
@@ -317,7 +310,7 @@ def bootstrap(
         raise DomainError(f"n_boot must be a whole number of at least 2, got {n_boot!r}")
     task, jobs = _task(data, solution, kind, groups), _jobs(n_jobs)
     streams = _streams(rng, int(n_boot))
-    parts = covariance_parts(task.data, solution, held)
+    parts = parts_of(task.data, solution, held)
     failures: dict[str, int] = {}
     at_bound = 0
     if kind == "multiplier":
@@ -334,9 +327,9 @@ def bootstrap(
         params = np.array(replicates)
     return BootstrapResult(
         params,
-        _parameters(task.data, solution),
+        task.data.vector(solution),
         _acceleration(task, parts),
-        task.data.space.free,
+        task.data.free,
         kind,
         int(n_boot),
         failures,

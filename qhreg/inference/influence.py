@@ -11,8 +11,7 @@ from scipy import stats
 from statsmodels.stats.outliers_influence import MLEInfluence
 
 from qhreg._typing import FloatArray
-from qhreg.covariance.parts import covariance_parts
-from qhreg.notoffered import NotOffered, without
+from qhreg.exceptions import NotOffered, without
 
 __all__ = ["QuantileHuberInfluence"]
 
@@ -36,7 +35,7 @@ class QuantileHuberInfluence(_Base):  # type: ignore[misc]
 
     Parameters
     ----------
-    results : QuantileHuberResults
+    results : RegressionResults
         The fit.
 
     Notes
@@ -46,8 +45,7 @@ class QuantileHuberInfluence(_Base):  # type: ignore[misc]
     """
 
     def __init__(self, results: Any) -> None:
-        data, solution = results._fit_data, results._fit_solution
-        parts = covariance_parts(data, solution, tuple(results.held_fixed))
+        parts = results._parts()
         obs = results.model.observations
         freq = 1.0 if parts.freq is None else parts.freq
         self.results = results

@@ -1,15 +1,12 @@
-"""Quantile Huber regression with estimated asymmetry, as a statsmodels model.
+"""Regressions of the quantile Huber family as statsmodels models.
 
-``mle`` is the class; ``likelihood`` and ``prediction`` have what statsmodels asks of a model at given
-parameters, ``fits`` the other ways to fit it.
+``base`` has what all of them share, ``linear`` the model with one scale and one asymmetry, ``fits`` its
+other fits: under constraints, at many values of tau, with a penalty. The distributional model is
+:mod:`qhreg.distributional`.
 """
 
 from __future__ import annotations
 
-from qhreg.model.mle import (
-    QuantileHuberMLE,
-)
+from qhreg.model.linear import QuantileHuberMLE
 
-__all__ = [
-    "QuantileHuberMLE",
-]
+__all__ = ["QuantileHuberMLE"]

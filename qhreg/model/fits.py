@@ -10,16 +10,20 @@ import pandas as pd
 
 from qhreg.covariance import SANDWICHES
 from qhreg.exceptions import DataError, DomainError
+from qhreg.model.base import RegressionModel
 from qhreg.process import fit_taus, tau_levels
 from qhreg.process.results import ProcessResults
 from qhreg.regularized import largest_alpha, regularized_path
-from qhreg.regularized.cross_validation import CrossValidation, cross_validate
-from qhreg.regularized.results import RegularizationPath, RegularizedResults
-from qhreg.regularized.solution import size_and_factors, warn_about
+from qhreg.regularized.fit import size_and_factors, warn_about
+from qhreg.regularized.results import (
+    CrossValidation,
+    RegularizationPath,
+    RegularizedResults,
+    cross_validate,
+)
 from qhreg.results import (
     QuantileHuberResults,
     QuantileHuberResultsWrapper,
-    covariance_request,
 )
 from qhreg.specification.constraints import linear_constraint
 from qhreg.specification.formulas import linear_constraints
@@ -29,18 +33,11 @@ from qhreg.specification.parameters import ParameterSpace
 __all__ = ["OtherFits"]
 
 
-class OtherFits:
+class OtherFits(RegressionModel):
     """Fits of a model beside the maximum-likelihood one."""
 
-    data: Any
     space: ParameterSpace
-    observations: Any
-    kappa: float | None
-    tau: float | None
-    sigma: float | None
-    tau_bounds: tuple[float, float]
-    k_exog: int
-    _name_parameters: Any
+    model_data: Any
 
     def fit_constrained(
         self,
@@ -73,14 +70,16 @@ class OtherFits:
         """
         names = [str(name) for name in self.data.param_names]
         constraint = linear_constraint(*linear_constraints(constraints, names), self.space)
-        choice = covariance_request(self, cov_type, cov_kwds, constraint)
+        choice = self.covariance_request(cov_type, cov_kwds)
+        if choice.cov_type == "bootstrap":
+            raise DomainError('cov_type="bootstrap" is for fits without constraints')
         space = replace(self.space, k=constraint.transform.shape[1])
-        names = tuple(f"x{j}" for j in range(space.k))
+        columns = tuple(f"x{j}" for j in range(space.k))
         data = ModelData(
-            constraint.reduce(self.observations), space, self.tau_bounds, names, reml=reml
+            constraint.reduce(self.observations), space, self.tau_bounds, columns, reml=reml
         )
         found, width = solution_and_width(data, constraint.fixed, search=search)
-        solution = replace(found, beta=constraint.expand(found.beta), dependent=())
+        solution = replace(found, beta=constraint.expand(found.beta), dependent=(), undetermined=())
         settings = {"optimizer": method, "constraints": constraints, "search": search}
         results = QuantileHuberResults(
             self,
@@ -147,16 +146,14 @@ class OtherFits:
                 "model, for example the estimate of fit()"
             )
         levels = tau_levels(taus, quantiles=quantiles, kappa=self.kappa)
-        names = tuple(str(name) for name in self.data.xnames[: self.k_exog])
         models = [self._at_tau(tau) for tau in levels]
-        choice = covariance_request(models[0], cov_type, cov_kwds)
+        choice = models[0].covariance_request(cov_type, cov_kwds)
         if choice.cov_type not in SANDWICHES:
             raise DomainError(
                 f"cov_type={choice.cov_type!r} cannot hold at several values of tau: use one of "
                 f"{', '.join(SANDWICHES)}"
             )
-        data = ModelData(self.observations, self.space, self.tau_bounds, names, reml=reml)
-        solutions = fit_taus(data, levels, progress=progress)
+        solutions = fit_taus(self.model_data(reml=reml), levels, progress=progress)
         fits = [
             QuantileHuberResults(model, solution, choice, use_t=use_t)
             for model, solution in zip(models, solutions, strict=True)
@@ -174,12 +171,14 @@ class OtherFits:
         standardize: bool = False,
         units: str = "sigma",
         refit: bool = False,
+        reml: bool = True,
         tol: float = 1e-11,
     ) -> Any:
         """Return the fit with an elastic-net penalty on the coefficients.
 
-        Minimises the mean negative log-likelihood plus ``alpha * sum(p * (L1_wt * abs(b) +
-        (1 - L1_wt) / 2 * b**2))``, where b = beta / sigma and p are the penalty weights.
+        Minimises minus the mean (restricted) log-likelihood plus ``alpha * sum(p * (L1_wt * abs(b) +
+        (1 - L1_wt) / 2 * b**2))``, where b = beta / sigma and p are the penalty weights: with
+        ``alpha=0`` it is `fit`.
 
         Parameters
         ----------
@@ -200,6 +199,9 @@ class OtherFits:
             Whether the penalty is on beta / sigma, or on beta itself, which needs sigma fixed.
         refit : bool
             Whether to return the fit without penalty of the coefficients that are not zero.
+        reml : bool
+            As in `fit`; the rank is that of all regressors, penalised or not. With as many columns as
+            observations, or more, only the ordinary likelihood (False) or a fixed sigma is possible.
         tol : float
             Violation of the subgradient condition at which to stop.
 
@@ -221,25 +223,22 @@ class OtherFits:
         """
         if method != "elastic_net":
             raise DomainError(f"method must be 'elastic_net', got {method!r}")
-        size, factors = size_and_factors(self._sizes(alpha), penalty_weights, self.k_exog)
-        options = self._penalty_options(L1_wt, factors, standardize, units, tol)
-        obs = self.observations
-        (made,) = regularized_path(obs.exog, obs.endog, [size], **options)
-        warn_about(made)
-        results = RegularizedResults(self, made)
+        names = [str(name) for name in self.data.xnames[: self.k_exog]]
+        size, factors = size_and_factors(_in_order(alpha, names), penalty_weights, self.k_exog)
+        path = self._penalised(
+            [size],
+            L1_wt=L1_wt,
+            penalty_weights=factors,
+            standardize=standardize,
+            units=units,
+            reml=reml,
+            tol=tol,
+        )
+        results = path.results[0]
         return results.refit() if refit else results
 
     def fit_regularized_path(
-        self,
-        alphas: Any = None,
-        *,
-        n_alphas: int = 30,
-        ratio: float = 1e-2,
-        L1_wt: float = 1.0,
-        penalty_weights: Any = None,
-        standardize: bool = False,
-        units: str = "sigma",
-        tol: float = 1e-11,
+        self, alphas: Any = None, *, n_alphas: int = 30, ratio: float = 1e-2, **options: Any
     ) -> RegularizationPath:
         """Return penalised fits for decreasing sizes of the penalty, each started from the last.
 
@@ -252,31 +251,23 @@ class OtherFits:
             Number of sizes.
         ratio : float
             The smallest size over the largest.
-        L1_wt, penalty_weights, standardize, units, tol
-            As in `fit_regularized`.
+        **options
+            ``L1_wt``, ``penalty_weights``, ``standardize``, ``units``, ``reml`` and ``tol`` of
+            `fit_regularized`.
         """
-        options = self._penalty_options(L1_wt, penalty_weights, standardize, units, tol)
-        obs = self.observations
-        wanted = self._alphas(alphas, n_alphas, ratio, options)
-        made = regularized_path(obs.exog, obs.endog, wanted, **options)
-        for solution in made:
-            warn_about(solution)
-        return RegularizationPath(tuple(RegularizedResults(self, solution) for solution in made))
+        return self._penalised(self._alphas(alphas, n_alphas, ratio, options), **options)
 
     def cross_validate_penalty(
         self,
         alphas: Any = None,
         *,
         n_folds: int = 5,
-        rng: Any = 0,
+        rng: Any = None,
+        seed: Any = 0,
         n_alphas: int = 30,
         ratio: float = 1e-2,
-        L1_wt: float = 1.0,
-        penalty_weights: Any = None,
-        standardize: bool = False,
-        units: str = "sigma",
-        tol: float = 1e-9,
         progress: bool = False,
+        **options: Any,
     ) -> CrossValidation:
         """Return how well penalised fits of some rows predict the others.
 
@@ -286,36 +277,44 @@ class OtherFits:
             Sizes of the penalty, as in `fit_regularized_path`.
         n_folds : int
             Parts into which the rows are divided at random, each left out once.
-        rng : int, Generator or None
-            Of the random numbers.
-        L1_wt, penalty_weights, standardize, units, tol
-            As in `fit_regularized`.
+        rng : int, Generator or SeedSequence, optional
+            Source of randomness, as in ``numpy.random.default_rng``.
+        seed
+            Another name of `rng`.
         progress : bool
             Whether to show a progress bar, where tqdm is installed.
+        **options
+            ``L1_wt``, ``penalty_weights``, ``standardize``, ``units``, ``reml`` and ``tol`` of
+            `fit_regularized`.
 
         Returns
         -------
         CrossValidation
             With ``best_alpha`` and ``one_se_alpha``, by the likelihood of the rows left out.
         """
-        options = self._penalty_options(L1_wt, penalty_weights, standardize, units, tol)
-        sizes = self._alphas(alphas, n_alphas, ratio, options)
-        kept = {k: v for k, v in options.items() if k not in ("weights", "offset")}
         return cross_validate(
-            self.observations, sizes, n_folds=n_folds, rng=rng, progress=progress, **kept
+            self.observations,
+            self._alphas(alphas, n_alphas, ratio, options),
+            n_folds=n_folds,
+            rng=seed if rng is None else rng,
+            progress=progress,
+            **self._penalty_options(**options),
         )
 
-    def _sizes(self, alpha: Any) -> Any:
-        """Return a Series of sizes in the order of the coefficients, and everything else as it is."""
-        if not isinstance(alpha, pd.Series) or isinstance(alpha.index, pd.RangeIndex):
-            return alpha
-        names = [str(name) for name in self.data.xnames[: self.k_exog]]
-        given = alpha.set_axis([str(name) for name in alpha.index])
-        if not given.index.is_unique or set(given.index) != set(names):
-            raise DataError(
-                f"alpha has the names {', '.join(given.index)}; the coefficients are {', '.join(names)}"
-            )
-        return given[names]
+    def _penalised(self, alphas: Any, **options: Any) -> RegularizationPath:
+        """Return the penalised fits for the given sizes, with a warning where one is due."""
+        obs = self.observations
+        solutions = regularized_path(
+            obs.exog,
+            obs.endog,
+            alphas,
+            weights=obs.case_weights,
+            offset=obs.offset,
+            **self._penalty_options(**options),
+        )
+        for solution in solutions:
+            warn_about(solution)
+        return RegularizationPath(tuple(RegularizedResults(self, each) for each in solutions))
 
     def _alphas(self, alphas: Any, n_alphas: int, ratio: float, options: dict[str, Any]) -> Any:
         """Return decreasing sizes of the penalty, the given ones or those from the largest down."""
@@ -323,38 +322,30 @@ class OtherFits:
             if not (n_alphas >= 1 and 0.0 < ratio < 1.0):
                 raise DomainError("n_alphas must be at least 1, and ratio between 0 and 1")
             obs = self.observations
-            top = largest_alpha(obs.exog, obs.endog, **options)
+            rows: dict[str, Any] = {"weights": obs.case_weights, "offset": obs.offset}
+            top = largest_alpha(obs.exog, obs.endog, **rows, **self._penalty_options(**options))
             alphas = top * ratio ** np.linspace(0.0, 1.0, n_alphas)
         return np.sort(np.ravel(np.asarray(alphas, dtype=np.float64)))[::-1]
 
-    def _penalty_options(
-        self, L1_wt: float, penalty_weights: Any, standardize: bool, units: str, tol: float
-    ) -> dict[str, Any]:
+    def _penalty_options(self, *, penalty_weights: Any = None, **options: Any) -> dict[str, Any]:
         """Return the options of a penalised fit of this model."""
-        names = [str(name) for name in self.data.xnames[: self.k_exog]]
         if hasattr(penalty_weights, "items"):
-            given = {str(name): float(value) for name, value in penalty_weights.items()}
-            unknown = [name for name in given if name not in names]
-            if unknown:
+            names = [str(name) for name in self.data.xnames[: self.k_exog]]
+            default = {name: float(j != self.data.const_idx) for j, name in enumerate(names)}
+            by_name = {str(name): float(value) for name, value in penalty_weights.items()}
+            for name in by_name.keys() - default.keys():
                 raise DomainError(
-                    f"penalty_weights has {unknown[0]!r}, which is no coefficient: {', '.join(names)}"
+                    f"penalty_weights has {name!r}, which is no coefficient: {', '.join(names)}"
                 )
-            default = [0.0 if j == self.data.const_idx else 1.0 for j in range(len(names))]
-            penalty_weights = [given.get(n, d) for n, d in zip(names, default, strict=True)]
-        obs = self.observations
-        return {
-            "L1_wt": L1_wt,
-            "penalty_weights": penalty_weights,
-            "standardize": standardize,
-            "units": units,
-            "kappa": self.kappa,
-            "tau": self.tau,
-            "sigma": self.sigma,
-            "tau_bounds": self.tau_bounds,
-            "weights": obs.case_weights,
-            "offset": obs.offset,
-            "tol": tol,
-        }
+            penalty_weights = list((default | by_name).values())
+        return dict(
+            penalty_weights=penalty_weights,
+            kappa=self.kappa,
+            tau=self.tau,
+            sigma=self.sigma,
+            tau_bounds=self.tau_bounds,
+            **options,
+        )
 
     def _at_tau(self, tau: float) -> Any:
         """Return this model with tau fixed; the data are shared, not copied."""
@@ -365,6 +356,18 @@ class OtherFits:
         made.tau = tau
         made._name_parameters()
         return made
+
+
+def _in_order(alpha: Any, names: list[str]) -> Any:
+    """Return a Series of sizes in the order of the coefficients, and everything else as it is."""
+    if not isinstance(alpha, pd.Series) or isinstance(alpha.index, pd.RangeIndex):
+        return alpha
+    sizes = alpha.set_axis([str(name) for name in alpha.index])
+    if not sizes.index.is_unique or set(sizes.index) != set(names):
+        raise DataError(
+            f"alpha has the names {', '.join(sizes.index)}; the coefficients are {', '.join(names)}"
+        )
+    return sizes[names]
 
 
 def _twin(original: Any) -> Any:

@@ -1,7 +1,7 @@
 """Plots with matplotlib: profiles, certificates, residuals and coefficients.
 
-Every function draws the numbers of one figure of :mod:`qhreg.figures` and computes none. The colours
-are told apart with every common colour vision, and lines also by their style.
+Every function draws the numbers of one figure of :mod:`qhreg.diagnostics.figures` and computes none.
+The colours are told apart with every common colour vision, and lines also by their style.
 """
 
 from __future__ import annotations

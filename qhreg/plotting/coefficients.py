@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from qhreg.figures import PartialResidualFigure, ProcessFigure
+from qhreg.diagnostics.figures import PartialResidualFigure, ProcessFigure
 from qhreg.plotting.axes import (
     BLUE,
     DARK,

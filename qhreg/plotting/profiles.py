@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from qhreg.figures import ProfileFigure, SurfaceFigure, TauLossFigure
+from qhreg.diagnostics.figures import ProfileFigure, SurfaceFigure, TauLossFigure
 from qhreg.plotting.axes import (
     BLUE,
     DARK,

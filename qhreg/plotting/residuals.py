@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from qhreg.figures import (
+from qhreg.diagnostics.figures import (
     DensityFigure,
     FitFigure,
     PitFigure,

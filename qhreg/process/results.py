@@ -11,10 +11,10 @@ import pandas as pd
 
 from qhreg._typing import FloatArray
 from qhreg.diagnostics.coefficients import least_squares
+from qhreg.diagnostics.figures import ProcessFigure
 from qhreg.exceptions import DomainError
-from qhreg.figures import ProcessFigure
 from qhreg.inference.intervals import wald_intervals
-from qhreg.markup import FitSummary2
+from qhreg.inference.summary_tables import FitSummary2
 from qhreg.process.fits import Crossings, find_crossings
 from qhreg.process.inference import ProcessInference
 
@@ -179,10 +179,8 @@ class ProcessResults(ProcessInference):
         offset : float or array_like, optional
             Offset of the new rows.
         """
-        rows, offset, labels = self._first._new_rows(exog, transform, offset)
-        curves = [
-            self.model.location(fit._results.solution.beta, rows, offset) for fit in self.results
-        ]
+        rows, labels = self._first._new_rows(exog, transform, offset, {})
+        curves = [fit.model.law(fit._results.params, rows).location for fit in self.results]
         return pd.DataFrame(
             np.column_stack(curves), index=labels, columns=pd.Index(self.taus, name="tau")
         )

@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.certificate.global_optimum import GlobalCertificate
-from qhreg.certificate.profile_bound import profile_bound
+from qhreg.certificate.global_optimum import GlobalCertificate, profile_bound
 from qhreg.exceptions import ConvergenceWarning, DomainError, warn_caller
 from qhreg.inference.hypothesis_tests import lr_cut
 from qhreg.profile.curve import Curve, ProfilePoint, TauCurve, curve_of, point_of
@@ -40,7 +39,7 @@ from qhreg.progress import with_progress
 from qhreg.solver import Solution
 from qhreg.specification.model_data import ModelData, refit
 
-__all__ = ["profile_intervals", "profile_likelihood"]
+__all__ = ["profile_intervals", "profile_likelihood", "spread"]
 
 
 POINTS = 5
@@ -69,7 +68,7 @@ def _first_step(data: ModelData, solution: Solution, param: str | int, se: float
     return float(deviation / length) if deviation * length > 0.0 else 1.0 / math.sqrt(n)
 
 
-def _spread(
+def spread(
     param: str, curve: Curve, estimate: float, loglike: float, interval: ProfileInterval, cut: float
 ) -> None:
     """Make fits on both sides of the estimate, to beyond a critical value.
@@ -194,7 +193,7 @@ def profile_likelihood(
     interval = find_interval(name, curve, estimate, loglike, alpha, critical, step)
     if grid is None:
         widest = max(critical, lr_cut(min(alpha, 0.01), df_resid, cut=cut))
-        _spread(name, curve, estimate, loglike, interval, widest)
+        spread(name, curve, estimate, loglike, interval, widest)
     else:
         for value in sorted(np.ravel(np.asarray(grid, dtype=np.float64)).tolist()):
             if not curve.lower <= value <= curve.upper:

@@ -7,18 +7,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from scipy import optimize, special
+from scipy import optimize
 
 from qhreg.exceptions import DomainError
 from qhreg.profile.curve import ProfilePoint, TauCurve, curve_of
 from qhreg.solver import Solution
+from qhreg.solver.over_tau import tau_grid
 from qhreg.specification.model_data import ModelData
 
 __all__ = ["LocalMaxima", "local_maxima", "scan_tau"]
-
-
-GRID = 41
-"""Values of tau of a scan, evenly spaced in its logit."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,10 +82,7 @@ class LocalMaxima:
 
 def scan_tau(curve: TauCurve) -> list[ProfilePoint]:
     """Return fits at the values of the grid, the bounds included, in increasing order of tau."""
-    inside = special.expit(
-        np.linspace(special.logit(curve.lower), special.logit(curve.upper), GRID)
-    )
-    taus = [curve.lower, *(float(tau) for tau in inside[1:-1]), curve.upper]
+    taus = tau_grid((curve.lower, curve.upper))
     for tau in sorted(taus, key=lambda tau: abs(tau - 0.5)):  # outwards from the middle
         curve(tau)
     return [curve(tau) for tau in taus]

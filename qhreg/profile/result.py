@@ -16,9 +16,8 @@ import pandas as pd
 from scipy import interpolate, optimize, special
 
 from qhreg._typing import FloatArray
-from qhreg.certificate.global_optimum import GlobalCertificate
-from qhreg.certificate.profile_bound import ProfileBound
-from qhreg.figures import ProfileFigure
+from qhreg.certificate.global_optimum import GlobalCertificate, ProfileBound
+from qhreg.diagnostics.figures import ProfileFigure
 from qhreg.inference.hypothesis_tests import lr_cut
 from qhreg.profile.curve import Curve, ProfilePoint, TauCurve
 from qhreg.profile.maxima import LocalMaxima, scan_tau

@@ -14,8 +14,8 @@ import pandas as pd
 from scipy import interpolate
 
 from qhreg._typing import FloatArray
+from qhreg.diagnostics.figures import SurfaceFigure
 from qhreg.exceptions import DomainError
-from qhreg.figures import SurfaceFigure
 from qhreg.inference.hypothesis_tests import lr_cut
 from qhreg.profile.curve import tau_curve
 from qhreg.profile.likelihood import profile_intervals

@@ -5,243 +5,291 @@ With :math:`b = \beta/\sigma`, :math:`\theta = 1/\sigma` and penalty weights :ma
 
 .. math::
 
-    \log c(\tau) - \log\theta + \frac1n\sum_i w_i\,\rho_\tau(\theta y_i - x_i'b)
-    + \alpha\sum_j p_j\Big(\omega|b_j| + \frac{1-\omega}{2}\,b_j^2\Big).
+    \frac1n R(b, \theta, \tau)
+    + \alpha\sum_j p_j\Big(\omega|b_j| + \frac{1-\omega}{2}\,b_j^2\Big),
 
-The penalty is on the coefficients in units of sigma, as kappa is: the problem is then convex in
+with R the restricted likelihood (QH-25), p the rank of all regressors, or the ordinary one (QH-12). The
+penalty is on the coefficients in units of sigma, as kappa is: the problem is then convex in
 :math:`(b, \theta)` together for fixed tau, bounded below also with more columns than rows, and
 the estimates follow the units of the response. A penalty on :math:`\beta` itself has none of these
 properties when sigma is estimated; when sigma is fixed the two differ by a factor in alpha.
+
+tau is found as without a penalty: a scan of its range, then Newton's method in the best basins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import optimize
 
 from qhreg._typing import FloatArray
-from qhreg.engine.rows import ArrayRows, residuals, weighted_columns
-from qhreg.exceptions import DataError, DomainError
-from qhreg.family.loss import zone_part
-from qhreg.family.normalizer import log_normalizer_derivatives
-from qhreg.regularized.penalized import PenalizedPoint, Penalty, minimise_penalized
-from qhreg.regularized.solution import (
-    RegularizedSolution,
-    penalty_of,
-    require_residual,
-    size_and_factors,
-    warn_about,
+from qhreg.engine.rows import ArrayRows
+from qhreg.exceptions import (
+    BoundaryWarning,
+    ConvergenceWarning,
+    DataError,
+    DomainError,
+    warn_caller,
+)
+from qhreg.family.normalizer import log_normalizer
+from qhreg.regularized.penalized import (
+    PenalizedPoint,
+    Penalty,
+    duality_gap,
+    minimise_penalized,
+    tau_violation,
 )
 from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
-from qhreg.solver.dual import GAP_TOLERANCE, dual_from_rows, dual_value
+from qhreg.solver.basis import basis_of
+from qhreg.solver.dual import GAP_TOLERANCE
 from qhreg.solver.inputs import rows_of
-from qhreg.solver.over_tau import FLAT_SLOPE
-from qhreg.solver.problem import Problem, Task
+from qhreg.solver.over_tau import FLAT_SLOPE, ProfileNode, profile_minima, tau_grid
+from qhreg.solver.problem import Problem, Task, smoothing_width
+from qhreg.solver.setup import SAMPLE_PER_COLUMN, SAMPLE_ROWS
 from qhreg.solver.threads import one_blas_thread
 from qhreg.specification.observations import find_constant
 
-__all__ = ["largest_alpha", "regularized_path", "solve_regularized"]
+__all__ = [
+    "RegularizedSolution",
+    "largest_alpha",
+    "penalty_of",
+    "regularized_path",
+    "size_and_factors",
+    "solve_regularized",
+    "warn_about",
+]
 
 
-TAU_GRID = 9
-"""Values of tau tried before the slope of the profile is brought to zero."""
+PROHIBITIVE = 1e300
+"""A penalty that leaves every coefficient at zero."""
 
 
 @dataclass(frozen=True)
-class _Setting:
+class RegularizedSolution:
+    """A penalised fit.
+
+    Attributes
+    ----------
+    beta : ndarray, shape (p,)
+        Coefficients, in the units of the data; those the penalty removes are exactly zero.
+    sigma, tau, kappa : float
+        Scale, asymmetry and width.
+    alpha, L1_wt : float
+        Size of the penalty, and the share of its absolute part.
+    penalty : Penalty
+        Its weights on beta / sigma, alpha included.
+    value : float
+        The minimised objective: minus the mean (restricted) log-likelihood plus penalty.
+    loglike : float
+        The ordinary log-likelihood, without the penalty.
+    subgradient : float
+        Largest violation of the subgradient condition, for columns of unit length.
+    gap : float
+        Duality gap of the convex problem at `tau`: how far `value` can be above its minimum.
+    tau_slope : float
+        Derivative of the objective in tau.
+    tau_at_bound, converged : bool
+        Whether tau was estimated and ended on a bound; whether the gap is at most 1e-9 and tau
+        stationary, at a bound, or fixed.
+    n, p : float
+        Sum of the case weights; p of the restricted likelihood, zero for the ordinary one.
+    rows_in_zone, iterations : int
+        Rows in the quadratic zone; steps to the final point.
+    """
+
+    beta: FloatArray
+    sigma: float
+    tau: float
+    kappa: float
+    alpha: float
+    L1_wt: float
+    penalty: Penalty
+    value: float
+    loglike: float
+    subgradient: float
+    gap: float
+    tau_slope: float
+    tau_at_bound: bool
+    converged: bool
+    n: float
+    p: float
+    rows_in_zone: int
+    iterations: int
+
+    @property
+    def n_nonzero(self) -> int:
+        """Number of coefficients that are not zero."""
+        return int(np.count_nonzero(self.beta))
+
+
+def warn_about(solution: RegularizedSolution) -> None:
+    """Warn when a fit is not proved or tau ended on a bound."""
+    if not solution.converged:
+        warn_caller(
+            f"the penalised fit did not converge: duality gap {solution.gap:.3g}, subgradient "
+            f"violated by {solution.subgradient:.3g}, slope in tau {solution.tau_slope:.3g}",
+            ConvergenceWarning,
+        )
+    elif solution.tau_at_bound:
+        warn_caller(f"tau ended on its bound {solution.tau:g}", BoundaryWarning)
+
+
+# ---------------------------------------------------------------------- the penalty
+
+
+def size_and_factors(alpha: Any, penalty_weights: Any, p: int) -> tuple[float, Any]:
+    """Return the size of a penalty and its factors; sizes of their own are factors of a size of one.
+
+    Parameters
+    ----------
+    alpha : float or array_like, shape (p,)
+        The size, or one for each coefficient.
+    penalty_weights : array_like, shape (p,), optional
+        Factors of a single size.
+    p : int
+        Number of coefficients.
+    """
+    try:
+        sizes = np.asarray(alpha, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DomainError(
+            f"alpha must be a number, or a list with one for each coefficient; got {alpha!r}"
+        ) from error
+    if sizes.ndim == 0:
+        return float(sizes), penalty_weights
+    if penalty_weights is not None:
+        raise DomainError("alpha has a size for each coefficient: leave out penalty_weights")
+    return 1.0, _nonnegative("alpha", sizes, p)
+
+
+def _nonnegative(name: str, values: Any, p: int) -> FloatArray:
+    """Return one nonnegative number for each coefficient."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != (p,):
+        also = "be a number or " if name == "alpha" else ""
+        raise DataError(f"{name} must {also}have shape ({p},), got {array.shape}")
+    if not (np.isfinite(array).all() and (array >= 0.0).all()):
+        raise DomainError(f"the numbers in {name} must be finite and not negative")
+    return array
+
+
+def penalty_of(
+    exog: Any,
+    alpha: float,
+    L1_wt: float,
+    *,
+    penalty_weights: Any = None,
+    standardize: bool = False,
+    weights: Any = None,
+) -> Penalty:
+    """Return the penalty on b = beta / sigma.
+
+    Parameters
+    ----------
+    exog : array_like, shape (n, p)
+        Regressors.
+    alpha : float
+        Size, nonnegative.
+    L1_wt : float
+        Share of the absolute values, between 0 (ridge) and 1 (lasso).
+    penalty_weights : array_like, shape (p,), optional
+        Nonnegative factors; by default 1, and 0 for a constant column.
+    standardize : bool
+        Whether the penalty is on the coefficients of columns of unit standard deviation.
+    weights : array_like, shape (n,), optional
+        Case weights.
+    """
+    x = np.asarray(exog)
+    if not (np.isfinite(alpha) and alpha >= 0.0):
+        raise DomainError(f"alpha must be a nonnegative number, got {alpha!r}")
+    if not 0.0 <= L1_wt <= 1.0:
+        raise DomainError(f"L1_wt must lie between 0 and 1, got {L1_wt!r}")
+    if penalty_weights is None:
+        factors = np.where(np.ptp(x, axis=0) > 0.0, 1.0, 0.0)
+    else:
+        factors = _nonnegative("penalty_weights", penalty_weights, x.shape[1])
+    unit = Penalty(alpha * L1_wt * factors, alpha * (1.0 - L1_wt) * factors)
+    if not standardize:
+        return unit
+    mean = np.average(x, axis=0, weights=weights)
+    return unit.scaled(np.sqrt(np.average((x - mean) ** 2, axis=0, weights=weights)))
+
+
+# ---------------------------------------------------------------------- the problem
+
+
+@dataclass(frozen=True)
+class _Setup:
     """The problem in coordinates of centred columns of unit length, and the way back.
 
     Attributes
     ----------
-    problem : Problem
-        The problem, whose rows are in these coordinates.
-    design : ndarray, shape (n, p + 1)
-        These rows, the response last.
-    matrix : ndarray, shape (p + 1, p + 1)
-        The unknowns (-b, theta) of the data are this times those of the problem.
-    lengths : ndarray, shape (p + 1,)
-        Its diagonal.
     task : Task
         What to fit.
+    problem, sample : Problem
+        The problem, whose rows are in these coordinates; that of the rows that carry the scan.
+    matrix : ndarray, shape (p + 1, p + 1)
+        The unknowns (-b, theta) of the data are this times those of the problem.
+    unit_penalty : Penalty
+        The penalty of size one on b.
+    L1_wt : float
+        Share of its absolute part.
+    endog_size : float
+        Largest response, before it was centred, in the unit of the problem.
     """
 
-    problem: Problem
-    design: FloatArray
-    matrix: FloatArray
-    lengths: FloatArray
     task: Task
+    problem: Problem
+    sample: Problem
+    matrix: FloatArray
+    unit_penalty: Penalty
+    L1_wt: float
+    endog_size: float
 
+    @property
     def start(self) -> FloatArray:
-        """Return no coefficients, and the scale of the response."""
-        z = np.zeros(self.matrix.shape[1])
-        z[-1] = 2.0 if self.problem.theta is None else self.problem.theta
+        """No coefficients, and about the scale that the response then has at tau = 1/2."""
+        z, theta = np.zeros(self.problem.rows.n_unknowns), self.problem.theta
+        z[-1] = math.sqrt(self.problem.kappa + 8.0) if theta is None else theta
         return z
 
-    def raw(self, z: FloatArray) -> FloatArray:
-        """Return (-b, theta) of the data."""
-        return self.matrix @ z
-
-    def penalty(self, given: Penalty) -> Penalty:
+    def penalty(self, on_b: Penalty) -> Penalty:
         """Return a penalty on b in these coordinates, none on theta."""
-        whole = Penalty(np.append(given.l1, 0.0), np.append(given.l2, 0.0))
-        return whole.scaled(self.lengths)
+        whole = Penalty(np.append(on_b.l1, 0.0), np.append(on_b.l2, 0.0))
+        return whole.scaled(self.matrix.diagonal())
 
 
-def _centre(rows: ArrayRows, penalty: Penalty) -> tuple[int | None, FloatArray]:
-    """Return a constant without a penalty and the means it can take off columns and response.
-
-    None and zeros without such a constant: then no coefficient can make up for another origin.
-    """
-    constant = find_constant(np.asarray(rows.exog))[1]
-    mean = np.zeros(rows.exog.shape[1] + 1)
-    if constant is None or not bool(penalty.is_absent[constant]):
-        return None, mean
-    for block in rows.blocks():
-        weights = np.ones(block.exog.shape[0]) if block.weights is None else block.weights
-        mean += weighted_columns(block, weights) / rows.weight_sum
-    return constant, mean
+def _design(problem: Problem) -> FloatArray:
+    """Return the rows of a problem in memory, the response last."""
+    assert isinstance(problem.rows, ArrayRows)
+    return np.asarray(problem.rows.exog, dtype=np.float64)
 
 
-def _set_up(rows: ArrayRows, task: Task, penalty: Penalty) -> _Setting:
-    """Return the problem in coordinates that keep a penalty of any size a sum over coordinates.
+def _set_up(
+    exog: Any,
+    endog: Any,
+    *,
+    L1_wt: float = 1.0,
+    penalty_weights: Any = None,
+    standardize: bool = False,
+    units: str = "sigma",
+    kappa: float | None = 4.0,
+    tau: float | None = None,
+    sigma: float | None = None,
+    tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
+    weights: Any = None,
+    offset: Any = None,
+    reml: bool = True,
+) -> _Setup:
+    """Return the problem in coordinates that keep a penalty a sum over coordinates.
 
     The rows are copied into them: a Hessian of columns far from zero would have lost its digits before
-    it is brought there.
+    it is brought there. Means are taken off where a constant without a penalty makes up for them.
     """
-    n = rows.weight_sum
-    constant, mean = _centre(rows, penalty)
-    exog, endog, weights = rows.take(slice(None))
-    design = np.column_stack([exog, endog])
-    design -= mean
-    each = np.ones(endog.size) if weights is None else weights
-    square = np.einsum("ij,ij,i->j", design, design, each) / n
-    lengths = 1.0 / np.sqrt(np.where(square > 0.0, square, 1.0))
-    matrix = np.diag(lengths)
-    if constant is not None:
-        level = float(exog[0, constant])
-        lengths[constant] = 1.0 / abs(level)
-        design[:, constant] = level
-        matrix[constant] = -mean * lengths / level
-        matrix[constant, constant] = lengths[constant]
-    design *= lengths
-    theta = None if task.sigma is None else 1.0 / (task.sigma * matrix[-1, -1])
-    problem = Problem(ArrayRows(design, None, weights), n, task.kappa, None, theta)
-    return _Setting(problem, design, matrix, lengths, task)
-
-
-def _gap(setting: _Setting, penalty: Penalty, point: PenalizedPoint, tau: float) -> float:
-    """Return how far the objective can be above its minimum, from a feasible dual point (QH-41)."""
-    design, weights = setting.design, setting.problem.weights()
-    kappa, n, theta = setting.task.kappa, setting.problem.n, setting.problem.theta
-    v = zone_part(design @ point.z, tau, kappa) / kappa
-    inner = setting.penalty(penalty)
-    bare = inner.is_absent  # the response among them
-    dual = dual_from_rows(design[:, bare], v, tau, kappa, n, theta=theta, weights=weights)
-    if dual.v is None or not np.isfinite(dual.value):
-        return np.inf
-    s = (dual.v if weights is None else weights * dual.v) @ design / n
-    s[bare] = 0.0
-    only_l1 = (inner.l2 == 0.0) & ~bare
-    ratio = np.abs(s[only_l1]) / inner.l1[only_l1]
-    shrink = 1.0 / max(1.0, float(ratio.max(initial=0.0)) * (1.0 + 1e-15))
-    bound = float(dual_value(dual.alignment * shrink, dual.square * shrink**2, n, kappa, theta))
-    bound = bound / n - inner.conjugate(np.where(only_l1, 0.0, s * shrink))
-    log_c = float(log_normalizer_derivatives(tau, kappa).value)
-    return max(point.value - log_c - bound, 0.0)
-
-
-def _at_tau(
-    setting: _Setting, penalty: Penalty, z: FloatArray, tau: float, *, warm: bool, tol: float
-) -> PenalizedPoint:
-    inner = setting.penalty(penalty)
-    return minimise_penalized(setting.problem, inner, z, tau, warm=warm, tol=tol)
-
-
-def _best_tau(
-    setting: _Setting,
-    fit: Callable[[FloatArray, float, bool], PenalizedPoint],
-    z: FloatArray,
-    start: float | None,
-) -> tuple[float, PenalizedPoint, bool]:
-    """Return tau where the slope of the profile is zero, or the bound towards which it falls."""
-    low, high = setting.task.tau_bounds
-    n = setting.problem.n
-    known: dict[float, PenalizedPoint] = {}
-
-    def slope(tau: float) -> float:
-        if tau not in known:
-            near = min(known, key=lambda other: abs(other - tau)) if known else None
-            known[tau] = fit(z if near is None else known[near].z, tau, near is not None)
-        return known[tau].objective.d_tau / n
-
-    grid = np.linspace(low, high, TAU_GRID)
-    grid = np.unique(np.clip(grid, low, high) if start is None else [low, *grid, start, high])
-    middle = int(np.argmin(np.abs(grid - (0.5 if start is None else start))))
-    slopes = np.empty(grid.size)
-    for i in [*range(middle, grid.size), *range(middle - 1, -1, -1)]:
-        slopes[i] = slope(float(grid[i]))
-    candidates = [float(low)] if slopes[0] >= 0.0 else []
-    candidates += [float(high)] if slopes[-1] <= 0.0 else []
-    for i in np.flatnonzero((slopes[:-1] < 0.0) & (slopes[1:] >= 0.0)):
-        root = optimize.brentq(slope, float(grid[i]), float(grid[i + 1]), xtol=1e-13, rtol=1e-14)
-        slope(root)
-        candidates.append(float(root))
-    best = min(candidates, key=lambda tau: known[tau].value)
-    return best, known[best], best in (low, high)
-
-
-def _solution(
-    setting: _Setting,
-    penalty: Penalty,
-    point: PenalizedPoint,
-    tau: float,
-    *,
-    at_bound: bool,
-    alpha: float,
-    L1_wt: float,
-) -> RegularizedSolution:
-    """Return the fit in the units of the data, with its proof."""
-    raw = setting.raw(point.z)
-    sigma = 1.0 / float(raw[-1]) if setting.task.sigma is None else setting.task.sigma
-    shift = float(np.log(setting.matrix[-1, -1]))
-    gap = _gap(setting, penalty, point, tau)
-    slope = point.objective.d_tau / setting.problem.n
-    stationary = setting.task.tau is not None or at_bound or abs(slope) <= FLAT_SLOPE
-    beta = -raw[:-1] * sigma
-    beta[beta == 0.0] = 0.0
-    return RegularizedSolution(
-        beta,
-        sigma,
-        tau,
-        setting.task.kappa,
-        alpha,
-        L1_wt,
-        penalty,
-        point.value - shift,
-        -(point.objective.value - setting.problem.n * shift),
-        point.violation,
-        gap,
-        slope,
-        at_bound,
-        bool(gap <= GAP_TOLERANCE * max(1.0, abs(point.value)) and stationary),
-        setting.problem.n,
-        point.objective.rows_in_zone,
-        point.iterations,
-        point.passes,
-    )
-
-
-def _checked_task(
-    kappa: float | None,
-    tau: float | None,
-    sigma: float | None,
-    tau_bounds: tuple[float, float],
-    units: str,
-) -> Task:
     if kappa is None or not kappa > 0.0:
         raise DomainError(
             f"a penalised fit needs a positive kappa, got {kappa!r}: 0.01 is close to the quantile loss"
@@ -253,25 +301,148 @@ def _checked_task(
             "units='endog' penalises beta itself, which is convex only with sigma fixed (and has no "
             "minimum when the columns can interpolate the response): fix sigma, or use units='sigma'"
         )
-    return task_of(kappa, tau, sigma, tau_bounds)
+    if not isinstance(reml, (bool, np.bool_)):
+        raise DomainError(f"reml must be True or False, got {reml!r}")
+    task = task_of(kappa, tau, sigma, tau_bounds, reml=bool(reml))
+    x, y, w = rows_of(exog, endog, weights, offset).take(slice(None))
+    penalty = penalty_of(
+        x, 1.0, L1_wt, penalty_weights=penalty_weights, standardize=standardize, weights=w
+    )
+    if units == "endog" and task.sigma is not None:
+        penalty = penalty.scaled(np.full(x.shape[1], task.sigma))
+    n = float(y.size if w is None else w.sum())
+    rank = float(basis_of(x, y).columns.size) if task.reml and task.sigma is None else 0.0
+    if n <= rank:
+        raise DataError(
+            "the restricted likelihood needs more observations than the rank of the regressors: "
+            f"there are {n:.10g} for a rank of {rank:g}; pass reml=False, or fix sigma"
+        )
+    design, constant = np.column_stack([x, y]), find_constant(x)[1]
+    mean = np.zeros(design.shape[1])
+    if constant is not None and bool(penalty.is_absent[constant]):
+        mean = np.average(design, axis=0, weights=w)
+        mean[constant] = 0.0
+        design -= mean
+    size = np.sqrt(np.average(design**2, axis=0, weights=w))
+    lengths = 1.0 / np.where(size > 0.0, size, 1.0)
+    matrix = np.diag(lengths)
+    if constant is not None:
+        matrix[constant] -= mean * lengths / x[0, constant]
+    design *= lengths
+    theta = None if task.sigma is None else 1.0 / (task.sigma * lengths[-1])
+    problem = Problem(ArrayRows(design, None, w), n, task.kappa, None, theta, rank)
+    endog_size = float(np.abs(y).max(initial=0.0) * lengths[-1])
+    return _Setup(task, problem, _sample_of(problem), matrix, penalty, float(L1_wt), endog_size)
+
+
+def _sample_of(problem: Problem) -> Problem:
+    """Return the problem of a random sample of fixed size, restricted in proportion."""
+    design, weights = _design(problem), problem.weights()
+    size = max(SAMPLE_ROWS, SAMPLE_PER_COLUMN * design.shape[1])
+    if design.shape[0] <= size:
+        return problem
+    chosen = np.sort(np.random.default_rng(0).choice(design.shape[0], size, replace=False))
+    rows = ArrayRows(design[chosen], None, None if weights is None else weights[chosen])
+    share = rows.weight_sum / problem.n
+    return replace(problem, rows=rows, n=rows.weight_sum, rank=problem.rank * share)
+
+
+def _require_residual(setup: _Setup, penalty: Penalty) -> None:
+    """Raise a DataError when the columns without a penalty fit the response exactly."""
+    if setup.task.sigma is not None:
+        return
+    design = _design(setup.problem)
+    basis = basis_of(design[:, :-1][:, penalty.is_absent], design[:, -1])
+    residual = np.abs(basis.design[:, -1]).max() / basis.matrix[-1, -1]
+    if residual <= 1e-12 * setup.endog_size:
+        raise DataError(
+            "the columns without a penalty fit endog exactly (a constant endog, or more columns than "
+            "rows): sigma would go to 0 and the likelihood to infinity; fix sigma to fit, or penalise "
+            "them"
+        )
+
+
+# ---------------------------------------------------------------------- the fit
+
+
+def _scan(
+    problem: Problem,
+    penalty: Penalty,
+    bounds: tuple[float, float],
+    start: FloatArray,
+    before: list[PenalizedPoint] | None,
+) -> list[PenalizedPoint]:
+    """Return fits at values of tau equally spaced on the logit scale, from the middle outwards.
+
+    Each starts from its neighbour, or from the fit at the same tau with another penalty.
+    """
+    smooth = replace(problem, kappa=smoothing_width(problem.kappa, problem.n, start.size - 1))
+    taus = tau_grid(bounds)
+    nodes: dict[int, PenalizedPoint] = {}
+    middle = len(taus) // 2
+    for inner, places in ((-1, range(middle, len(taus))), (1, range(middle - 1, -1, -1))):
+        for i in places:
+            near = nodes[i + inner].z if i + inner in nodes else start
+            z = near if before is None else before[i].z
+            nodes[i] = minimise_penalized(smooth, penalty, z, taus[i], tol=FLAT_SLOPE)
+    return [nodes[i] for i in range(len(taus))]
+
+
+def _fits(setup: _Setup, penalties: Iterable[Penalty], tol: float) -> Iterator[PenalizedPoint]:
+    """Iterate over the fits with several penalties in the coordinates of the problem."""
+    problem, task = setup.problem, setup.task
+    z, nodes = setup.start, None
+    for penalty in penalties:
+        if task.tau is not None:
+            fits = [minimise_penalized(problem, penalty, z, task.tau, tol=tol)]
+        else:
+            bounds = task.tau_bounds
+            nodes = _scan(setup.sample, penalty, bounds, z, nodes)
+            scanned = [ProfileNode(x.tau, x.value, x.objective.d_tau, x.z) for x in nodes]
+            fits = [
+                minimise_penalized(problem, penalty, basin.z, basin.tau, bounds=bounds, tol=tol)
+                for basin in profile_minima(scanned, bounds)
+            ]
+        best = min(fits, key=lambda fit: fit.value)
+        z = best.z
+        yield best
+
+
+def _solution(
+    setup: _Setup, penalty: Penalty, point: PenalizedPoint, alpha: float
+) -> RegularizedSolution:
+    """Return the fit in the units of the data, with its proof."""
+    problem, task, tau = setup.problem, setup.task, point.tau
+    n, raw = problem.n, setup.matrix @ point.z
+    sigma = 1.0 / float(raw[-1]) if task.sigma is None else task.sigma
+    gap = duality_gap(problem, setup.penalty(penalty), point)
+    slope = point.objective.d_tau / n
+    stationary = tau_violation(slope, tau, task.free_bounds) <= FLAT_SLOPE
+    log_c = float(log_normalizer(tau, task.kappa))
+    return RegularizedSolution(
+        beta=-raw[:-1] * sigma + 0.0,  # no negative zeros
+        sigma=sigma,
+        tau=tau,
+        kappa=task.kappa,
+        alpha=alpha,
+        L1_wt=setup.L1_wt,
+        penalty=penalty,
+        value=point.value - problem.m / n * math.log(setup.matrix[-1, -1]),
+        loglike=-(point.objective.loss + n * (log_c + math.log(sigma))),
+        subgradient=point.violation,
+        gap=gap,
+        tau_slope=slope,
+        tau_at_bound=task.tau is None and tau in task.tau_bounds,
+        converged=bool(gap <= GAP_TOLERANCE * max(1.0, abs(point.value)) and stationary),
+        n=n,
+        p=problem.rank,
+        rows_in_zone=point.objective.rows_in_zone,
+        iterations=point.iterations,
+    )
 
 
 def regularized_path(
-    exog: Any,
-    endog: Any,
-    alphas: Any,
-    *,
-    L1_wt: float = 1.0,
-    penalty_weights: Any = None,
-    standardize: bool = False,
-    units: str = "sigma",
-    kappa: float | None = 4.0,
-    tau: float | None = None,
-    sigma: float | None = None,
-    tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
-    weights: Any = None,
-    offset: Any = None,
-    tol: float = 1e-11,
+    exog: Any, endog: Any, alphas: Any, *, tol: float = 1e-11, **options: Any
 ) -> tuple[RegularizedSolution, ...]:
     """Return the penalised fits for several sizes of the penalty, each started from the one before.
 
@@ -283,88 +454,50 @@ def regularized_path(
         Response.
     alphas : sequence of float
         Sizes of the penalty, fitted in the order given; decreasing is fastest.
-    L1_wt, penalty_weights, standardize, units, kappa, tau, sigma, tau_bounds, weights, offset, tol
-        As in :func:`solve_regularized`.
+    tol : float
+        Violation of the subgradient condition at which to stop.
+    L1_wt : float
+        Share of the absolute values in it, between 0 (ridge) and 1 (lasso, the default).
+    penalty_weights : array_like, shape (p,), optional
+        Nonnegative factors; by default 1, and 0 for a constant column. sigma and tau are never
+        penalised.
+    standardize : bool
+        Whether the penalty is on the coefficients of columns of unit standard deviation; not by
+        default.
+    units : {"sigma", "endog"}
+        Whether the penalty is on beta / sigma, or on beta itself, which needs sigma fixed.
+    kappa : float
+        Huber width, positive; 4 by default.
+    tau, sigma : float or None
+        A number fixes the parameter, None estimates it.
+    tau_bounds : (float, float)
+        Range of an estimated tau.
+    weights, offset : array_like, shape (n,), or None
+        Case weights; known part of the location.
+    reml : bool
+        Whether the likelihood is the restricted one where sigma is estimated, the default. It needs
+        more observations than the rank of the regressors, penalised or not.
     """
-    task = _checked_task(kappa, tau, sigma, tau_bounds, units)
-    rows = rows_of(exog, endog, weights, offset)
-    size = task.sigma if units == "endog" and task.sigma is not None else 1.0
-    made: list[RegularizedSolution] = []
-    z: FloatArray | None = None
-    setting: _Setting | None = None
-
-    def penalty_at(alpha: float) -> Penalty:
-        of_ratio = penalty_of(
-            rows.exog,
-            alpha,
-            L1_wt,
-            penalty_weights=penalty_weights,
-            standardize=standardize,
-            weights=rows.weights,
-        )
-        return Penalty(of_ratio.l1 * size, of_ratio.l2 * size**2)
-
-    with one_blas_thread(rows.exog.size):
-        for alpha in alphas:
-            penalty = penalty_at(float(alpha))
-            if task.sigma is None and (setting is None or penalty.is_absent.all()):
-                require_residual(rows, penalty)
-            if setting is None:
-                setting = _set_up(rows, task, penalty_at(1.0))  # also where alpha starts at 0
-            made_before = made[-1] if made else None
-            point, level, at_bound = _fit(setting, penalty, z, made_before, tol)
-            z = point.z
-            made.append(
-                _solution(
-                    setting,
-                    penalty,
-                    point,
-                    level,
-                    at_bound=at_bound,
-                    alpha=float(alpha),
-                    L1_wt=float(L1_wt),
-                )
-            )
-    return tuple(made)
-
-
-def _fit(
-    setting: _Setting,
-    penalty: Penalty,
-    z: FloatArray | None,
-    before: RegularizedSolution | None,
-    tol: float,
-) -> tuple[PenalizedPoint, float, bool]:
-    """Return the best point, its tau, and whether tau ended on a bound."""
-    start = setting.start() if z is None else z
-
-    def fit(near: FloatArray, tau: float, warm: bool) -> PenalizedPoint:
-        return _at_tau(setting, penalty, near, tau, warm=warm or z is not None, tol=tol)
-
-    if setting.task.tau is not None:
-        return fit(start, setting.task.tau, False), setting.task.tau, False
-    tau, point, at_bound = _best_tau(setting, fit, start, None if before is None else before.tau)
-    return point, tau, at_bound
+    setup = _set_up(exog, endog, **options)
+    sizes, unit = [float(alpha) for alpha in alphas], setup.unit_penalty
+    for alpha in sizes:
+        if not (np.isfinite(alpha) and alpha >= 0.0):
+            raise DomainError(f"alpha must be a nonnegative number, got {alpha!r}")
+    penalties = [Penalty(alpha * unit.l1, alpha * unit.l2) for alpha in sizes]
+    least = max(penalties, key=lambda penalty: int(penalty.is_absent.sum()), default=unit)
+    _require_residual(setup, least)
+    with one_blas_thread(_design(setup.problem).size):
+        points = list(_fits(setup, map(setup.penalty, penalties), tol))
+    return tuple(
+        _solution(setup, penalty, point, alpha)
+        for penalty, point, alpha in zip(penalties, points, sizes, strict=True)
+    )
 
 
 def solve_regularized(
-    exog: Any,
-    endog: Any,
-    *,
-    alpha: Any,
-    L1_wt: float = 1.0,
-    penalty_weights: Any = None,
-    standardize: bool = False,
-    units: str = "sigma",
-    kappa: float | None = 4.0,
-    tau: float | None = None,
-    sigma: float | None = None,
-    tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
-    weights: Any = None,
-    offset: Any = None,
-    tol: float = 1e-11,
+    exog: Any, endog: Any, *, alpha: Any, penalty_weights: Any = None, **options: Any
 ) -> RegularizedSolution:
-    """Return the fit that minimises the mean negative log-likelihood plus an elastic-net penalty.
+    """Return the fit that minimises minus the mean log-likelihood plus an elastic-net penalty.
 
     Parameters
     ----------
@@ -375,26 +508,9 @@ def solve_regularized(
     alpha : float or array_like, shape (p,)
         Size of the penalty; or one for each coefficient, a constant's included, in place of
         `penalty_weights`.
-    L1_wt : float
-        Share of the absolute values in it, between 0 (ridge) and 1 (lasso).
-    penalty_weights : array_like, shape (p,), optional
-        Nonnegative factors; by default 1, and 0 for a constant column. sigma and tau are never
-        penalised.
-    standardize : bool
-        Whether the penalty is on the coefficients of columns of unit standard deviation; not by
-        default.
-    units : {"sigma", "endog"}
-        Whether the penalty is on beta / sigma, or on beta itself, which needs sigma fixed.
-    kappa : float
-        Huber width, positive.
-    tau, sigma : float or None
-        A number fixes the parameter, None estimates it.
-    tau_bounds : (float, float)
-        Range of an estimated tau.
-    weights, offset : array_like, shape (n,), or None
-        Case weights; known part of the location.
-    tol : float
-        Violation of the subgradient condition at which to stop.
+    penalty_weights, **options
+        As in :func:`regularized_path`: ``L1_wt``, ``standardize``, ``units``, ``kappa``, ``tau``,
+        ``sigma``, ``tau_bounds``, ``weights``, ``offset``, ``reml`` and ``tol``.
 
     Returns
     -------
@@ -411,7 +527,7 @@ def solve_regularized(
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.regularized.fit import solve_regularized
+    >>> from qhreg.regularized import solve_regularized
     >>> rng = np.random.default_rng(0)
     >>> X = np.column_stack([np.ones(200), rng.normal(size=(200, 4))])
     >>> y = 1.0 + 2.0 * X[:, 1] + rng.laplace(size=200)
@@ -419,55 +535,35 @@ def solve_regularized(
     >>> fit.beta != 0.0
     array([ True,  True, False, False, False])
     """
-    size, penalty_weights = size_and_factors(alpha, penalty_weights, np.shape(exog)[-1])
-    (made,) = regularized_path(
-        exog,
-        endog,
-        [size],
-        L1_wt=L1_wt,
-        penalty_weights=penalty_weights,
-        standardize=standardize,
-        units=units,
-        kappa=kappa,
-        tau=tau,
-        sigma=sigma,
-        tau_bounds=tau_bounds,
-        weights=weights,
-        offset=offset,
-        tol=tol,
-    )
-    warn_about(made)
-    return made
+    size, factors = size_and_factors(alpha, penalty_weights, np.shape(exog)[-1])
+    (solution,) = regularized_path(exog, endog, [size], penalty_weights=factors, **options)
+    warn_about(solution)
+    return solution
 
 
-def largest_alpha(exog: Any, endog: Any, *, L1_wt: float = 1.0, **options: Any) -> float:
+def largest_alpha(exog: Any, endog: Any, *, tol: float = 1e-11, **options: Any) -> float:
     """Return the smallest alpha at which every penalised coefficient is zero.
 
     Parameters
     ----------
     exog, endog : array_like, shapes (n, p) and (n,)
         The data.
-    L1_wt : float
-        Share of the absolute values, positive.
-    **options
-        Others of :func:`solve_regularized`.
+    tol, **options
+        As in :func:`regularized_path`; ``L1_wt`` must be positive.
 
     Notes
     -----
-    For an estimated tau it is the largest over the fits without penalised coefficients at their own
-    tau: the gradient of the mean loss there, over the weight of each coefficient.
+    The fit of the columns without a penalty, by the criterion of all, has a slope of the mean loss in
+    each of the others: alpha is the largest ratio of one to its weight. An estimated tau is that of the
+    fit.
     """
-    if not L1_wt > 0.0:
+    setup = _set_up(exog, endog, **options)
+    if not setup.L1_wt > 0.0:
         raise DomainError("without absolute values in the penalty no coefficient is ever zero")
-    (made,) = regularized_path(exog, endog, [1e6], L1_wt=L1_wt, **options)
-    if made.beta[made.penalty.l1 > 0.0].any():
-        raise DataError("some coefficients are not zero at alpha = 1e6: scale the columns")
-    rows = rows_of(exog, endog, options.get("weights"), options.get("offset"))
-    raw = np.append(-made.beta, 1.0) / made.sigma
-    slope, mean = np.zeros(raw.size - 1), _centre(rows, made.penalty)[1]
-    for block in rows.blocks():
-        v = zone_part(residuals(block, raw), made.tau, made.kappa) / made.kappa
-        slope += (v if block.weights is None else v * block.weights) @ (block.exog - mean[:-1])
-    unit = made.penalty.l1 / made.alpha
-    chosen = unit > 0.0
-    return float((np.abs(slope[chosen]) / (rows.weight_sum * unit[chosen])).max(initial=0.0))
+    _require_residual(setup, setup.unit_penalty)
+    penalty = setup.penalty(setup.unit_penalty)
+    bare = penalty.is_absent
+    prohibitive = Penalty(np.where(bare, 0.0, PROHIBITIVE), np.zeros(bare.size))
+    (fit,) = _fits(setup, [prohibitive], tol)
+    ratio = np.abs(fit.objective.d_z[~bare]) / penalty.l1[~bare]
+    return float(ratio.max(initial=0.0)) / setup.problem.n

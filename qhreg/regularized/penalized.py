@@ -1,37 +1,47 @@
-r"""Minimise a convex quadratic, and then the likelihood, with an elastic-net penalty.
+r"""Minimise the likelihood with an elastic-net penalty, from a start, with proof.
 
-A proximal Newton method: each step minimises the second-order model of the likelihood plus the penalty
-itself, exactly, by a search over the signs of the coefficients. The likelihood enters through the one
-reduction over the rows only.
+A proximal Newton method (Lee, Sun & Saunders 2014): each step minimises the second-order model of the
+likelihood plus the penalty itself, exactly, by feature-sign search (Lee, Battle, Raina & Ng 2007), under
+Marquardt's damping (1963). The likelihood enters through the one reduction over the rows only.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg, optimize
 
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.engine.likelihood import Objective
-from qhreg.solver.problem import Problem
+from qhreg.engine.rows import ArrayRows
+from qhreg.family.loss import zone_part
+from qhreg.solver.dual import dual_from_rows, dual_value
+from qhreg.solver.fixed_tau import WIDER
+from qhreg.solver.newton import ARMIJO, solve_positive
+from qhreg.solver.problem import Problem, smoothing_width
 
-__all__ = ["PenalizedPoint", "Penalty", "minimise_penalized", "quadratic_with_penalty"]
+__all__ = [
+    "PenalizedPoint",
+    "Penalty",
+    "duality_gap",
+    "feature_sign",
+    "minimise_penalized",
+    "tau_violation",
+]
 
-
-ARMIJO = 1e-4
-WIDER = 4.0
-"""Ratio of widths on the way down from an easy one to a narrow one."""
-
-EASY_WIDTH = 0.5
-"""Width from which the method starts without an easier problem first."""
-
-GIVEN_UP = 1e-8
-"""Violation of the subgradient condition above which another route is tried."""
 
 ROUNDING = 1e-14
 """Relative decrease of the objective that no step can see below."""
+
+DAMPING = (1e-10, 1e10)
+"""Least and most damping in units of the curvature of a row: none, and no step to speak of."""
+
+LONGEST = 0.8
+"""Share of theta that a step may take off."""
+
+MAX_STEPS = 100
+"""Steps at one width after which to give up."""
 
 
 @dataclass(frozen=True)
@@ -83,59 +93,15 @@ class Penalty:
         return np.where(z == 0.0, at_zero, np.abs(g + self.l1 * np.sign(z)))
 
 
-@dataclass(frozen=True)
-class PenalizedPoint:
-    """Where the method ended.
-
-    Attributes
-    ----------
-    z : ndarray, shape (k,)
-        The point.
-    objective : Objective
-        The likelihood there, not divided by the number of observations.
-    value : float
-        Mean negative log-likelihood plus penalty.
-    violation : float
-        Largest violation of the subgradient condition.
-    iterations, passes : int
-        Steps taken; passes over the rows.
-    """
-
-    z: FloatArray
-    objective: Objective
-    value: float
-    violation: float
-    iterations: int
-    passes: int
-
-
-def _along(
-    matrix: FloatArray, linear: FloatArray, l1: FloatArray, start: FloatArray, end: FloatArray
-) -> FloatArray:
-    """Return the best point between two at which a coordinate changes its sign, or the second one."""
-    move = end - start
-    flips = (start * end < 0.0) & (l1 > 0.0)
-    shares = np.unique(start[flips] / (start[flips] - end[flips]))
-    candidates = [end]
-    for share in shares:
-        point = start + share * move
-        point[flips & np.isclose(start / np.where(move == 0.0, 1.0, -move), share, rtol=1e-12)] = (
-            0.0
-        )
-        candidates.append(point)
-    values = [0.5 * x @ matrix @ x - linear @ x + l1 @ np.abs(x) for x in candidates]
-    return candidates[int(np.argmin(values))]
-
-
-def quadratic_with_penalty(
+def feature_sign(
     matrix: FloatArray, linear: FloatArray, l1: FloatArray, start: FloatArray
-) -> FloatArray:
-    r"""Return the minimiser of :math:`\tfrac12 x'Ax - r'x + \sum_j \lambda_j |x_j|`.
+) -> FloatArray | None:
+    r"""Return the minimiser of :math:`\tfrac12 x'Ax - r'x + \sum_j \lambda_j |x_j|`, or None.
 
     Parameters
     ----------
     matrix : ndarray, shape (k, k)
-        A, positive definite.
+        A; None is returned where it proves not to be positive definite.
     linear, l1 : ndarray, shape (k,)
         r and lambda.
     start : ndarray, shape (k,)
@@ -143,169 +109,166 @@ def quadratic_with_penalty(
 
     Notes
     -----
-    Given the signs the minimiser solves a linear system. Coordinates that would change their sign stop
-    at zero; of those at zero the one whose gradient exceeds its lambda most is freed. Each step lowers
-    the value, and there are finitely many sign patterns.
+    Given the signs the minimiser solves a linear system. On the way there the first coordinate that
+    would change its sign stops at zero; at the minimiser the coordinate at zero whose gradient exceeds
+    its lambda most is freed. Each step lowers the value, and there are finitely many sign patterns.
+
+    References
+    ----------
+    Lee, Battle, Raina & Ng (2007), Efficient sparse coding algorithms, NIPS 19.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.regularized.penalized import quadratic_with_penalty
-    >>> quadratic_with_penalty(np.eye(3), np.array([3.0, -2.0, 0.5]), np.ones(3), np.zeros(3))
+    >>> from qhreg.regularized.penalized import feature_sign
+    >>> feature_sign(np.eye(3), np.array([3.0, -2.0, 0.5]), np.ones(3), np.zeros(3))
     array([ 2., -1.,  0.])
     """
-    x = start.copy()
-    signs = np.sign(x)
-    active = (x != 0.0) | (l1 == 0.0)
+    x, signs = start.copy(), np.where(l1 > 0.0, np.sign(start), 0.0)
     size = float(np.abs(linear).max(initial=0.0)) + float(l1.max(initial=0.0))
     for _ in range(20 * x.size + 20):
-        chosen = np.flatnonzero(active)
-        if chosen.size:
-            inner = np.ix_(chosen, chosen)
-            rhs = linear[chosen] - l1[chosen] * signs[chosen]
-            target = x.copy()
-            target[chosen] = linalg.solve(matrix[inner], rhs, assume_a="pos")
-            wrong = (signs * target < 0.0) & (x == 0.0) & (l1 > 0.0)
-            target[wrong] = 0.0
-            x = _along(matrix, linear, l1, x, target)
-            found = np.where(active & (l1 > 0.0), np.sign(x), signs)
-            changed = bool((found != signs).any())
-            signs, active = found, (x != 0.0) | (l1 == 0.0)
-            if changed:
-                continue
+        active = np.flatnonzero((signs != 0.0) | (l1 == 0.0))
+        target = x.copy()
+        if active.size:
+            slope = linear[active] - l1[active] * signs[active]
+            solution = solve_positive(matrix[np.ix_(active, active)], slope)
+            if solution is None:
+                return None
+            target[active] = solution
+        crossing = np.flatnonzero(signs * target < 0.0)
+        if crossing.size:
+            shares = x[crossing] / (x[crossing] - target[crossing])
+            leaving = crossing[shares == shares.min()]
+            x += shares.min() * (target - x)
+            x[leaving] = signs[leaving] = 0.0
+            continue
+        x = target
         gradient = matrix @ x - linear
-        excess = np.where(active, 0.0, np.abs(gradient) - l1)
+        excess = np.where((signs == 0.0) & (l1 > 0.0), np.abs(gradient) - l1, 0.0)
         worst = int(np.argmax(excess))
         if excess[worst] <= 1e-13 * size:
             break
-        active[worst], signs[worst] = True, -np.sign(gradient[worst])
+        signs[worst] = -np.sign(gradient[worst])
     return x
 
 
-def _total(problem: Problem, penalty: Penalty, now: Objective, z: FloatArray) -> float:
-    return now.value / problem.n + penalty.value(z)
+class PenalizedPoint(NamedTuple):
+    """Where the method ended.
 
-
-def _step(
-    problem: Problem, penalty: Penalty, now: Objective, z: FloatArray, damping: float
-) -> FloatArray:
-    """Return the minimiser of the second-order model with the penalty, theta held where it is fixed."""
-    assert now.d2_z is not None
-    k = z.size if problem.theta is None else z.size - 1
-    hessian = now.d2_z[:k, :k] / problem.n + np.diag(penalty.l2[:k])
-    hessian[np.diag_indices(k)] += damping
-    gradient = now.d_z[:k] / problem.n + penalty.l2[:k] * z[:k]
-    found = z.copy()
-    found[:k] = quadratic_with_penalty(hessian, hessian @ z[:k] - gradient, penalty.l1[:k], z[:k])
-    return found
-
-
-def _violation(problem: Problem, penalty: Penalty, now: Objective, z: FloatArray) -> float:
-    k = z.size if problem.theta is None else z.size - 1
-    return float(penalty.violation(now.d_z / problem.n, z)[:k].max(initial=0.0))
-
-
-def _descend(
-    problem: Problem, penalty: Penalty, z: FloatArray, tau: float, tol: float, max_iterations: int
-) -> PenalizedPoint:
-    """Return the minimiser at one width by damped proximal Newton steps."""
-    now = problem.evaluate(z, tau)
-    value = _total(problem, penalty, now, z)
-    passes, damping, unit = 1, 1e-9, tau * (1.0 - tau)
-    best = PenalizedPoint(z, now, value, _violation(problem, penalty, now, z), 0, 1)
-    for iteration in range(1, max_iterations + 1):
-        if best.violation <= tol:
-            break
-        move = _step(problem, penalty, now, z, damping * unit) - z
-        smooth = float(now.d_z @ move) / problem.n
-        predicted = smooth + penalty.value(z + move) - penalty.value(z)
-        step, accepted = 1.0, False
-        if problem.theta is None and move[-1] < 0.0:
-            step = min(1.0, 0.8 * float(z[-1]) / -float(move[-1]))
-        while step > 1e-6:
-            trial = z + step * move if step < 1.0 else z + move
-            after = problem.evaluate(trial, tau, since=now.zone)
-            passes += 1
-            total = _total(problem, penalty, after, trial)
-            if total <= value + ARMIJO * step * min(predicted, 0.0) + ROUNDING * abs(value):
-                accepted = True
-                break
-            step *= 0.4
-        if not accepted:
-            if damping > 1e3:
-                break
-            damping = max(100.0 * damping, 1e-6)
-            continue
-        damping = max(0.2 * damping, 1e-10) if step == 1.0 else min(4.0 * damping, 1e3)
-        z, now, value = trial, after, total
-        violation = _violation(problem, penalty, now, z)
-        if violation < best.violation or total < best.value - ROUNDING * abs(total):
-            best = PenalizedPoint(z, now, value, violation, iteration, passes)
-        best = replace(best, iterations=iteration, passes=passes)
-    return best
-
-
-def _over_theta(
-    problem: Problem, penalty: Penalty, z: FloatArray, tau: float, tol: float
-) -> PenalizedPoint:
-    """Return the minimiser by a search over theta, each with a fit at that theta.
-
-    The objective is convex in theta with the other unknowns minimised out; its slope is the partial one.
+    Attributes
+    ----------
+    z, tau : ndarray of shape (k,), float
+        The point.
+    objective : Objective
+        The (restricted) likelihood there, not divided by the number of observations.
+    value : float
+        It, per unit of weight, plus the penalty.
+    violation : float
+        Largest violation of the subgradient condition, that of an estimated tau included.
+    iterations : int
+        Steps tried: each is a pass over the rows.
     """
-    known: dict[float, PenalizedPoint] = {}
 
-    def slope(log_theta: float) -> float:
-        theta = math.exp(log_theta)
-        if log_theta not in known:
-            near = min(known, key=lambda other: abs(other - log_theta)) if known else None
-            start = z if near is None else known[near].z
-            held = replace(problem, theta=theta)
-            start = start * (theta / start[-1])
-            found = _descend(held, penalty, start, tau, tol, 20)
-            if found.violation > GIVEN_UP:
-                found = _narrowing(held, penalty, start, tau, tol, 300)
-            known[log_theta] = found
-        return float(known[log_theta].objective.d_z[-1])
-
-    low = high = math.log(z[-1])
-    step = 0.5
-    while slope(low) > 0.0 and step < 50.0:
-        low, step = low - step, 2.0 * step
-    step = 0.5
-    while slope(high) < 0.0 and step < 50.0:
-        high, step = high + step, 2.0 * step
-    for accuracy in (1e-2, 1e-5, 1e-12):
-        if slope(low) < 0.0 < slope(high):
-            slope(optimize.brentq(slope, low, high, xtol=accuracy, rtol=1e-13))
-        best = known[min(known, key=lambda place: abs(known[place].objective.d_z[-1]))]
-        point = _descend(problem, penalty, best.z, tau, tol, 50)
-        if point.violation <= GIVEN_UP:
-            break
-    return replace(
-        point,
-        iterations=point.iterations + sum(fit.iterations for fit in known.values()),
-        passes=point.passes + sum(fit.passes for fit in known.values()),
-    )
+    z: FloatArray
+    tau: float
+    objective: Objective
+    value: float
+    violation: float
+    iterations: int
 
 
-def _narrowing(
+def tau_violation(slope: float, tau: float, bounds: tuple[float, float] | None) -> float:
+    """Return the slope in logit tau, zero where tau is fixed or at a bound the value falls towards."""
+    if bounds is None:
+        return 0.0
+    settled = (tau == bounds[0] and slope >= 0.0) or (tau == bounds[1] and slope <= 0.0)
+    return 0.0 if settled else abs(slope) * tau * (1.0 - tau)
+
+
+def _point(
     problem: Problem,
     penalty: Penalty,
     z: FloatArray,
     tau: float,
-    tol: float,
-    max_iterations: int,
+    bounds: tuple[float, float] | None,
+    since: PenalizedPoint | None = None,
 ) -> PenalizedPoint:
-    """Return the minimiser at a narrow width, from those at wider ones."""
-    iterations = passes = 0
-    width = EASY_WIDTH
-    while width > WIDER * problem.kappa:
-        easy = replace(problem, kappa=width)
-        point = _descend(easy, penalty, z, tau, 1e-5, 30)
-        z, iterations, passes = point.z, iterations + point.iterations, passes + point.passes
-        width /= WIDER
-    point = _descend(problem, penalty, z, tau, tol, max_iterations)
-    return replace(point, iterations=point.iterations + iterations, passes=point.passes + passes)
+    """Return the objective at a point in one pass."""
+    now = problem.evaluate(z, tau, since=None if since is None else since.objective.zone)
+    n, k = problem.n, z.size if problem.theta is None else z.size - 1
+    violation = float(penalty.violation(now.d_z / n, z)[:k].max(initial=0.0))
+    violation = max(violation, tau_violation(now.d_tau / n, tau, bounds))
+    value = now.value / n + penalty.value(z)
+    steps = 0 if since is None else since.iterations + 1
+    return PenalizedPoint(z, tau, now, value, violation, steps)
+
+
+def _step(
+    problem: Problem,
+    penalty: Penalty,
+    point: PenalizedPoint,
+    bounds: tuple[float, float] | None,
+    damping: float,
+) -> tuple[FloatArray, float] | None:
+    """Return the minimiser of the damped second-order model with the penalty, None if not convex."""
+    now, z, tau, n = point.objective, point.z, point.tau, problem.n
+    assert now.d2_z is not None
+    assert now.d_z_tau is not None
+    k = z.size if problem.theta is None else z.size - 1
+    hessian, gradient = np.zeros((k + 1, k + 1)), np.append(now.d_z[:k], now.d_tau) / n
+    hessian[:k, :k], hessian[k, k] = now.d2_z[:k, :k] / n, now.d2_tau / n
+    hessian[k, :k] = hessian[:k, k] = now.d_z_tau[:k] / n
+    hessian[np.arange(k), np.arange(k)] += penalty.l2[:k]
+    hessian[np.diag_indices(k + 1)] += damping
+    gradient[:k] += penalty.l2[:k] * z[:k]
+    l1, here, there = np.append(penalty.l1[:k], 0.0), np.append(z[:k], tau), z.copy()
+    if bounds is not None:
+        joint = feature_sign(hessian, hessian @ here - gradient, l1, here)
+        if joint is None:
+            return None
+        if bounds[0] <= joint[k] <= bounds[1]:
+            there[:k] = joint[:k]
+            return there, float(joint[k])
+        level = min(max(float(joint[k]), bounds[0]), bounds[1])
+        gradient, tau = gradient + hessian[k] * (level - tau), level
+    inner = hessian[:k, :k]
+    held = feature_sign(inner, inner @ z[:k] - gradient[:k], l1[:k], z[:k])
+    if held is None:
+        return None
+    there[:k] = held
+    return there, tau
+
+
+def _descend(
+    problem: Problem,
+    penalty: Penalty,
+    z: FloatArray,
+    tau: float,
+    bounds: tuple[float, float] | None,
+    tol: float,
+) -> PenalizedPoint:
+    """Return a stationary point by proximal Newton steps with Marquardt's damping."""
+    point = _point(problem, penalty, z, tau, bounds)
+    damping = DAMPING[0]
+    while point.violation > tol and point.iterations < MAX_STEPS and damping < DAMPING[1]:
+        step = _step(problem, penalty, point, bounds, damping / problem.kappa)
+        if step is None:
+            damping *= 10.0
+            continue
+        trial, level = step
+        move, turn, share = trial - point.z, level - point.tau, 1.0
+        if move[-1] < -LONGEST * point.z[-1]:  # theta stays positive
+            share = -LONGEST * float(point.z[-1] / move[-1])
+            trial, level = point.z + share * move, point.tau + share * turn
+        now = point.objective
+        slope = (float(now.d_z @ move) + now.d_tau * turn) * share / problem.n
+        gain = slope + penalty.value(trial) - penalty.value(point.z)
+        after = _point(problem, penalty, trial, level, bounds, point)
+        if after.value <= point.value + ARMIJO * min(gain, 0.0) + ROUNDING * abs(point.value):
+            point, damping = after, max(0.1 * damping, DAMPING[0])
+        else:
+            point, damping = point._replace(iterations=after.iterations), 10.0 * damping
+    return point
 
 
 def minimise_penalized(
@@ -314,11 +277,13 @@ def minimise_penalized(
     z: FloatArray,
     tau: float,
     *,
+    bounds: tuple[float, float] | None = None,
     tol: float = 1e-11,
-    max_iterations: int = 60,
-    warm: bool = False,
 ) -> PenalizedPoint:
-    r"""Return the minimiser of the mean negative log-likelihood plus a penalty, tau fixed (QH-40).
+    r"""Return a stationary point of the penalised likelihood (QH-40), the minimum where tau is fixed.
+
+    A narrow zone has few rows to show the curvature: the fit then comes down from wider ones, each the
+    start of the next.
 
     Parameters
     ----------
@@ -326,23 +291,43 @@ def minimise_penalized(
         With kappa > 0; the penalty is in its coordinates.
     penalty : Penalty
         Zero on the last coordinate, theta.
-    z : ndarray, shape (k,)
+    z, tau : ndarray of shape (k,), float
         Starting point.
-    tau : float
-        Asymmetry.
+    bounds : (float, float) or None
+        Range of tau; None keeps it fixed.
     tol : float
         Violation of the subgradient condition at which to stop.
-    max_iterations : int
-        Steps at each width.
-    warm : bool
-        Whether the start is near: then no wider problem comes first.
     """
-    if warm:
-        point = _descend(problem, penalty, z, tau, tol, max_iterations)
-        if point.violation <= GIVEN_UP:
-            return point
-    point = _narrowing(problem, penalty, z, tau, tol, max_iterations)
-    if point.violation <= GIVEN_UP or problem.theta is not None:
-        return point
-    found = _over_theta(problem, penalty, point.z, tau, tol)
-    return found if found.value <= point.value else point
+    width, steps = smoothing_width(problem.kappa, problem.n, z.size - 1), 0
+    while width > WIDER * problem.kappa:
+        wide = _descend(replace(problem, kappa=width), penalty, z, tau, bounds, max(tol, 1e-5))
+        z, tau, steps, width = wide.z, wide.tau, steps + wide.iterations, width / WIDER
+    point = _descend(problem, penalty, z, tau, bounds, tol)
+    return point._replace(iterations=point.iterations + steps)
+
+
+def duality_gap(problem: Problem, penalty: Penalty, point: PenalizedPoint) -> float:
+    """Return how far the objective can be above its minimum at this tau, by a dual point (QH-41).
+
+    The slopes of the rows are moved to where the condition holds for the columns without a penalty and
+    for those that the absolute values alone have kept, and shrunk until it does for all.
+    """
+    rows, kappa, tau = problem.rows, problem.kappa, point.tau
+    assert isinstance(rows, ArrayRows)
+    n, m, theta, weights = problem.n, problem.m, problem.theta, rows.weights
+    design = np.asarray(rows.exog, dtype=np.float64)
+    only_l1 = (penalty.l2 == 0.0) & (penalty.l1 > 0.0)
+    known = penalty.is_absent | (only_l1 & (point.z != 0.0))  # the response among them
+    target = n * penalty.l1[known] * np.sign(point.z[known])
+    v = zone_part(problem.residuals(point.z), tau, kappa) / kappa
+    dual = dual_from_rows(
+        design[:, known], v, tau, kappa, m, theta=theta, weights=weights, linear=target
+    )
+    if dual.v is None or not np.isfinite(dual.value):
+        return np.inf
+    s = (dual.v if weights is None else weights * dual.v) @ design / n
+    ratio = (np.abs(s[only_l1]) - ROUNDING) / penalty.l1[only_l1]
+    shrink = 1.0 / float(ratio.max(initial=1.0))
+    bound = float(dual_value(dual.alignment * shrink, dual.square * shrink**2, m, kappa, theta))
+    bound = bound / n - penalty.conjugate(np.where(penalty.l2 > 0.0, s * shrink, 0.0))
+    return max(float(point.value - problem.normalizer(tau).value / n - bound), 0.0)

@@ -1,21 +1,29 @@
-"""A penalised fit with the names of its parameters, and a path of them."""
+"""What a model says of its penalised fits: one with names, a path of them, their cross-validation."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from qhreg._typing import FloatArray
-from qhreg.exceptions import DomainError
+from qhreg._typing import BoolArray, FloatArray
+from qhreg.exceptions import DataError, DomainError
 from qhreg.family.normalizer import location_level
-from qhreg.regularized.solution import RegularizedSolution
+from qhreg.inference.fit_statistics import loglike_obs
+from qhreg.progress import with_progress
+from qhreg.regularized.fit import RegularizedSolution, regularized_path
 from qhreg.results.rows import RowResults
+from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import Parameters, ParameterSpace
 
-__all__ = ["RegularizationPath", "RegularizedResults"]
+__all__ = ["CrossValidation", "RegularizationPath", "RegularizedResults", "cross_validate"]
+
+
+def _parameters(solution: RegularizedSolution) -> Parameters:
+    return Parameters(solution.beta, solution.sigma, solution.tau, solution.kappa)
 
 
 def _labelled(name: str) -> Any:
@@ -23,10 +31,15 @@ def _labelled(name: str) -> Any:
     plain = getattr(RowResults, name)
 
     def values(results: Any) -> Any:
-        found, labels = np.asarray(plain.fget(results)), results.model.data.row_labels
-        return found if labels is None else pd.Series(found, index=labels)
+        array, labels = np.asarray(plain.fget(results)), results.model.data.row_labels
+        return array if labels is None else pd.Series(array, index=labels)
 
     return property(values, doc=plain.__doc__)
+
+
+def _solved(name: str, doc: str) -> Any:
+    """Return a property that the solution has."""
+    return property(lambda results: getattr(results.solution, name), doc=doc)
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,7 +55,7 @@ class RegularizedResults(RowResults):
     """
 
     model: Any
-    solution: RegularizedSolution  # type: ignore[assignment]
+    solution: RegularizedSolution
 
     fittedvalues = _labelled("fittedvalues")
     resid = _labelled("resid")
@@ -51,9 +64,16 @@ class RegularizedResults(RowResults):
     resid_pit = _labelled("resid_pit")
     resid_quantile = _labelled("resid_quantile")
     weights = _labelled("weights")
+    sigma = _solved("sigma", "Scale.")
+    tau = _solved("tau", "Asymmetry.")
+    kappa = _solved("kappa", "Huber width.")
+    llf = _solved("loglike", "Ordinary log-likelihood at the estimates, without the penalty.")
+    converged = _solved("converged", "Whether the duality gap is closed and tau stationary.")
+    duality_gap = _solved("gap", "How far the objective can be above its minimum at this tau.")
+    subgradient = _solved("subgradient", "Largest violation of the subgradient condition.")
 
     @property
-    def space(self) -> ParameterSpace:  # type: ignore[override]
+    def space(self) -> ParameterSpace:
         """Which parameters are estimated."""
         space: ParameterSpace = self.model.space
         return space
@@ -61,49 +81,13 @@ class RegularizedResults(RowResults):
     @property
     def parameters(self) -> Parameters:
         """beta, sigma, tau and kappa, fixed ones included."""
-        made = self.solution
-        return Parameters(made.beta, made.sigma, made.tau, made.kappa)
+        return _parameters(self.solution)
 
     @property
-    def params(self) -> pd.Series[float]:  # type: ignore[override]
+    def params(self) -> pd.Series[float]:
         """Estimates: coefficients, then those of sigma and tau that are estimated."""
         values = self.space.pack(self.parameters)
         return pd.Series(values, index=[str(name) for name in self.model.data.param_names])
-
-    @property
-    def sigma(self) -> float:  # type: ignore[override]
-        """Scale."""
-        return self.solution.sigma
-
-    @property
-    def tau(self) -> float:  # type: ignore[override]
-        """Asymmetry."""
-        return self.solution.tau
-
-    @property
-    def kappa(self) -> float:  # type: ignore[override]
-        """Huber width."""
-        return self.solution.kappa
-
-    @property
-    def llf(self) -> float:
-        """Log-likelihood, without the penalty."""
-        return self.solution.loglike
-
-    @property
-    def converged(self) -> bool:
-        """Whether the duality gap is closed and tau stationary."""
-        return self.solution.converged
-
-    @property
-    def duality_gap(self) -> float:
-        """How far the objective can be above its minimum at this tau."""
-        return self.solution.gap
-
-    @property
-    def subgradient(self) -> float:
-        """Largest violation of the subgradient condition."""
-        return self.solution.subgradient
 
     @property
     def quantile_level(self) -> float:
@@ -117,18 +101,19 @@ class RegularizedResults(RowResults):
         return [str(name) for name in names[self.solution.beta != 0.0]]
 
     def refit(self, **options: Any) -> Any:
-        """Return the maximum-likelihood fit with the coefficients held at zero that are zero here.
+        """Return the fit without penalty, the coefficients held at zero that are zero here.
 
         Parameters
         ----------
         **options
-            Of ``fit_constrained``, such as `cov_type`.
+            Of ``fit_constrained``, such as `cov_type`; the likelihood is that of this fit by default.
 
         Notes
         -----
         Its standard errors treat the selection as given.
         """
         zero = np.flatnonzero(self.solution.beta == 0.0)
+        options = {"reml": self.solution.p > 0.0, **options}
         if zero.size == 0:
             return self.model.fit(**options)
         matrix = np.zeros((zero.size, self.space.size))
@@ -146,10 +131,10 @@ class RegularizedResults(RowResults):
         raise DomainError("influence is for fits without a penalty: refit first")
 
     def __repr__(self) -> str:
-        made = self.solution
+        fit = self.solution
         return (
-            f"<penalised fit, alpha = {made.alpha:g}, L1_wt = {made.L1_wt:g}: {made.n_nonzero} of "
-            f"{made.beta.size} coefficients, gap {made.gap:.1e}>"
+            f"<penalised fit, alpha = {fit.alpha:g}, L1_wt = {fit.L1_wt:g}: {fit.n_nonzero} of "
+            f"{fit.beta.size} coefficients, gap {fit.gap:.1e}>"
         )
 
 
@@ -195,3 +180,134 @@ class RegularizationPath:
 
     def __repr__(self) -> str:
         return f"<{len(self)} penalised fits, alpha from {self.alphas.max():g} to {self.alphas.min():g}>"
+
+
+@dataclass(frozen=True, repr=False)
+class CrossValidation:
+    """How well penalised fits of some rows predict the others.
+
+    Attributes
+    ----------
+    alphas : ndarray, shape (a,)
+        Sizes of the penalty, decreasing.
+    losses : ndarray, shape (folds, a)
+        Mean negative log-likelihood of the rows left out, the penalty not counted.
+    """
+
+    alphas: FloatArray
+    losses: FloatArray
+
+    @property
+    def mean(self) -> FloatArray:
+        """Mean over the folds."""
+        return np.asarray(self.losses.mean(axis=0))
+
+    @property
+    def standard_error(self) -> FloatArray:
+        """Standard deviation over the folds, divided by the root of their number."""
+        return np.asarray(self.losses.std(axis=0, ddof=1) / np.sqrt(len(self.losses)))
+
+    @property
+    def best_alpha(self) -> float:
+        """The size with the least mean."""
+        return float(self.alphas[int(np.argmin(self.mean))])
+
+    @property
+    def one_se_alpha(self) -> float:
+        """The largest size whose mean is within one standard error of the least."""
+        best = int(np.argmin(self.mean))
+        within = self.mean <= self.mean[best] + self.standard_error[best]
+        return float(self.alphas[within].max())
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each alpha."""
+        index = pd.Index(self.alphas, name="alpha")
+        return pd.DataFrame({"mean": self.mean, "standard_error": self.standard_error}, index)
+
+    def __repr__(self) -> str:
+        return (
+            f"<cross-validation with {len(self.losses)} folds: alpha = {self.best_alpha:.4g}, "
+            f"within one standard error {self.one_se_alpha:.4g}>"
+        )
+
+
+def cross_validate(
+    observations: Observations,
+    alphas: Any,
+    *,
+    n_folds: int = 5,
+    rng: Any = 0,
+    progress: bool = False,
+    splits: Iterable[tuple[Any, Any]] | None = None,
+    **options: Any,
+) -> CrossValidation:
+    """Return the out-of-sample likelihood for several sizes of the penalty.
+
+    Parameters
+    ----------
+    observations : Observations
+        The data.
+    alphas : array_like
+        Sizes of the penalty.
+    n_folds : int
+        Parts into which the rows with weight are divided at random, each left out once.
+    rng : int, Generator or None
+        Of the random numbers.
+    progress : bool
+        Whether to show a progress bar, where tqdm is installed.
+    splits : iterable of (array, array), optional
+        The rows to fit and those to leave out, each time, in place of `n_folds` parts.
+    **options
+        Of :func:`qhreg.regularized.regularized_path`, without weights and offset.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.specification.observations import Observations
+    >>> from qhreg.regularized.results import cross_validate
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([np.ones(150), rng.normal(size=(150, 3))])
+    >>> y = X[:, 1] + rng.laplace(size=150)
+    >>> validation = cross_validate(Observations(X, y), [1.0, 0.02], tau=0.5)
+    >>> validation.best_alpha, validation.losses.shape
+    (0.02, (5, 2))
+    """
+    sizes = np.sort(np.ravel(np.asarray(alphas, dtype=np.float64)))[::-1]
+    if splits is None:
+        weight = observations.case_weights
+        if weight is not None:  # a fold needs rows that count
+            observations = _rows(observations, weight > 0.0)
+        splits = _folds(observations.endog.size, n_folds, rng)
+    parts, losses = list(splits), []
+    for number, split in enumerate(with_progress(parts, progress, "cross-validation"), start=1):
+        inside, outside = (_rows(observations, part) for part in split)
+        try:
+            path = regularized_path(
+                inside.exog,
+                inside.endog,
+                sizes,
+                weights=inside.case_weights,
+                offset=inside.offset,
+                **options,
+            )
+        except DataError as error:
+            raise DataError(f"with fold {number} of {len(parts)} left out: {error}") from error
+        scores = [loglike_obs(outside, _parameters(fit)).sum() for fit in path]
+        losses.append(np.divide(scores, -outside.nobs))
+    return CrossValidation(sizes, np.array(losses))
+
+
+def _folds(n: int, n_folds: int, rng: Any) -> list[tuple[BoolArray, BoolArray]]:
+    """Return the rows to fit and to leave out, for parts divided at random."""
+    if isinstance(n_folds, bool) or int(n_folds) != n_folds or not 2 <= n_folds <= n:
+        raise DomainError(f"n_folds must be a whole number from 2 to {n}, got {n_folds!r}")
+    fold = np.random.default_rng(rng).permutation(n) % int(n_folds)
+    return [(fold != number, fold == number) for number in range(int(n_folds))]
+
+
+def _rows(observations: Observations, chosen: BoolArray) -> Observations:
+    """Return the chosen rows."""
+    obs = observations
+    extras = (obs.offset, obs.freq_weights, obs.weights)
+    kept = (None if extra is None else extra[chosen] for extra in extras)
+    return Observations(obs.exog[chosen], obs.endog[chosen], *kept).scaled

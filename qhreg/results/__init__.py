@@ -1,19 +1,12 @@
 """The fitted model: estimates, inference and predictions.
 
-:class:`qhreg.results.fitted.QuantileHuberResults` is put together from the other modules, each of which
-has the methods of one idea; the numbers come from the packages below.
+``base`` has what every fit shares, from ``wald`` (tests), ``rows`` (residuals and predictions),
+``plots`` (diagnostics) and ``summary`` (tables); ``linear`` is the fit of the linear model,
+with ``likelihood``: profiles and tests. The numbers come from the packages below.
 """
 
 from __future__ import annotations
 
-from qhreg.results.fitted import (
-    QuantileHuberResults,
-    QuantileHuberResultsWrapper,
-    covariance_request,
-)
+from qhreg.results.linear import QuantileHuberResults, QuantileHuberResultsWrapper
 
-__all__ = [
-    "QuantileHuberResults",
-    "QuantileHuberResultsWrapper",
-    "covariance_request",
-]
+__all__ = ["QuantileHuberResults", "QuantileHuberResultsWrapper"]

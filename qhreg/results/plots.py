@@ -1,17 +1,14 @@
-"""Pictures of the residuals and the coefficients of a fitted model."""
+"""Whether the fitted law is that of the residuals: pictures and tests of any fit."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from qhreg._typing import FloatArray
 from qhreg.diagnostics import (
     LEVELS,
     density_figure,
-    fit_figure,
     pit_figure,
     qq_figure,
     residual_figure,
@@ -19,17 +16,17 @@ from qhreg.diagnostics import (
     worm_figure,
 )
 from qhreg.diagnostics.coefficients import partial_residual_figure
-from qhreg.diagnostics.simulation import (
+from qhreg.diagnostics.figures import QQFigure, WormFigure
+from qhreg.diagnostics.goodness import (
+    GoodnessOfFit,
     SimulatedResiduals,
     expanded,
+    goodness_of_fit,
     simulated_residuals,
 )
 from qhreg.exceptions import DomainError
-from qhreg.figures import QQFigure, WormFigure
-from qhreg.results.profile import ProfileResults
-from qhreg.specification.model_data import ModelData
 
-__all__ = ["PlotResults"]
+__all__ = ["DiagnosticResults", "column_of"]
 
 
 ENVELOPE_ROWS = 20_000
@@ -37,19 +34,67 @@ ENVELOPE_ROWS = 20_000
 
 
 class _Sampled(NamedTuple):
-    """Standardised residuals for a quantile plot, their weights, and simulated ones."""
+    """Standardised residuals for a quantile plot, their law and weights, and simulated ones."""
 
     u: FloatArray
+    tau: float
+    kappa: float
     weights: FloatArray | None
     simulated: SimulatedResiduals | None
 
 
-class PlotResults(ProfileResults):
-    """The part of a fitted model that draws its residuals and coefficients."""
+class DiagnosticResults:
+    """The part of a fitted model that looks at its residuals and coefficients.
 
+    Where rows have asymmetries of their own, residuals are brought to one law: see
+    :meth:`qhreg.distributional.data.DistributionalData.standardized`.
+    """
+
+    model: Any
     resid: Any
-    resid_standardized: Any
     fittedvalues: Any
+    params: Any
+    _fit_data: Any
+    _fit_solution: Any
+    _require_likelihood: Any
+
+    @property
+    def _standardized(self) -> tuple[FloatArray, float, float]:
+        """Standardised residuals, and tau and kappa of the law that they have."""
+        standardized: tuple[FloatArray, float, float] = self._fit_data.standardized(
+            self._fit_solution
+        )
+        return standardized
+
+    @property
+    def _residual_figure(self) -> tuple[Any, ...]:
+        """Fitted values, residuals, and tau, kappa and sigma of their law."""
+        u, tau, kappa = self._standardized
+        return self.fittedvalues, u, tau, kappa, 1.0
+
+    @property
+    def _row_weights(self) -> FloatArray | None:
+        weights: FloatArray | None = self.model.observations.case_weights
+        return weights
+
+    def goodness_of_fit(
+        self, n_boot: int = 199, *, rng: Any = 0, progress: bool = False
+    ) -> GoodnessOfFit:
+        """Return Kolmogorov-Smirnov and Anderson-Darling tests with bootstrap p-values.
+
+        Parameters
+        ----------
+        n_boot : int
+            Samples from the fitted model, each refitted.
+        rng : int, Generator or None
+            Source of randomness, as in ``numpy.random.default_rng``.
+        progress : bool
+            Whether to show a progress bar.
+        """
+        self._require_likelihood("a simulation")
+        return goodness_of_fit(
+            self._fit_data, self._fit_solution, n_boot=n_boot, rng=rng, progress=progress
+        )
 
     def plot_tau_loss(self, ax: Any = None, *, taus: Any = None) -> Any:
         """Draw the mean loss of the fitted residuals over tau and return the Axes.
@@ -63,28 +108,17 @@ class PlotResults(ProfileResults):
         """
         from qhreg.plotting import plot_tau_loss
 
+        u, _, kappa = self._standardized
         return plot_tau_loss(
             tau_loss_figure(
-                self._u,
-                self.kappa,
+                u,
+                kappa,
                 weights=self._row_weights,
                 taus=taus,
                 tau_bounds=self.model.tau_bounds,
             ),
             ax=ax,
         )
-
-    @property
-    def _u(self) -> FloatArray:
-        return np.asarray(self.resid_standardized)
-
-    @property
-    def _row_weights(self) -> FloatArray | None:
-        weights: FloatArray | None = self.model.observations.case_weights
-        return weights
-
-    def _law(self) -> tuple[float, float]:
-        return self.tau, self.kappa
 
     def plot_density(self, ax: Any = None, *, bins: int | None = None) -> Any:
         """Draw the histogram of the residuals with the fitted density and return the Axes.
@@ -98,7 +132,7 @@ class PlotResults(ProfileResults):
         """
         from qhreg.plotting import plot_density
 
-        made = density_figure(self._u, *self._law(), weights=self._row_weights, bins=bins)
+        made = density_figure(*self._standardized, weights=self._row_weights, bins=bins)
         return plot_density(made, ax=ax)
 
     @property
@@ -118,22 +152,21 @@ class PlotResults(ProfileResults):
         if n_simulations is None:
             n_simulations = 99 if possible and obs.nobs <= ENVELOPE_ROWS else 0
         if not n_simulations:
-            return _Sampled(self._u, self._row_weights, None)
-        data, solution = self._profile_data, self._fit_solution
-        u = expanded(data).observations.residuals(solution.beta) / solution.sigma
-        made = simulated_residuals(data, solution, n_simulations, rng=rng)
-        return _Sampled(u, None, made)
+            u, tau, kappa = self._standardized
+            return _Sampled(u, tau, kappa, self._row_weights, None)
+        self._require_likelihood("a simulation")
+        data, solution = self._fit_data, self._fit_solution
+        simulated = simulated_residuals(data, solution, n_simulations, rng=rng)
+        u, tau, kappa = expanded(data).standardized(solution)
+        return _Sampled(u, tau, kappa, None, simulated)
 
     def _qq_figure(self, sample: _Sampled, level: float = 0.95) -> QQFigure:
         simulated = None if sample.simulated is None else sample.simulated.standardised
-        return qq_figure(
-            sample.u, *self._law(), weights=sample.weights, simulated=simulated, level=level
-        )
+        return qq_figure(*sample[:3], weights=sample.weights, simulated=simulated, level=level)
 
     def _worm_figure(self, sample: _Sampled, level: float = 0.95) -> WormFigure:
         return worm_figure(
-            sample.u,
-            *self._law(),
+            *sample[:3],
             weights=sample.weights,
             nobs=self._nobs_shown,
             simulated=None if sample.simulated is None else sample.simulated.scores,
@@ -208,8 +241,7 @@ class PlotResults(ProfileResults):
         from qhreg.plotting import plot_pit
 
         made = pit_figure(
-            self._u,
-            *self._law(),
+            *self._standardized,
             weights=self._row_weights,
             nobs=self._nobs_shown,
             bins=bins,
@@ -229,63 +261,8 @@ class PlotResults(ProfileResults):
         """
         from qhreg.plotting import plot_residuals
 
-        made = residual_figure(
-            self.fittedvalues,
-            self.resid,
-            *self._law(),
-            self.sigma,
-            levels=levels,
-            weights=self._row_weights,
-        )
+        made = residual_figure(*self._residual_figure, levels=levels, weights=self._row_weights)
         return plot_residuals(made, ax=ax)
-
-    def plot_fit(
-        self, param: str | int | None = None, ax: Any = None, *, levels: Sequence[float] = LEVELS
-    ) -> Any:
-        """Draw the fit along one regressor with quantile bands and return the Axes.
-
-        Parameters
-        ----------
-        param : str or int, optional
-            The regressor; by default the only one that is not constant. Others are at their means.
-        ax : Axes, optional
-            Where to draw.
-        levels : sequence of float
-            Levels of the quantiles.
-        """
-        from qhreg.plotting import plot_fit
-
-        names = tuple(str(name) for name in self.model.exog_names[: self.space.k])
-        exog = self.model.observations.exog
-        if param is None:
-            moving = np.flatnonzero(np.ptp(exog, axis=0) > 0.0)
-            if moving.size != 1:
-                raise DomainError(f"choose one of the regressors: {', '.join(names)}")
-            column = int(moving[0])
-        else:
-            column = self._column(param, names)
-        response = str(self.model.endog_names)
-        if self.model.observations.offset is not None:
-            response += " minus offset"
-        made = fit_figure(
-            exog,
-            self.resid,
-            self.solution.beta,
-            column,
-            *self._law(),
-            self.sigma,
-            levels=levels,
-            names=(names[column], response),
-        )
-        return plot_fit(made, ax=ax)
-
-    def _column(self, param: str | int, names: tuple[str, ...]) -> int:
-        """Return the column of a regressor, or raise a DomainError that names those there are."""
-        data = ModelData(self.model.observations, self.space, self.model.tau_bounds, names)
-        column = data.column(param)
-        if column is None:
-            raise DomainError(f"{param!r} is no regressor: choose one of {', '.join(names)}")
-        return column
 
     def plot_partial_residuals(self, param: str | int, ax: Any = None) -> Any:
         """Draw component plus residual of one regressor and return the Axes.
@@ -299,14 +276,12 @@ class PlotResults(ProfileResults):
         """
         from qhreg.plotting import plot_partial_residuals
 
-        names = tuple(str(name) for name in self.model.exog_names[: self.space.k])
-        obs = self.model.observations
-        column = self._column(param, names)
+        obs, column = self.model.observations, column_of(self.model, param)
         made = partial_residual_figure(
             obs.exog[:, column],
             self.resid,
-            float(self.solution.beta[column]),
-            name=names[column],
+            float(self.params[column]),
+            name=str(self.model.exog_names[column]),
             weights=obs.case_weights,
         )
         return plot_partial_residuals(made, ax=ax)
@@ -327,14 +302,33 @@ class PlotResults(ProfileResults):
         """
         from qhreg.plotting import plot_diagnostics
 
-        u, law, weights = self._u, self._law(), self._row_weights
+        standardized, weights = self._standardized, self._row_weights
+        u, _, kappa = standardized
         sample = self._sampled(n_simulations, rng)
         return plot_diagnostics(
-            density_figure(u, *law, weights=weights),
+            density_figure(*standardized, weights=weights),
             self._qq_figure(sample),
-            residual_figure(self.fittedvalues, self.resid, *law, self.sigma, weights=weights),
-            pit_figure(u, *law, weights=weights, nobs=self._nobs_shown),
+            residual_figure(*self._residual_figure, weights=weights),
+            pit_figure(*standardized, weights=weights, nobs=self._nobs_shown),
             self._worm_figure(sample),
-            tau_loss_figure(u, self.kappa, weights=weights, tau_bounds=self.model.tau_bounds),
+            tau_loss_figure(u, kappa, weights=weights, tau_bounds=self.model.tau_bounds),
             fig=fig,
         )
+
+
+def column_of(model: Any, param: str | int) -> int:
+    """Return the column of a regressor of the location, or raise a DomainError that names all.
+
+    Parameters
+    ----------
+    model : RegressionModel
+        The model.
+    param : str or int
+        The regressor, by name or column.
+    """
+    names = [str(name) for name in model.exog_names[: model.k_exog]]
+    if isinstance(param, str) and param in names:
+        return names.index(param)
+    if isinstance(param, str) or not 0 <= int(param) < len(names):
+        raise DomainError(f"{param!r} is no regressor: choose one of {', '.join(names)}")
+    return int(param)

@@ -1,80 +1,68 @@
-"""What a fit says about rows: fitted values, residuals, predictions, influence."""
+"""What a fit says about rows: fitted values, residuals, predictions."""
 
 from __future__ import annotations
 
-import math
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from qhreg._typing import FloatArray
+from qhreg.diagnostics.residuals import normal_scores
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
-from qhreg.fitstatistics import robust_weights
-from qhreg.inference.influence import QuantileHuberInfluence
-from qhreg.prediction import Prediction, predict, prediction_gradient
-from qhreg.solver import Solution
+from qhreg.inference.fit_statistics import robust_weights
+from qhreg.prediction import Prediction, RowLaw, predict, prediction_slopes
 from qhreg.specification.alignment import RowSource, to_pandas
-from qhreg.specification.formula_text import mentions
-from qhreg.specification.formulas import SPEC_NAME, design_matrix
-from qhreg.specification.given import as_table
-from qhreg.specification.observations import Observations
-from qhreg.specification.parameters import ParameterSpace
+from qhreg.specification.formulas import SPEC_NAME, design_matrix, mentions
+from qhreg.specification.inputs import as_table
 
-__all__ = ["RowResults", "by_label", "new_offset", "new_regressors", "new_variables"]
+__all__ = ["RowResults"]
 
 
 class RowResults:
     """The part of the results that has one number for each row, old or new."""
 
     model: Any
-    params: FloatArray
-    space: ParameterSpace
-    solution: Solution
-    sigma: float
-    tau: float
-    kappa: float
+    params: Any
     use_t: bool
-    parameters: Any
-    constraint: Any
     df_resid_inference: Any
-    cov_params: Any
     _variances: Any
 
-    @cached_property
-    def _observations(self) -> Observations:
-        observations: Observations = self.model.observations
-        return observations
+    @property
+    def _row_law(self) -> RowLaw:
+        """Location, scale and asymmetry of each row."""
+        law: RowLaw = self.model.law(np.asarray(self.params), self.model.rows())
+        return law
 
     @property
     def fittedvalues(self) -> FloatArray:
         """Location of each row: x'beta plus offset."""
-        return self._observations.location(self.solution.beta)
+        return self._row_law.location
 
     @property
     def resid(self) -> FloatArray:
         """Response minus fitted values."""
-        return self._observations.residuals(self.solution.beta)
+        return np.asarray(self.model.endog - self._row_law.location)
 
     @property
     def resid_standardized(self) -> FloatArray:
         """Residuals divided by sigma: the u of the density."""
-        return self.resid / self.sigma
+        law = self._row_law
+        return np.asarray((self.model.endog - law.location) / law.sigma)
 
     @property
     def resid_pearson(self) -> FloatArray:
         """Response minus its mean, divided by its standard deviation."""
-        mean, variance = quantile_huber.stats(self.tau, self.kappa)
-        return (self.resid_standardized - float(mean)) / math.sqrt(float(variance))
+        law = self._row_law
+        distance = self.model.endog - predict(law, "mean")
+        return np.asarray(distance / np.sqrt(predict(law, "var")))
 
     @property
     def resid_pit(self) -> FloatArray:
         """Distribution function at the response: uniform when the model is true."""
-        values: FloatArray = quantile_huber.cdf(self.resid_standardized, self.tau, self.kappa)
-        return values
+        law = self._row_law
+        return np.asarray(quantile_huber.cdf(self.resid_standardized, law.tau, law.kappa))
 
     @property
     def resid_quantile(self) -> FloatArray:
@@ -82,70 +70,61 @@ class RowResults:
 
         Each from the smaller tail, so that far residuals stay finite.
         """
-        u = self.resid_standardized
-        lower = stats.norm.ppf(quantile_huber.cdf(u, self.tau, self.kappa))
-        upper = stats.norm.isf(quantile_huber.sf(u, self.tau, self.kappa))
-        values: FloatArray = np.where(u < 0.0, lower, upper)
-        return values
+        law = self._row_law
+        return normal_scores(self.resid_standardized, law.tau, law.kappa)
 
     @property
     def weights(self) -> FloatArray:
         """What each row weighs in an equivalent least-squares fit, as in RLM: 1 in the zone."""
-        return robust_weights(self.resid_standardized, self.tau, self.kappa)
+        law = self._row_law
+        return robust_weights(self.resid_standardized, law.tau, law.kappa)
 
-    def predict(self, exog: Any = None, transform: bool = True, *args: Any, **kwargs: Any) -> Any:
+    # ------------------------------------------------------------------ predictions
+
+    def predict(
+        self,
+        exog: Any = None,
+        transform: bool = True,
+        which: str = "location",
+        offset: Any = None,
+        q: Any = None,
+        y_values: Any = None,
+        **further: Any,
+    ) -> Any:
         """Return predictions.
 
         Parameters
         ----------
         exog : DataFrame or array_like, optional
-            New rows: variables of the formula, or columns as in the model; a DataFrame with the names
+            New rows: variables of the formulas, or columns as in the model; a DataFrame with the names
             of the model's columns may have them in another order. The rows of the model by default.
         transform : bool
-            Whether to put `exog` through the formula.
-        *args, **kwargs
-            ``which`` ("location", "mean", "median", "quantile", "prob", "var"), ``offset``, ``q`` and
-            ``y_values``: see :func:`qhreg.prediction.predict`. The location is not a quantile of
-            level 1 - tau when kappa > 0.
+            Whether to put `exog` through the formulas.
+        which : {"location", "mean", "median", "quantile", "sigma", "tau", "var", "prob"}
+            See :func:`qhreg.prediction.predict`. The location is not a quantile of level 1 - tau when
+            kappa > 0.
+        offset : float or array_like, optional
+            Offset of the new rows.
+        q, y_values : float or sequence of float
+            Levels of quantiles, thresholds of probabilities.
+        **further
+            Of a distributional model without formulas ``exog_scale`` and ``exog_tau``, the regressors of
+            scale and asymmetry of new rows; a constant need not be given.
 
         Returns
         -------
         ndarray, Series or DataFrame
             With the labels of `exog`.
         """
-        kwargs.update(zip(("which", "offset", "q", "y_values"), args, strict=False))
-        rows, offset, labels = self._new_rows(exog, transform, kwargs.pop("offset", None))
-        predicted = self.model.predict(self.params, rows, offset=offset, **kwargs)
+        rows, labels = self._new_rows(exog, transform, offset, further)
+        law = self.model.law(np.asarray(self.params), rows)
+        predicted = predict(law, which, q=q, y_values=y_values)
         if labels is None:
             return predicted
         if predicted.ndim == 1:
             return pd.Series(predicted, index=labels)
-        levels = kwargs.get("q") if kwargs.get("q") is not None else kwargs.get("y_values")
+        levels = q if q is not None else y_values
         return pd.DataFrame(predicted, index=labels, columns=list(np.asarray(levels)))
-
-    def _new_rows(self, exog: Any, transform: bool, offset: Any) -> tuple[Any, Any, Any]:
-        """Return regressors, offset and labels of new rows."""
-        if exog is None:
-            self.model.require_data()
-            labels = self.model.data.row_labels
-            return None, by_label(offset, labels), labels
-        if offset is None and self.model._offset_name is not None:
-            offset = new_offset(exog, self.model._offset_name)
-        spec = getattr(self.model.data, SPEC_NAME, None)
-        if transform and spec is not None:
-            variables = new_variables(exog, getattr(self.model, "formula", ""))
-            made = design_matrix(spec, variables, self.model._namespace)
-            # drop_cols may have removed single columns of a term, which the spec does not know
-            exog = made[self.model.exog_names[: self.space.k]]
-        else:
-            exog = new_regressors("exog", exog, self.model.exog_names[: self.space.k])
-        labels = exog.index if isinstance(exog, (pd.DataFrame, pd.Series)) else None
-        rows = np.asarray(exog, dtype=np.float64)
-        if rows.ndim < 2:
-            rows = rows.reshape(-1, 1) if self.space.k == 1 else rows.reshape(1, -1)
-            labels = labels if labels is not None and len(labels) == len(rows) else None
-        offset = by_label(offset, labels)
-        return rows, None if offset is None else np.asarray(offset, dtype=np.float64), labels
 
     def get_prediction(
         self,
@@ -157,21 +136,18 @@ class RowResults:
         offset: Any = None,
         q: Any = None,
         y_values: Any = None,
+        **further: Any,
     ) -> Prediction:
         """Return predictions with standard errors and intervals.
 
         Parameters
         ----------
-        exog : DataFrame or array_like, optional
-            New rows; those of the model by default.
-        which : {"location", "mean", "median", "quantile", "prob", "var"}
+        exog, transform, offset, **further
+            New rows, as in `predict`; those of the model by default.
+        which : {"location", "mean", "median", "quantile", "sigma", "tau", "var", "prob"}
             What to predict; the location by default, as in `predict`.
-        transform : bool
-            Whether to put `exog` through the formula.
         row_labels : sequence, optional
             Labels of the rows.
-        offset : float or array_like, optional
-            Offset of the new rows.
         q, y_values : float, optional
             Level of the quantile, threshold of the probability.
 
@@ -186,47 +162,70 @@ class RowResults:
         quantiles that those of the estimates have. The interval at the row (0, 1, 0) is that of the
         second coefficient.
         """
-        rows, offset, labels = self._new_rows(exog, transform, offset)
-        location = self.model.location(self.solution.beta, rows, offset)
-        rows = self._observations.exog if rows is None else rows
-        p = self.parameters
-        predicted = predict(location, p, which, q=q, y_values=y_values)
+        rows, labels = self._new_rows(exog, transform, offset, further)
+        law = self.model.law(self.params, rows)
+        predicted = predict(law, which, q=q, y_values=y_values)
         if predicted.ndim > 1:
             raise DomainError("get_prediction takes one level q or one threshold at a time")
-        gradient = prediction_gradient(rows, location, p, self.space, which, q=q, y_values=y_values)
-        variance = self._variances(gradient)
+        free = self.model.kappa is None
+        slopes = prediction_slopes(law, which, q=q, y_values=y_values, width=free)
+        variance = self._variances(self.model.law_gradient(law, rows, slopes))
         return Prediction(
             which,
             predicted,
             np.sqrt(np.maximum(variance, 0.0)),
-            location,
-            p,
+            law,
             labels if row_labels is None else row_labels,
             self.df_resid_inference if self.use_t else None,
         )
 
     def get_distribution(
-        self, exog: Any = None, transform: bool = True, *, offset: Any = None
+        self, exog: Any = None, transform: bool = True, *, offset: Any = None, **further: Any
     ) -> Any:
         """Return the fitted distribution of each row as a frozen scipy distribution.
 
         Parameters
         ----------
-        exog : DataFrame or array_like, optional
-            New rows; those of the model by default.
-        transform : bool
-            Whether to put `exog` through the formula.
-        offset : float or array_like, optional
-            Offset of the new rows.
+        exog, transform, offset, **further
+            New rows, as in `predict`; those of the model by default.
         """
-        rows, offset, _ = self._new_rows(exog, transform, offset)
-        return self.model.get_distribution(self.params, rows, offset)
+        rows, _ = self._new_rows(exog, transform, offset, further)
+        law = self.model.law(np.asarray(self.params), rows)
+        return quantile_huber(law.tau, law.kappa, loc=law.location, scale=law.sigma)
 
-    def get_influence(self) -> QuantileHuberInfluence:
-        """Return measures of how much each row moves the fit."""
-        if self.constraint is not None:
-            raise DomainError("get_influence is for fits without constraints")
-        return QuantileHuberInfluence(self)
+    def _new_rows(
+        self, exog: Any, transform: bool, offset: Any, further: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        """Return the regressors of new rows, and their labels."""
+        model = self.model
+        if exog is None and all(values is None for values in further.values()):
+            model.require_data()
+            labels = model.data.row_labels
+            return model.rows(None, by_label(offset, labels), **further), labels
+        if offset is None and model._offset_name is not None:
+            offset = new_offset(exog, model._offset_name)
+        spec = getattr(model.data, SPEC_NAME, None)
+        if transform and spec is not None:
+            variables = new_variables(exog, getattr(model, "formula", ""))
+            # drop_cols may have removed single columns of a term, which the spec does not know
+            design = design_matrix(spec, variables, model._namespace)
+            exog = design[model.exog_names[: model.k_exog]]
+            further = {
+                name: design_matrix(part, variables, model._namespace)
+                for name, part in model._specs.items()
+            }
+        elif exog is not None:
+            exog = new_regressors("exog", exog, model.exog_names[: model.k_exog])
+        labels = exog.index if isinstance(exog, (pd.DataFrame, pd.Series)) else None
+        designs = {}
+        for name, values in further.items():
+            if values is not None and name in model.further_names:
+                values = new_regressors(name, values, model.further_names[name])
+                values = by_label(values, labels, name)
+            designs[name] = values
+        rows = model.rows(exog, by_label(offset, labels), **designs)
+        same = labels is not None and len(labels) == len(rows.exog)
+        return rows, labels if same else None
 
 
 def new_variables(exog: Any, formula: Any = "") -> Any:

@@ -19,7 +19,6 @@ from qhreg.specification.formulas import (
     linear_constraints,
     term_names,
 )
-from qhreg.specification.parameters import ParameterSpace
 
 __all__ = ["WaldResults"]
 
@@ -33,10 +32,11 @@ class WaldResults:
 
     model: Any
     params: Any
-    space: ParameterSpace
-    constraint: Constraint | None
+    constraint: Constraint | None = None
     use_t: bool
     df_resid_inference: Any
+    held_fixed: Any
+    _covariance: Any
 
     def t_test(self, r_matrix: Any, cov_p: Any = None, use_t: bool | None = None) -> Any:
         """Return t tests of linear restrictions; see statsmodels.
@@ -80,7 +80,7 @@ class WaldResults:
         matrix = np.atleast_2d(linear_constraints(r_matrix, self.model.data.param_names)[0])
         if self.constraint is None or not own:
             return np.asarray(matrix)
-        return self.constraint.left_open(matrix, self.space)
+        return self.constraint.left_open(matrix, self.model.space)
 
     def wald_test(
         self,
@@ -142,9 +142,7 @@ class WaldResults:
 
     def _require_errors(self, r_matrix: Any) -> None:
         """Raise a DomainError when a restriction involves a parameter that is treated as known."""
-        results: Any = self
-        held: dict[str, str] = results.held_fixed
-        identified = results._covariance.identified
+        held, identified = self.held_fixed, self._covariance.identified
         if not held and identified.all():
             return
         names = self.model.data.param_names
@@ -156,8 +154,9 @@ class WaldResults:
                 "not defined: leave it out of the restrictions, or compare fits by lr_test"
             )
         for name, reason in held.items():
-            if matrix[:, self.space.position(name)].any():
-                value = f"{getattr(self, name):g}"
+            place = list(names).index(name)
+            if matrix[:, place].any():
+                value = f"{self.params[place]:g}"
                 why = {
                     "at bound": f"{name} is on its bound {value}",
                     "limit": f"{name} ended at a limit of the model, {value}",
@@ -184,7 +183,7 @@ class WaldResults:
         scalar : bool
             Whether the statistics are numbers.
         """
-        terms = self._terms() or self.model.data.param_names[: self.space.k]
+        terms = self._terms() or self.model.data.param_names[: self.model.k_exog]
         for name in combine_terms or []:
             if not any(name in term for term in terms):
                 raise DomainError(
@@ -193,7 +192,7 @@ class WaldResults:
         single: list[Any] = []
         if getattr(self.model.data, SPEC_NAME, None) is None and not skip_single:
             # the base class would test sigma = 0 and tau = 0 too
-            rows = np.eye(len(self.params))[: self.space.k]
+            rows = np.eye(len(self.params))[: self.model.k_exog]
             names = self.model.data.param_names
             single = [(names[j], row[None]) for j, row in enumerate(rows)]
         made = super().wald_test_terms(  # type: ignore[misc]

@@ -2,11 +2,11 @@ r"""The fit of beta, sigma and tau, with proof of what it found.
 
 :mod:`qhreg.solver.joint` is the door. From the inside out:
 
-- the problem: ``inputs``, ``basis``, ``leastsquares``, ``preparation``, ``problem``;
-- one tau: ``newton``, ``interior``, ``vertex``, ``tied``, ``exact``, ``convex``, with the bound of
-  ``dual`` and the outcome of ``taufit``;
-- over tau: ``projection``, ``tauscan``, ``taubound``, ``local``, ``doubt``;
-- over kappa: ``kappalocal``, ``kappafit``.
+- the problem: ``inputs``, ``basis``, ``problem``, ``setup``;
+- one tau: ``newton``, ``interior``, ``vertex``, ``exact``, ``fixed_tau``, with the bound of ``dual``;
+- over tau: ``over_tau`` (scan, then Newton), ``tau_bound`` and ``branch_and_bound`` (proof);
+- an optimum that is a set: ``optimal_set``;
+- over kappa: ``over_kappa``.
 """
 
 from __future__ import annotations

@@ -309,6 +309,8 @@ class TauFit:
         Work done.
     curvature : ndarray, shape (k - 1, k - 1), or None
         Second derivative of h in the coefficients, where it is at hand.
+    slack : float
+        How far psi of every row in the zone is from its bounds, zero where that was not measured.
     """
 
     tau: float
@@ -320,6 +322,7 @@ class TauFit:
     passes: int
     iterations: int
     curvature: FloatArray | None = None
+    slack: float = 0.0
 
     @property
     def gap(self) -> float:
@@ -364,4 +367,5 @@ def proved_newton(problem: Problem, point: NewtonPoint, *, keep: bool = False) -
         passes,
         point.iterations,
         now.d2_z[:-1, :-1],
+        now.slack,
     )

@@ -209,7 +209,7 @@ def newton(
             (dz, dtau),
             slope,
             max_passes - passes,
-            slack=tol is None and _slack_decides(problem, tau, error, last_error),
+            slack=tol is None,
         )
         passes, iterations, last_error = passes + tried, iterations + 1, error
         if found is None:
@@ -243,12 +243,6 @@ def _proof_limit(problem: Problem, tau: float, slack: float) -> float:
     """
     per_row = math.sqrt(problem.kappa * problem.rows.least_weight / problem.n)
     return max(1e-9 * tau * (1.0 - tau), 0.9 * slack) * per_row
-
-
-def _slack_decides(problem: Problem, tau: float, error: float, last_error: float) -> bool:
-    """Return whether the fit may be proved after the next step, and with the slack only."""
-    expected = error * (error / last_error) ** 2  # if the errors fall quadratically
-    return expected < 100.0 * SETTLED and expected > _proof_limit(problem, tau, 0.0)
 
 
 def _proved(problem: Problem, now: Objective, error: float, tau: float) -> bool:

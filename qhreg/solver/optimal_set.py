@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from scipy.optimize import linprog
 
 from qhreg._typing import FloatArray
 from qhreg.engine.rows import chosen_rows, gram, residuals
@@ -18,6 +19,9 @@ from qhreg.solver.dual import TINY_KAPPA, TauFit
 from qhreg.solver.problem import Problem
 
 __all__ = ["analytic_centre"]
+
+EDGE = 1e-7
+"""Distance of psi from its bound, or of a row from the zone, that is the accuracy of a fit."""
 
 LEVEL = 1e-12
 """Curvature of a direction per unit of weight, in orthonormal coordinates, that is rounding."""
@@ -53,71 +57,80 @@ def analytic_centre(problem: Problem, fit: TauFit) -> tuple[TauFit, FloatArray]:
     free = _uninterpolated(problem, fit) if exact else _level_directions(problem, fit)
     if free.shape[1] == 0:
         return fit, none
-    moves, low, high = _room(problem, fit, free)
-    step = _centre(moves, low, high)
+    step = _centre(*_room(problem, fit, free))
     if step is None:
-        return fit, free
+        return fit, none
     z = fit.z.copy()
     z[:-1] += free @ step
     return replace(fit, z=z), free
 
 
 def _level_directions(problem: Problem, fit: TauFit) -> FloatArray:
-    """Return an orthonormal basis of the directions without curvature."""
+    """Return an orthonormal basis of the directions along which no row inside the zone moves.
+
+    Rows on the edge of the zone do not count: at an end of the optimal set one is there.
+    """
     curvature = fit.curvature
-    if curvature is None:
-        hessian = problem.evaluate(fit.z, fit.tau).d2_z
-        assert hessian is not None
-        curvature = hessian[:-1, :-1]
+    if curvature is None or fit.slack < EDGE:
+        low, high = (
+            problem.kappa * (end - s) for end, s in ((-fit.tau, -EDGE), (1 - fit.tau, EDGE))
+        )
+        curvature = _gram_between(problem, fit.z, low, high) / problem.kappa
     values, vectors = np.linalg.eigh(curvature)
     return np.asarray(vectors[:, values <= LEVEL * problem.n])
 
 
 def _uninterpolated(problem: Problem, fit: TauFit) -> FloatArray:
     """Return an orthonormal basis of the directions along which no interpolated row moves."""
-    raw, size = problem.to_rows(fit.z), fit.z.size
-    total = np.zeros((size, size))
-    for block in problem.rows.blocks():
-        on_line = np.flatnonzero(np.abs(residuals(block, raw)) <= INTERPOLATED * fit.z[-1])
-        rows = gram(chosen_rows(block._replace(weights=None), on_line))
-        total += rows if problem.matrix is None else problem.matrix.T @ rows @ problem.matrix
-    values, vectors = np.linalg.eigh(total[:-1, :-1])
+    reach = INTERPOLATED * float(fit.z[-1])
+    values, vectors = np.linalg.eigh(_gram_between(problem, fit.z, -reach, reach))
     return np.asarray(vectors[:, values <= LEVEL])
 
 
-def _room(
-    problem: Problem, fit: TauFit, free: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return how the rows that bound the set move along it, and how far they may."""
+def _gram_between(problem: Problem, z: FloatArray, low: float, high: float) -> FloatArray:
+    """Return the sum of x x' over the rows with residuals between two values."""
+    raw, total = problem.to_rows(z), np.zeros((z.size, z.size))
+    for block in problem.rows.blocks():
+        u = residuals(block, raw)
+        inside = np.flatnonzero((u >= low) & (u <= high))
+        rows = gram(chosen_rows(block._replace(weights=None), inside))
+        total += rows if problem.matrix is None else problem.matrix.T @ rows @ problem.matrix
+    return total[:-1, :-1]
+
+
+def _room(problem: Problem, fit: TauFit, free: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return how the rows that bound the set move away from the zone, and how far they are from it."""
     kappa, tau = problem.kappa, fit.tau
     raw = problem.to_rows(fit.z)
     columns = np.vstack([free, np.zeros((1, free.shape[1]))])
     directions = columns if problem.matrix is None else problem.matrix @ columns
-    moves, low, high = [], [], []
+    moves, slack = [], []
     for block in problem.rows.blocks():
         u = residuals(block, raw)
         w = block.exog if block.endog is None else np.column_stack([block.exog, block.endog])
         moved = w @ directions
         some = np.abs(moved).max(axis=1) > 1e-9
         u = u[some]
-        above = u >= kappa * (1.0 - tau)
-        moves.append(moved[some])
-        low.append(np.where(above, u - kappa * (1.0 - tau), np.inf))
-        high.append(np.where(above, np.inf, -kappa * tau - u))
-    return np.vstack(moves), np.concatenate(low), np.concatenate(high)
+        above = u > kappa * (0.5 - tau)
+        moves.append(np.where(above, 1.0, -1.0)[:, None] * moved[some])
+        slack.append(np.where(above, u - kappa * (1.0 - tau), -kappa * tau - u))
+    return np.vstack(moves), np.concatenate(slack)
 
 
-def _centre(moves: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray | None:
-    """Return the step that maximises the product of the distances low + m'a or high - m'a.
+def _centre(rows: FloatArray, slack: FloatArray) -> FloatArray | None:
+    """Return the step a that maximises the product of the distances slack + rows a.
 
-    None where a row leaves no room, or the set has no end.
+    Newton's method from the centre of the largest ball in the set. None where there is no ball, so that
+    the optimum is one point, and where the set has no end.
     """
-    slack = np.minimum(low, high)
-    signs = np.where(np.isfinite(low), 1.0, -1.0)
-    rows = signs[:, None] * moves
-    if slack.size == 0 or float(slack.min()) <= 0.0 or np.linalg.matrix_rank(rows) < rows.shape[1]:
+    d = rows.shape[1]
+    ball = np.column_stack([-rows, np.linalg.norm(rows, axis=1)])
+    goal = np.append(np.zeros(d), -1.0)
+    largest = linprog(goal, A_ub=ball, b_ub=slack, bounds=[(None, None)] * d + [(0.0, None)])
+    centre = np.zeros(d + 1) if largest.x is None else np.asarray(largest.x)
+    if largest.status != 0 or not centre[-1] > EDGE:
         return None
-    step = np.zeros(rows.shape[1])
+    step = centre[:-1]
     for _ in range(STEPS):
         scaled = rows / (slack + rows @ step)[:, None]
         gradient = scaled.sum(axis=0)
@@ -125,7 +138,5 @@ def _centre(moves: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray 
         length = float(np.sqrt(gradient @ direction))
         step = step + direction / (1.0 + length)  # the damped step of self-concordance
         if length < 1e-12:
-            return step
-        if not np.isfinite(step).all() or np.abs(step).max() > 1e12 * (1.0 + slack.max()):
-            return None
-    return step
+            break
+    return np.asarray(step) if np.isfinite(step).all() else None

@@ -162,9 +162,9 @@ def gaussian_loglike(
     beta, _, columns, _ = np.linalg.lstsq(x, y, rcond=None)
     residual = y - x @ beta
     square = float(residual @ residual)
-    if square == 0.0:
-        return math.inf
     m = n - ((columns if rank is None else rank) if reml else 0.0)
+    if square == 0.0 or m <= 0.0:
+        return math.inf
     return float(-0.5 * m * (1.0 + math.log(2.0 * math.pi * square / m) + 2.0 * math.log(unit)))
 
 

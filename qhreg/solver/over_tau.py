@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import expit, logit
 
 from qhreg._typing import FloatArray
 from qhreg.family.loss import zone_part
@@ -35,12 +36,15 @@ from qhreg.solver.tau_bound import Profile, TauDual, interval_bound
 __all__ = [
     "Basin",
     "LocalFit",
+    "ProfileNode",
     "best_tau",
     "local_fit",
+    "profile_minima",
     "profile_slope",
     "profile_value",
     "scan_basins",
     "stationary_in_tau",
+    "tau_grid",
 ]
 
 POINTS = 41
@@ -82,12 +86,12 @@ class Basin(NamedTuple):
 
 def profile_slope(fit: TauFit, problem: Problem) -> float:
     """Return the derivative of the profile at the fit, per unit of weight."""
-    return (problem.normalizer(fit.tau).d_tau - fit.excess) / problem.n
+    return float(problem.normalizer(fit.tau).d_tau - fit.excess) / problem.n
 
 
 def profile_value(fit: TauFit, problem: Problem) -> float:
     """Return the profile at the fit: the normaliser plus h."""
-    return fit.value + problem.normalizer(fit.tau).value
+    return float(fit.value + problem.normalizer(fit.tau).value)
 
 
 def stationary_in_tau(fit: TauFit, problem: Problem, task: Task) -> bool:
@@ -104,6 +108,12 @@ def stationary_in_tau(fit: TauFit, problem: Problem, task: Task) -> bool:
 
 
 # ---------------------------------------------------------------------- the scan
+
+
+def tau_grid(bounds: tuple[float, float]) -> list[float]:
+    """Return the values of tau that are looked at: equally spaced in the logit, the bounds included."""
+    inside = expit(np.linspace(logit(bounds[0]), logit(bounds[1]), POINTS))[1:-1]
+    return [bounds[0], *inside.tolist(), bounds[1]]
 
 
 def scan_basins(problem: Problem, z: FloatArray, bounds: tuple[float, float]) -> list[Basin]:
@@ -123,9 +133,7 @@ def scan_basins(problem: Problem, z: FloatArray, bounds: tuple[float, float]) ->
     """
     width = smoothing_width(problem.kappa, problem.n, z.size - 1)
     smooth = replace(problem, kappa=width)
-    logits = np.linspace(*(math.log(t / (1.0 - t)) for t in bounds), POINTS)
-    taus = (1.0 / (1.0 + np.exp(-logits))).tolist()
-    taus[0], taus[-1] = bounds
+    taus = tau_grid(bounds)
     first = POINTS // 2
     point = newton(smooth, z, taus[first], tau_bounds=None, tol=SHORT_STEP)
     if point.error > SHORT_STEP:
@@ -135,20 +143,20 @@ def scan_basins(problem: Problem, z: FloatArray, bounds: tuple[float, float]) ->
     for end, order in ((1.0, taus[first + 1 :]), (0.0, taus[:first][::-1])):
         nodes += _outwards(smooth, nodes[0], point, order, end, bounds)
     nodes.sort(key=lambda node: node.tau)
-    return _minima(nodes, bounds)[:FOLLOWED]
+    return profile_minima(nodes, bounds)
 
 
-class _Node(NamedTuple):
+class ProfileNode(NamedTuple):
     """A rough fit of the scan: the profile with its slope, and how the fit moves with tau."""
 
     tau: float
     value: float
     slope: float
     z: FloatArray
-    tangent: FloatArray | None
+    tangent: FloatArray | None = None
 
 
-def _node(point: NewtonPoint, problem: Problem) -> _Node:
+def _node(point: NewtonPoint, problem: Problem) -> ProfileNode:
     """Return where one more Newton step leads, without another pass."""
     now, z, tau = point.objective, point.z, point.tau
     k = z.size if problem.theta is None else z.size - 1
@@ -157,18 +165,18 @@ def _node(point: NewtonPoint, problem: Problem) -> _Node:
     both = np.column_stack([now.d_z[:k], now.d_z_tau[:k]])
     solved = solve_positive(now.d2_z[:k, :k], both)
     if solved is None:
-        return _Node(tau, now.value, now.d_tau, z, None)
+        return ProfileNode(tau, now.value, now.d_tau, z)
     step, there = -solved[:, 0], z.copy()
     there[:k] += step
     if not (point.error <= SHORT_STEP and there[-1] > 0.5 * z[-1]):
-        return _Node(tau, now.value, now.d_tau, z, None)
+        return ProfileNode(tau, now.value, now.d_tau, z)
     tangent = np.zeros(z.size)
     tangent[:k] = -solved[:, 1]
     value = now.value + 0.5 * float(now.d_z[:k] @ step)
-    return _Node(tau, value, now.d_tau + float(now.d_z_tau[:k] @ step), there, tangent)
+    return ProfileNode(tau, value, now.d_tau + float(now.d_z_tau[:k] @ step), there, tangent)
 
 
-def _moved(node: _Node, tau: float) -> FloatArray:
+def _moved(node: ProfileNode, tau: float) -> FloatArray:
     """Return the start at another tau along the tangent of the path of fits."""
     if node.tangent is None:
         return node.z
@@ -178,14 +186,14 @@ def _moved(node: _Node, tau: float) -> FloatArray:
 
 def _outwards(
     problem: Problem,
-    node: _Node,
+    node: ProfileNode,
     point: NewtonPoint,
     taus: list[float],
     end: float,
     bounds: tuple[float, float],
-) -> list[_Node]:
+) -> list[ProfileNode]:
     """Return the nodes on one side of the middle, until nothing better can follow."""
-    nodes: list[_Node] = []
+    nodes: list[ProfileNode] = []
     best, followed, z = node.value, True, node.z
     for tau in taus:
         if followed:
@@ -205,13 +213,15 @@ def _outwards(
                 nodes.append(node)
                 best, z = min(best, node.value), node.z
                 continue
-            settled = newton(problem, last.z, last.tau, tau_bounds=None, tol=1e-6, max_passes=PASSES)
+            settled = newton(
+                problem, last.z, last.tau, tau_bounds=None, tol=1e-6, max_passes=PASSES
+            )
             dual = dual_from_newton(problem, settled)
             if dual is not None and _excluded(problem, last.tau, dual, end, bounds, best):
                 break
         fit = fit_at(problem, tau, z, warm=True, accuracy=ROUGH)
         z, c = fit.z, problem.normalizer(tau)
-        nodes.append(_Node(tau, fit.value + c.value, c.d_tau - fit.excess, fit.z, None))
+        nodes.append(ProfileNode(tau, fit.value + c.value, c.d_tau - fit.excess, fit.z))
         best = min(best, nodes[-1].value)
         if _excluded(problem, tau, fit.dual, end, bounds, best):
             break
@@ -227,12 +237,13 @@ def _excluded(
     best: float,
 ) -> bool:
     """Return whether the dual bound shows that nothing below `best` lies between tau and an end."""
-    ends = sorted([TauDual(tau, dual.alignment, dual.square), TauDual(end, 0.0, 0.0)])
-    return interval_bound(Profile(problem, bounds), *ends, 0.0, best)[0] >= best
+    here, there = TauDual(tau, dual.alignment, dual.square), TauDual(end, 0.0, 0.0)
+    left, right = (here, there) if tau < end else (there, here)
+    return interval_bound(Profile(problem, bounds), left, right, 0.0, best)[0] >= best
 
 
-def _minima(nodes: list[_Node], bounds: tuple[float, float]) -> list[Basin]:
-    """Return the minima between nodes, and at bounds towards which the profile falls."""
+def profile_minima(nodes: list[ProfileNode], bounds: tuple[float, float]) -> list[Basin]:
+    """Return the minima between nodes, and at bounds towards which it falls: the deepest few."""
     basins = [
         Basin(node.tau, node.value, node.z)
         for node, bound, sign in ((nodes[0], bounds[0], 1.0), (nodes[-1], bounds[1], -1.0))
@@ -246,10 +257,10 @@ def _minima(nodes: list[_Node], bounds: tuple[float, float]) -> list[Basin]:
     if not basins:
         lowest = min(nodes, key=lambda node: node.value)
         basins.append(Basin(lowest.tau, lowest.value, lowest.z))
-    return sorted(basins, key=lambda basin: basin.value)
+    return sorted(basins, key=lambda basin: basin.value)[:FOLLOWED]
 
 
-def _cubic_minimum(left: _Node, right: _Node) -> tuple[float, float]:
+def _cubic_minimum(left: ProfileNode, right: ProfileNode) -> tuple[float, float]:
     """Return where between two nodes, and how low, the cubic through values and slopes is least."""
     width, rise = right.tau - left.tau, right.value - left.value
     a, b = left.slope * width, right.slope * width
@@ -266,8 +277,8 @@ def _cubic_minimum(left: _Node, right: _Node) -> tuple[float, float]:
 def local_fit(problem: Problem, z: FloatArray, tau: float, task: Task) -> LocalFit:
     """Return a local optimum with its proof: Newton first, exact fits along tau when it fails."""
     if task.tau is not None:
-        fit = fit_at(problem, tau, z)
-        return LocalFit(fit, fit.iterations, fit.passes, "convex fit")
+        convex = fit_at(problem, tau, z)
+        return LocalFit(convex, convex.iterations, convex.passes, "convex fit")
     tau = min(max(tau, task.tau_bounds[0]), task.tau_bounds[1])
     fit, passes = _newton_fit(problem, z, tau, task)
     if fit is None:
@@ -324,7 +335,9 @@ def _descend(problem: Problem, z: FloatArray, tau: float, task: Task) -> TauFit:
         there = min(max(here - step, lower), upper)
         if slope(there) * first <= 0.0:
             if slope(there) != 0.0:
-                brentq(slope, *sorted((here, there)), xtol=1e-15, rtol=1e-14, maxiter=60)
+                brentq(
+                    slope, min(here, there), max(here, there), xtol=1e-15, rtol=1e-14, maxiter=60
+                )
             break
         here, step = there, 2.0 * step
     settled = [fit for fit in fits.values() if stationary_in_tau(fit, problem, task)]

@@ -114,7 +114,7 @@ class Problem:
         loss = quantile_huber_loss(self.residuals(z), tau, self.kappa)
         weights = self.weights()
         total = float(loss.sum() if weights is None else loss @ weights)
-        return total + self.normalizer(tau).value - self.m * math.log(z[-1])
+        return float(total + self.normalizer(tau).value - self.m * math.log(z[-1]))
 
     def weights(self) -> FloatArray | None:
         """Return the case weights of all rows, or None."""

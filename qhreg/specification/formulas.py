@@ -1,4 +1,4 @@
-"""What a formula needs besides its data: the caller's names, new design matrices, pickling.
+"""Formulas: what their text mentions, the caller's names, designs of old and new rows, pickling.
 
 statsmodels 0.15 works with patsy or formulaic behind one manager, 0.14 with patsy alone. The
 differences are handled here and nowhere else.
@@ -6,6 +6,7 @@ differences are handled here and nowhere else.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import io
 import pickle
@@ -13,15 +14,17 @@ import re
 import sys
 import types
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from qhreg._typing import BoolArray, FloatArray, IntArray
 from qhreg.exceptions import DataError, DomainError
 from qhreg.specification.alignment import to_pandas
-from qhreg.specification.formula_text import mentions, reject_dates, unknown_names_told
 
 try:
     from statsmodels.formula._manager import FormulaManager
@@ -30,22 +33,154 @@ except ImportError:  # statsmodels 0.14
 
 __all__ = [
     "SPEC_NAME",
+    "FormulaRows",
+    "check_formula",
     "constraints_told",
     "design_matrix",
     "dump_spec",
     "eval_env_argument",
     "formula_frame",
     "formula_namespace",
+    "formula_rows",
     "linear_constraints",
     "load_spec",
+    "mentions",
     "new_design",
+    "stands_alone",
     "term_names",
+    "unknown_names_told",
 ]
 
 SPEC_NAME = "design_info" if FormulaManager is None else "model_spec"
 """The attribute of a model's data that holds the engine's description of the design."""
 
 _NAME = re.compile(r"[^\W\d]\w*")
+
+SHOWN = 30
+"""Columns that a message lists."""
+
+_QUOTED = re.compile(r"""\bQ\(\s*(['"])(.*?)\1\s*\)""")
+_MARKED = re.compile("['`\"](.+)['`\"]")
+
+
+def check_formula(formula: Any, data: Any) -> None:
+    """Raise a DataError when formula and data are exchanged, or when a text is no formula.
+
+    Parameters
+    ----------
+    formula : str or formula object
+        The formula.
+    data : object
+        The data.
+    """
+    if isinstance(data, str):
+        if not isinstance(formula, str) or "~" in data:
+            raise DataError(
+                'the formula comes first, then the data, as in from_formula("y ~ x", data); got a '
+                f"{type(formula).__name__} and the text {data!r}"
+            )
+        raise DataError(f"data must be a DataFrame or a dict of columns, got the text {data!r}")
+    if formula is None or isinstance(formula, str):
+        left, _, right = (formula or "").partition("~")
+        if not (left.strip() and right.strip()):
+            raise DataError(
+                f'a formula has the form "y ~ x", or "y ~ 1" for a constant alone; got {formula!r}'
+            )
+
+
+def mentions(formula: Any, name: Any) -> bool:
+    """Return whether the text of a formula has a name in it as a word of its own."""
+    return re.search(rf"(?<!\w){re.escape(str(name))}(?!\w)", str(formula)) is not None
+
+
+def stands_alone(formula: Any, name: Any) -> bool:
+    """Return whether a name is a variable of a formula by itself, not within a call like C(name).
+
+    Examples
+    --------
+    >>> from qhreg.specification.formulas import stands_alone
+    >>> stands_alone("y ~ (x + day) * z", "day"), stands_alone("y ~ C(day) + day.dt.year", "day")
+    (True, False)
+    """
+    text = _QUOTED.sub(r"\2", str(formula))
+    outside: list[str] = []
+    calls: list[bool] = []  # whether each open bracket belongs to a call, or lies within one
+    for place, mark in enumerate(text):
+        if mark in "([":
+            called = re.search(r"[\w)\]]$", text[:place].rstrip()) is not None
+            calls.append(called or (bool(calls) and calls[-1]))
+        elif mark in ")]" and calls:
+            calls.pop()
+        elif not (calls and calls[-1]):
+            outside.append(mark)
+    found = rf"(?<![\w.]){re.escape(str(name))}(?![\w.])"
+    return re.search(found, "".join(outside)) is not None
+
+
+def reject_dates(formula: Any, frame: pd.DataFrame) -> None:
+    """Raise a DataError for dates as they are: patsy makes categories of them, formulaic nothing."""
+    for name, dtype in frame.dtypes.items():
+        if pd.api.types.is_datetime64_any_dtype(dtype) and stands_alone(formula, name):
+            raise DataError(
+                f"the column {name!r} holds dates, which are no numbers: make a column of numbers, "
+                f"such as (data[{name!r}] - data[{name!r}].min()).dt.days, or write C({name}) for a "
+                f"category for each of the {frame[name].nunique()} dates"
+            )
+
+
+@contextmanager
+def unknown_names_told(formula: Any, columns: Sequence[Any]) -> Iterator[None]:
+    """Turn what a formula engine raises for a name it does not find into a DataError.
+
+    Parameters
+    ----------
+    formula : str or formula object
+        The formula.
+    columns : sequence
+        The columns of the data.
+    """
+    try:
+        yield
+    except Exception as error:  # each engine has errors of its own
+        name = _unknown_name(error)
+        if name is None or name in columns or not mentions(formula, name):
+            raise
+        raise DataError(
+            _unknown(name, str(formula), [str(column) for column in columns])
+        ) from error
+
+
+def _unknown_name(error: BaseException | None) -> str | None:
+    """Return the name that was not found, from the chain of causes."""
+    while error is not None:
+        if isinstance(error, NameError):
+            said = _MARKED.search(str(error))
+            return said[1] if said else None
+        if isinstance(error, KeyError) and error.args and isinstance(error.args[0], str):
+            return error.args[0]
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _unknown(name: str, formula: str, columns: list[str]) -> str:
+    """Return what to say of a name that is neither a column nor known to the caller."""
+    if name == "np":
+        return (
+            "the formula uses np, which is not there: import numpy as np where the model is built"
+        )
+    if re.search(rf"(?<!\w){re.escape(name)}\s*\(", formula):
+        # np.poly, for one, is another function than what formulas elsewhere call poly
+        of_numpy = isinstance(getattr(np, name, None), np.ufunc) or name in (
+            "clip",
+            "round",
+            "where",
+        )
+        instead = f": write np.{name}" if of_numpy else " where the model is built"
+        return f"there is no function {name!r}{instead}"
+    close = difflib.get_close_matches(name, columns, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    more = f" and {len(columns) - SHOWN} more" if len(columns) > SHOWN else ""
+    return f"there is no column {name!r}; the columns are {', '.join(columns[:SHOWN])}{more}{hint}"
 
 
 def formula_namespace(formula: Any, eval_env: Any, depth: int) -> Any:
@@ -97,12 +232,11 @@ def formula_frame(data: Any, formula: Any) -> pd.DataFrame:
             )
     frame = frame.loc[:, ~twice] if twice.any() else frame
     reject_dates(formula, frame)
-    engine = "patsy" if FormulaManager is None else FormulaManager().engine
-    return _plain_columns(frame) if engine == "patsy" else frame
+    return _plain_columns(frame)
 
 
 def _plain_columns(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return nullable columns as numpy's, which is all that patsy knows, with NaN or None for NA."""
+    """Return nullable columns as numpy's, which both engines know, with NaN or None for NA."""
     nullable = [
         place
         for place, dtype in enumerate(frame.dtypes)
@@ -145,9 +279,8 @@ def design_matrix(spec: Any, data: Any, namespace: Any) -> pd.DataFrame:
     namespace : dict
         Other names in the formula.
     """
-    numbered = data.reset_index(drop=True)
+    numbered = _plain_columns(data.reset_index(drop=True))
     if _engine_of(spec) == "patsy":
-        numbered = _plain_columns(numbered)
         _require_numbers(spec, numbered)
     with unknown_names_told(_text_of(spec), list(data.columns)):
         made = _new_rows(spec, numbered, namespace)
@@ -245,6 +378,92 @@ def _matrices(manager: Any, formula: str, data: pd.DataFrame, env: Any) -> Any:
     two_sided = "~" in formula and not formula.lstrip().startswith("~")
     make = dmatrices if two_sided else dmatrix
     return make(formula, data, eval_env=env, NA_action="drop", return_type="dataframe")
+
+
+@dataclass(frozen=True)
+class FormulaRows:
+    """The rows of the data that all three formulas can use, and the two further designs.
+
+    Attributes
+    ----------
+    data : DataFrame
+        The rows.
+    extras : dict
+        Weights and offset of these rows.
+    designs, specs : dict
+        By keyword of the model, the design of each further formula and the engine's description.
+    kept : ndarray of int or None
+        Positions of the rows among the given ones; None for all.
+    """
+
+    data: pd.DataFrame
+    extras: dict[str, FloatArray]
+    designs: dict[str, pd.DataFrame]
+    specs: dict[str, Any]
+    kept: IntArray | None
+
+
+def formula_rows(
+    formula: Any,
+    others: dict[str, str],
+    data: pd.DataFrame,
+    extras: dict[str, FloatArray],
+    namespace: Any,
+    missing: str,
+) -> FormulaRows:
+    """Return the rows in which no formula and no weight is missing, with the designs made of them.
+
+    The designs are made from the remaining rows, so that a transformation that looks at the whole
+    column, such as ``center``, sees the same rows in every formula.
+    """
+    for name, text in others.items():
+        if "~" in text and not text.lstrip().startswith("~"):
+            raise DataError(
+                f'{name.removeprefix("exog_")} must be a formula without response, such as "~ z"; got '
+                f"{text!r}"
+            )
+    texts = (str(formula), *others.values())
+    complete = _usable(texts, data, namespace)
+    gaps = _gaps(texts, data)
+    if (~complete & ~gaps).any():
+        # one gap makes the mean of a column, and with it all of center(z), missing
+        complete = ~gaps
+        complete[~gaps] = _usable(texts, data[~gaps], namespace)
+    for values in extras.values():
+        complete &= ~np.isnan(values)
+    kept = None
+    if not complete.all():
+        if missing != "drop":
+            raise DataError(
+                f"{int((~complete).sum())} row(s) have missing values, the first of them labelled "
+                f"{data.index[int(np.argmin(complete))]!r}"
+            )
+        kept = np.flatnonzero(complete)
+        data = data.iloc[kept]
+        extras = {name: values[kept] for name, values in extras.items()}
+    designs, specs = {}, {}
+    for name, text in others.items():
+        designs[name], specs[name] = new_design(text, data, namespace)
+    return FormulaRows(data, extras, designs, specs, kept)
+
+
+def _usable(texts: tuple[str, ...], data: pd.DataFrame, namespace: Any) -> BoolArray:
+    """Return which rows every formula gives numbers for."""
+    usable = np.ones(len(data), dtype=bool)
+    numbered = data.set_axis(pd.RangeIndex(len(data)), axis=0)
+    for text in texts:
+        made, _ = new_design(text, numbered, namespace)
+        if len(made) < len(data):  # a formula without variables has no labels to go by
+            usable &= np.isin(np.arange(len(data)), made.index)
+    return usable
+
+
+def _gaps(texts: tuple[str, ...], data: pd.DataFrame) -> BoolArray:
+    """Return which rows have a missing value in a column that a formula mentions."""
+    words = set(re.findall(r"[^\W\d]\w*", " ".join(texts)))
+    mentioned = [column for column in data.columns if column in words]
+    gaps: BoolArray = data[mentioned].isna().any(axis=1).to_numpy(dtype=bool)
+    return gaps
 
 
 def linear_constraints(constraints: Any, names: list[str]) -> tuple[Any, Any]:

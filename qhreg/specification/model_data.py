@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from qhreg._typing import FloatArray
+from qhreg._typing import FloatArray, IntArray
 from qhreg.exceptions import BoundaryWarning, DomainError, RankWarning
+from qhreg.prediction import RowLaw
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
 from qhreg.solver.over_kappa import KappaSolution, solve_kappa
 from qhreg.specification.constraints import Constraint
 from qhreg.specification.observations import Observations
-from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
+from qhreg.specification.parameters import EXTRA_NAMES, Parameters, ParameterSpace
 
 __all__ = ["ModelData", "fit_model", "model_data", "refit", "solution_and_width"]
 
@@ -77,6 +78,44 @@ class ModelData:
         if column is None:
             return param in self.constraint.fixed
         return bool(np.abs(self.constraint.transform[column]).max(initial=0.0) < 1e-12)
+
+    def standardized(self, solution: Solution) -> tuple[FloatArray, float, float]:
+        """Return residuals over sigma, and tau and kappa of the law that they have."""
+        u = self.observations.residuals(solution.beta) / solution.sigma
+        return u, solution.tau, solution.kappa
+
+    def law(self, solution: Solution) -> RowLaw:
+        """Return the law of the rows in a fit."""
+        location = self.observations.location(solution.beta)
+        return RowLaw(location, solution.sigma, solution.tau, solution.kappa)
+
+    def take(self, rows: IntArray, *, apart: bool = False) -> ModelData:
+        """Return the model of some rows, by number; `apart` makes each a single observation."""
+        return replace(self, observations=self.observations.take(rows, apart=apart))
+
+    def compared_with(self, solution: Solution) -> ModelData:
+        """Return the model with the criterion of a fit, and its p."""
+        return replace(self, reml=solution.p > 0.0, rank=solution.p or None)
+
+    def fit(
+        self,
+        start: Solution,
+        held: Mapping[str, float] | None = None,
+        search: bool | None = False,
+    ) -> Solution:
+        """Return the fit from a near one; by default tau is not searched for again."""
+        return fit_model(self, held, start=start, search=search)
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """The estimated blocks of parameters."""
+        return self.space.free
+
+    def vector(self, solution: Solution) -> FloatArray:
+        """Return the estimated parameters of a fit as one vector."""
+        return self.space.pack(
+            Parameters(solution.beta, solution.sigma, solution.tau, solution.kappa)
+        )
 
     def freed(self, param: str) -> ModelData:
         """Return the model in which sigma, tau or kappa is estimated."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from qhreg._typing import FloatArray
+from qhreg._typing import FloatArray, IntArray
 
 __all__ = ["Observations", "find_constant", "most_common"]
 
@@ -72,6 +72,12 @@ class Observations:
         """Rows with positive weight."""
         weights = self.case_weights
         return self.endog.shape[0] if weights is None else int(np.count_nonzero(weights))
+
+    def take(self, rows: IntArray, *, apart: bool = False) -> Observations:
+        """Return some rows, by number; `apart` leaves frequency weights out."""
+        extras = (self.offset, None if apart else self.freq_weights, self.weights)
+        part = (None if extra is None else extra[rows] for extra in extras)
+        return Observations(self.exog[rows], self.endog[rows], *part)
 
     def blocks(self) -> Iterator[Observations]:
         """Iterate over blocks of rows that fit in cache; views, nothing is copied."""

@@ -96,7 +96,7 @@ def test_arrays_work_without_a_formula(frame):
     exog = sm.add_constant(kept[["x", "z"]])
     made = QuantileHuberMLE(kept.y, exog, weights=kept.w.sample(frac=1.0, random_state=0)).fit()
     assert list(made.params.index) == ["const", "x", "z", "sigma", "tau"]
-    assert made.cov_type == "HC1"
+    assert made.cov_type == "HC3"
     assert made.resid.index.equals(kept.index)
 
 

@@ -1,19 +1,23 @@
-"""What a user gives a model, checked: keywords, numbers, tables, weights."""
+"""What a user gives a model or its fit, checked: keywords, numbers, tables, weights."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from qhreg._typing import FloatArray
-from qhreg.exceptions import DataError, DomainError
+from qhreg._typing import BoolArray, FloatArray
+from qhreg.exceptions import DataError, DomainError, MissingValuesError, warn_caller
 from qhreg.family.domain import check_real
 from qhreg.specification.alignment import RowSource, numeric_vector, to_pandas, unmasked
 from qhreg.specification.formulas import SPEC_NAME
+from qhreg.specification.observations import find_constant
 
 ROW_EXTRAS = ("freq_weights", "weights", "offset")
 """Arrays with one number for each row, besides the response and the regressors."""
@@ -23,11 +27,6 @@ FORMULA_KEYS = ("formula", "missing_idx", SPEC_NAME)
 
 KEYWORDS = ("kappa", "tau", "sigma", "tau_bounds", *ROW_EXTRAS, "missing", "hasconst")
 """The keywords of the model."""
-
-
-def has_mask(kwargs: dict[str, Any]) -> bool:
-    """Return whether a formula dropped rows with missing values."""
-    return kwargs.get("missing_idx") is not None
 
 
 def number(name: str, value: Any, check: Any, *, optional: bool = True) -> float:
@@ -122,12 +121,6 @@ def _numeric_series(name: str, values: pd.Series[Any]) -> pd.Series[Any]:
     return pd.Series(floats, index=values.index, name=values.name)
 
 
-def check_lengths(endog: Any, exog: Any) -> None:
-    """Raise a DataError when response and regressors do not have the same number of rows."""
-    if len(endog) != len(exog):
-        raise DataError(f"endog has {len(endog)} rows, exog has {len(exog)}")
-
-
 def match_extras(endog: Any, exog: Any, given: dict[str, Any]) -> dict[str, Any]:
     """Return weights and offset as arrays in the order of the rows."""
     labels = next((t.index for t in (exog, endog) if hasattr(t, "index")), None)
@@ -136,6 +129,34 @@ def match_extras(endog: Any, exog: Any, given: dict[str, Any]) -> dict[str, Any]
         name: None if values is None else numeric_vector(name, source.take(name, values))
         for name, values in given.items()
     }
+
+
+def regressors(name: str, values: Any, source: RowSource) -> tuple[FloatArray, list[str]]:
+    """Return the regressors of a further predictor with their names.
+
+    Parameters
+    ----------
+    name : str
+        What they are called in messages.
+    values : array_like or None
+        The columns; pandas objects are matched to the rows by their labels. None is a constant, and an
+        array without columns stays one.
+    source : RowSource
+        The rows.
+    """
+    if values is None:
+        return np.ones((source.n_given, 1)), ["const"]
+    table = as_table(name, values)
+    if isinstance(table, pd.Series):
+        table = table.to_frame(name="x1" if table.name is None else table.name)
+    taken = source.take(name, table)
+    array = np.asarray(taken, dtype=np.float64)
+    array = array[:, None] if array.ndim == 1 else array
+    if array.ndim != 2:
+        raise DataError(f"{name} must be a matrix with at least one column, got {array.shape}")
+    if isinstance(taken, pd.DataFrame):
+        return array, [str(column) for column in taken.columns]
+    return array, default_names(array.shape[1], find_constant(array)[1])
 
 
 def formula_extras(
@@ -171,15 +192,18 @@ def _chosen(index: pd.Index, subset: Any) -> npt.NDArray[np.intp]:
     return np.asarray(found, dtype=np.intp)
 
 
-def missing_told(tables: dict[str, Any]) -> str:
-    """Return which arrays have missing values, and how many; of a table, in which columns.
+def complete_rows(tables: dict[str, Any], missing: str) -> BoolArray | None:
+    """Return which rows have no missing value in any table, None when all are complete.
 
     Parameters
     ----------
     tables : dict
-        Arrays and pandas objects by name.
+        Arrays and pandas objects by name, of the same length.
+    missing : {"drop", "raise"}
+        Whether a missing value is an error, which says where it is.
     """
-    found = []
+    complete: BoolArray | None = None
+    reasons = []
     for name, table in tables.items():
         gap = np.isnan(np.asarray(table, dtype=np.float64))
         if not gap.any():
@@ -187,8 +211,12 @@ def missing_told(tables: dict[str, Any]) -> str:
         columns = getattr(table, "columns", range(gap.shape[-1]))
         bad = np.flatnonzero(gap.any(axis=0)) if gap.ndim > 1 else ()
         where = f" in column(s) {', '.join(str(columns[j]) for j in bad[:10])}" if len(bad) else ""
-        found.append(f"{name} contains {int(gap.sum())} NaN value(s){where}")
-    return "; ".join(found)
+        reasons.append(f"{name} contains {int(gap.sum())} NaN value(s){where}")
+        rows = ~gap.reshape(len(gap), -1).any(axis=1)
+        complete = np.asarray(rows if complete is None else complete & rows)
+    if reasons and missing == "raise":
+        raise MissingValuesError(f'{"; ".join(reasons)}, and missing="raise"')
+    return complete
 
 
 def require_rows(n: int, n_given: int) -> None:
@@ -203,9 +231,9 @@ def require_rows(n: int, n_given: int) -> None:
         raise DataError("there are no rows left to fit")
 
 
-def check_design(exog: FloatArray, names: Sequence[Any] | None = None) -> None:
+def check_design(name: str, exog: FloatArray, names: Sequence[Any] | None = None) -> None:
     """Raise a DataError when there are no columns, or one that names those with NaN or infinity."""
-    if exog.shape[1] == 0:
+    if exog.shape[1] == 0 and name == "exog":
         raise DataError("exog has no columns: pass at least a column of ones for a constant")
     with np.errstate(all="ignore"):
         if np.isfinite(exog.sum()):
@@ -214,7 +242,7 @@ def check_design(exog: FloatArray, names: Sequence[Any] | None = None) -> None:
     if bad.size:
         columns = [str(j if names is None else names[j]) for j in bad[:10]]
         where = f"in column(s) {', '.join(columns)}"
-        raise DataError(f"exog contains {gaps(exog)}, {where}{remedy(exog)}")
+        raise DataError(f"{name} contains {gaps(exog)}, {where}{remedy(exog)}")
 
 
 def gaps(array: FloatArray) -> str:
@@ -235,3 +263,110 @@ def default_names(k: int, constant: int | None) -> list[str]:
     if constant is not None:
         names.insert(constant, "const")
     return names
+
+
+_STANDARD_ERRORS = ("vcov", "vce", "se", "cov", "robust", "kernel", "bandwidth")
+"""What other packages call the choice of standard errors in a fit."""
+
+
+def _level(q: Any) -> str:
+    """Return what to do with the level of a quantile."""
+    number = isinstance(q, Real) and 0.0 < float(q) < 1.0
+    here = f" (here tau={1.0 - float(q):g})" if number else ""
+    return f"there is no q: give the model tau = 1 - q{here} and kappa=0"
+
+
+def _meant(key: str, known: Sequence[str]) -> str:
+    """Return the known keyword that is most like another, or all of them."""
+    close = difflib.get_close_matches(key, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+
+
+def reject_unknown(model: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Raise a TypeError that names an unknown keyword of a model, and the known one that is meant.
+
+    Parameters
+    ----------
+    model : str
+        Name of the model.
+    given : dict
+        Keywords, known and unknown.
+    known : sequence of str
+        The keywords of the model.
+    """
+    for key, value in given.items():
+        if key == "q":
+            raise TypeError(f"{model}: {_level(value)}")
+        if key not in known and key not in FORMULA_KEYS:
+            raise TypeError(f"{model} got an unknown keyword {key!r}; {_meant(key, known)}")
+
+
+def reject_fit_keywords(
+    fit: Callable[..., Any],
+    given: Mapping[str, Any],
+    model: Sequence[str],
+    cov_options: Mapping[str, Sequence[str]],
+) -> None:
+    """Raise a TypeError that says where a keyword belongs which a fit does not have.
+
+    Parameters
+    ----------
+    fit : callable
+        The method; its signature has the keywords there are.
+    given : dict
+        The unknown keywords with their values.
+    model : sequence of str
+        The keywords of the model.
+    cov_options : dict
+        The options of each type of covariance.
+    """
+    for key, value in given.items():
+        types = [name for name, options in cov_options.items() if key in options]
+        if key == "q":
+            raise TypeError(f"fit: {_level(value)}")
+        if key in model:
+            raise TypeError(f"fit has no {key!r}: give it to the model")
+        if key in _STANDARD_ERRORS:
+            raise TypeError(
+                f"fit has no {key!r}: cov_type chooses the standard errors, one of "
+                f"{', '.join(cov_options)}"
+            )
+        if types:
+            shown = repr(value) if isinstance(value, (str, Real)) else "..."
+            raise TypeError(
+                f"fit has no {key!r}: an option of the covariance goes into cov_kwds, as in "
+                f'fit(cov_type="{types[0]}", cov_kwds={{"{key}": {shown}}})'
+            )
+        named = inspect.Parameter.VAR_KEYWORD
+        signature = inspect.signature(fit).parameters.values()
+        known = [parameter.name for parameter in signature if parameter.kind is not named]
+        raise TypeError(f"fit got an unknown keyword {key!r}; {_meant(key, known)}")
+
+
+def reject_scalar_start(start_params: Any, size: int) -> None:
+    """Raise a DataError when a text or a single number stands in the place of starting values.
+
+    Parameters
+    ----------
+    start_params : object
+        What was given.
+    size : int
+        Number of estimated parameters.
+    """
+    if isinstance(start_params, str) or np.ndim(start_params) == 0:
+        level = f". A level of a quantile? {_level(start_params)}" if size > 1 else ""
+        level = "" if isinstance(start_params, str) else level
+        raise DataError(
+            f"the first argument of fit is start_params, {size} number(s) to start from; got "
+            f"{start_params!r}{level}"
+        )
+
+
+def warn_of_maxiter(maxiter: int | None) -> None:
+    """Warn that a limit on the iterations was given, which the solvers do not have."""
+    if maxiter is not None:
+        warn_caller(
+            f"maxiter={maxiter!r} is not used: the solver stops by itself, and converged says whether "
+            "it proved its result",
+            UserWarning,
+        )

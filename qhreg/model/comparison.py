@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from qhreg.exceptions import BoundaryWarning, DomainError
-from qhreg.fitstatistics import information_criterion
+from qhreg.inference.fit_statistics import information_criterion
 from qhreg.model import QuantileHuberMLE
 from qhreg.solver.over_kappa import gaussian_loglike
 from qhreg.specification.formulas import formula_namespace
@@ -95,15 +95,16 @@ def compare_models(
     All are fitted by restricted likelihood; llf is the ordinary log-likelihood at the estimates. Least
     squares is the normal law, with sigma the standard deviation with n - p. Least absolute deviations
     is the quantile Huber law with kappa = 0 and tau = 1/2 (Laplace), Huber regression that with
-    tau = 1/2, the asymmetric Laplace law that with kappa = 0; all with sigma estimated. sigma belongs to its own model: the laws have different variances at the same sigma.
+    tau = 1/2, the asymmetric Laplace law that with kappa = 0; all with sigma estimated. sigma belongs
+    to its own model: the laws have different variances at the same sigma.
 
     Examples
     --------
     >>> import statsmodels.api as sm
-    >>> from qhreg.comparison import compare_models
+    >>> from qhreg import compare_models
     >>> engel = sm.datasets.engel.load_pandas().data
-    >>> made = compare_models("foodexp ~ income", engel)
-    >>> list(made.table.index)[:3]
+    >>> comparison = compare_models("foodexp ~ income", engel)
+    >>> list(comparison.table.index)[:3]
     ['least squares', 'least absolute deviations', 'Huber']
     """
     laws: dict[str, dict[str, float | None]] = {

@@ -1,4 +1,4 @@
-"""A fit compared with others: information criteria, the null model, tests of hypotheses."""
+"""What a linear fit says of its likelihood: profiles, the null model, tests of hypotheses."""
 
 from __future__ import annotations
 
@@ -10,118 +10,249 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.covariance.parts import covariance_parts
-from qhreg.covariance.sandwich import lags, sandwich
+from qhreg.certificate.global_optimum import GlobalCertificate
+from qhreg.covariance.sandwich import lags
 from qhreg.exceptions import DataError, DomainError
-from qhreg.fitstatistics import information_criterion, null_loss, total_loss
+from qhreg.inference.fit_statistics import null_loss, total_loss
 from qhreg.inference.hypothesis_tests import HypothesisTest, density_note, lr_test
 from qhreg.inference.score_tests import score_test
 from qhreg.inference.symmetry import SymmetryTest, symmetry_test
+from qhreg.profile.likelihood import profile_intervals, profile_likelihood
+from qhreg.profile.maxima import LocalMaxima, local_maxima
+from qhreg.profile.result import ProfileLikelihood
+from qhreg.profile.surface import ProfileSurface, profile_surface
+from qhreg.results.base import RegressionResults
 from qhreg.solver import Solution
-from qhreg.specification.constraints import Constraint
+from qhreg.specification.constraints import require_nested
 from qhreg.specification.model_data import ModelData, refit
-from qhreg.specification.nesting import require_nested
 from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
 
-__all__ = ["ComparisonResults"]
+__all__ = ["LikelihoodResults"]
 
 
-CRITERIA = ("aic", "aicc", "bic", "hqic", "tic", "gbic", "gbicp")
-"""The information criteria; the last three are for models that may be wrong."""
+class LikelihoodResults(RegressionResults):
+    """The part of a linear fit that compares it with others by their likelihoods."""
 
-
-class ComparisonResults:
-    """The part of the results that sets the fit against other models."""
-
-    model: Any
-    space: ParameterSpace
     solution: Solution
-    kappa: float
+    space: ParameterSpace
     tau: float
-    nobs: float
-    n_rows: int
-    constraint: Constraint | None
-    cov_type: Any
-    cov_params: Any
-    bse: Any
-    tvalues: Any
-    pvalues: Any
     tau_estimated: Any
-    use_t: bool
-    df_resid_inference: float
-    df_model: float
-    k_constant: int
-    n_params: Any
     parameters: Any
+    certify_global: Any
     _observations: Any
-    _fit_data: Any
-    _fit_solution: Any
-    _choice: Any
-    _known: Any
+
+    # ------------------------------------------------------------------ profiles
 
     @property
-    def aic(self) -> float:
-        """Akaike's criterion; sigma, tau and kappa count where they are estimated."""
-        return self.info_criteria("aic")
+    def _profile_data(self) -> ModelData:
+        self._require_likelihood("a profile or a simulation")
+        data: ModelData = self._fit_data
+        return data
 
-    @property
-    def bic(self) -> float:
-        """Schwarz's criterion."""
-        return self.info_criteria("bic")
+    def _standard_error(self, param: str | int) -> float:
+        column = self._profile_data.column(param)
+        place = column if column is not None else self.space.position(str(param))
+        return math.nan if place is None else math.sqrt(float(self._covariance.cov[place, place]))
 
-    @property
-    def hqic(self) -> float:
-        """Criterion of Hannan and Quinn."""
-        return self.info_criteria("hqic")
+    def profile_likelihood(
+        self,
+        param: str | int = "tau",
+        grid: Any = None,
+        alpha: float = 0.05,
+        *,
+        cut: str | float = "F",
+        certificate: GlobalCertificate | None = None,
+        search: bool | None = None,
+    ) -> ProfileLikelihood:
+        """Return the profile likelihood of a parameter with its interval.
 
-    @property
-    def tic(self) -> float:
-        """Takeuchi's criterion: Akaike's for a wrong model."""
-        return self.info_criteria("tic")
-
-    @property
-    def gbic(self) -> float:
-        """Schwarz's criterion for a wrong model."""
-        return self.info_criteria("gbic")
-
-    def info_criteria(self, crit: str = "aic") -> float:
-        r"""Return an information criterion.
+        Every point maximises the criterion of this fit, with its p and m: for normal noise the interval
+        of a coefficient is the t interval of least squares.
 
         Parameters
         ----------
-        crit : {"aic", "aicc", "bic", "hqic", "tic", "gbic", "gbicp"}
-            Which. The last three allow for a wrong model.
+        param : str or int
+            "tau", "sigma", "kappa", or the name or column of a coefficient.
+        grid : array_like, optional
+            Values at which to fit; by default chosen to reach beyond the 99 % interval.
+        alpha : float
+            One minus the nominal coverage.
+        cut : {"F", "chi2"} or float
+            Critical value of the likelihood ratio: by the F law, the chi-square quantile, or a number
+            (:func:`qhreg.inference.hypothesis_tests.lr_cut`).
+        certificate : GlobalCertificate, optional
+            From `certify_global`, for the plot of tau.
+        search : bool, optional
+            See :func:`qhreg.profile.profile_likelihood`.
+
+        Returns
+        -------
+        ProfileLikelihood
+            With ``to_frame()``, ``conf_int(alpha)``, ``interval``, ``plot(ax)``, and a ``note`` where
+            the covariance of this fit does not assume the density: a profile always does.
 
         Notes
         -----
-        With sampling weights the log-likelihood has the unit of the weights: compare models with the
-        same weights only.
-
-        With H the inverse smoothed bread times the meat of the robust covariance, which is near the
-        identity when the model holds, "tic" is :math:`-2\ell + 2\operatorname{tr} H`, "gbic"
-        :math:`-2\ell + k\log n - \log\det H` and "gbicp" that plus :math:`\operatorname{tr} H` [1]_.
-
-        References
-        ----------
-        .. [1] J. Lv and J. S. Liu (2014), Model selection principles in misspecified models, Journal
-           of the Royal Statistical Society B 76, 141-167, equations (20) and (23).
+        Where the values that are not rejected form several pieces, ``conf_int`` returns the piece around
+        the estimate only. The printed interval then names a value in another piece, which is
+        ``interval.elsewhere``, and the plot shades both.
         """
-        if crit not in CRITERIA:
-            raise DomainError(f"crit must be one of {', '.join(CRITERIA)}; got {crit!r}")
-        if crit not in ("tic", "gbic", "gbicp"):
-            return information_criterion(self.solution.loglike, self.n_params, self.nobs, crit)
-        trace, log_det = self._information_ratio
-        if crit == "tic":
-            return -2.0 * self.solution.loglike + 2.0 * trace
-        return self.info_criteria("bic") - log_det + (trace if crit == "gbicp" else 0.0)
+        return profile_likelihood(
+            self._profile_data,
+            self._fit_solution,
+            param,
+            grid=grid,
+            alpha=alpha,
+            cut=cut,
+            se=self._standard_error(param),
+            certificate=certificate,
+            search=search,
+            note=density_note(self.cov_type),
+        )
 
-    @cached_property
-    def _information_ratio(self) -> tuple[float, float]:
-        """Trace and logarithm of the determinant of inverse bread times meat."""
-        parts = covariance_parts(self._fit_data, self._fit_solution, self._known)
-        meat = sandwich(parts.scores, None, freq=parts.freq)
-        ratio = parts.inverse @ meat
-        return float(np.trace(ratio)), float(np.linalg.slogdet(ratio)[1])
+    def profile_intervals(
+        self,
+        alpha: float = 0.05,
+        *,
+        cut: str | float = "F",
+        search: bool | None = None,
+        progress: bool = False,
+        places: list[int] | None = None,
+    ) -> FloatArray:
+        """Return the profile-likelihood intervals of all parameters, shape (size, 2).
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the nominal coverage.
+        cut, search
+            As in `profile_likelihood`.
+        progress : bool
+            Whether to show a progress bar over the parameters.
+        places : list of int, optional
+            Only these parameters; the rows of the others are NaN.
+
+        Notes
+        -----
+        They assume the density, whatever the `cov_type`.
+        """
+        data = self._profile_data
+        bse = np.sqrt(self._covariance.cov.diagonal())
+        k = self.space.k
+        every: list[str | int] = [*range(k), *self.space.extra_names]
+        asked = range(len(every)) if places is None else places
+        free = [j for j in asked if j < k or not data.is_fixed(every[j])]
+        limits = np.full((len(every), 2), np.nan)
+        # what a constraint fixes has one value
+        limits[asked] = np.asarray(self.params, dtype=np.float64)[asked, None]
+        limits[free] = profile_intervals(
+            data,
+            self._fit_solution,
+            alpha=alpha,
+            cut=cut,
+            bse=bse[free],
+            search=search,
+            progress=progress,
+            params=[every[j] for j in free],
+        )
+        return limits
+
+    def local_maxima(self) -> LocalMaxima:
+        """Return the local maxima of the likelihood over tau, the highest first.
+
+        In small samples a one-sided law, with tau on a bound, can have the highest likelihood; the
+        best maximum inside the bounds is then ``local_maxima().interior``.
+
+        Returns
+        -------
+        LocalMaxima
+            With ``to_frame()``, ``points`` and ``interior``; at the fitted width, where kappa is
+            estimated.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from qhreg import QuantileHuberMLE
+        >>> tails = -np.log1p(-(np.arange(30) + 0.5) / 30)
+        >>> y = np.concatenate([-1.0 - 0.35 * tails, 1.0 + 0.4 * tails])  # two peaks
+        >>> fit = QuantileHuberMLE(y, np.ones((60, 1)), kappa=0.3).fit()
+        >>> fit.local_maxima().to_frame()[["tau", "llf"]].round(3).values.tolist()[:2]
+        [[0.833, -103.714], [0.185, -105.436]]
+        """
+        return local_maxima(self._fit_data, self._fit_solution)
+
+    def profile_surface(
+        self,
+        params: tuple[str, str] = ("tau", "kappa"),
+        *others: str,
+        grids: tuple[Any, Any] | None = None,
+        points: int = 25,
+        progress: bool = False,
+    ) -> ProfileSurface:
+        """Return the profile likelihood of tau with kappa or sigma, on a grid.
+
+        Parameters
+        ----------
+        params : (str, str)
+            ("tau", "kappa") or ("tau", "sigma").
+        *others
+            None are accepted: both names are one pair.
+        grids : (array_like, array_like), optional
+            Values of both.
+        points : int
+            Number of values of each by default.
+        progress : bool
+            Whether to show a progress bar.
+        """
+        if others:
+            pair = (params, *others)
+            raise DomainError(f"the parameters are one pair: profile_surface({pair!r})")
+        return profile_surface(
+            self._profile_data,
+            self._fit_solution,
+            params,
+            grids=grids,
+            points=points,
+            progress=progress,
+        )
+
+    def plot_profile(
+        self,
+        param: str | int = "tau",
+        ax: Any = None,
+        *,
+        alpha: float = 0.05,
+        certify: bool | None = None,
+        whole: bool | None = None,
+        **options: Any,
+    ) -> Any:
+        """Draw the likelihood ratio of a parameter and return the Axes.
+
+        Parameters
+        ----------
+        param : str or int
+            The parameter.
+        ax : Axes, optional
+            Where to draw.
+        alpha : float
+            One minus the nominal coverage of the shaded interval.
+        certify : bool, optional
+            Whether to show what the global certificate excludes; by default for an estimated tau
+            at a given kappa.
+        whole : bool, optional
+            Whether to show the whole range of tau; by default where another local maximum is not
+            rejected at the 99 % level.
+        **options
+            Of `profile_likelihood`.
+        """
+        space = self._profile_data.space
+        possible = param == "tau" and space.tau is None and space.kappa is not None
+        if possible and certify is not False and options.get("certificate") is None:
+            options["certificate"] = self.certify_global()
+        made = self.profile_likelihood(param, alpha=alpha, **options)
+        return made.plot(ax=ax, whole=whole)
+
+    # ------------------------------------------------------------------ the null model
 
     @property
     def _null_data(self) -> ModelData:
@@ -204,15 +335,6 @@ class ComparisonResults:
 
     # ------------------------------------------------------------------ tests
 
-    def _require_likelihood(
-        self, what: str, instead: str = "t_test or wald_test, whose covariance is robust"
-    ) -> None:
-        if self.model.has_weights:
-            raise DomainError(
-                f"{what} needs the likelihood of the sample, which sampling weights replace: use "
-                f"{instead}"
-            )
-
     def lr_test(self, restricted: Any) -> HypothesisTest:
         """Return the likelihood ratio test of a restricted fit against this one.
 
@@ -229,23 +351,7 @@ class ComparisonResults:
         data. The law is F(df, m) (:mod:`qhreg.inference.hypothesis_tests`): for normal noise and
         restrictions of the coefficients, the F test of least squares.
         """
-        self._require_likelihood("a likelihood ratio test")
-        if not hasattr(restricted, "n_params"):
-            raise DataError(
-                f"restricted must be a fit of this model, got {type(restricted).__name__}"
-            )
-        restricted._require_likelihood("a likelihood ratio test")
-        if restricted.nobs != self.nobs or restricted.n_rows != self.n_rows:
-            raise DataError(
-                f"the restricted fit has {restricted.nobs:.10g} observations, this one "
-                f"{self.nobs:.10g}: both must be fits to the same data"
-            )
-        df = self.n_params - restricted.n_params
-        if df < 1:
-            raise DataError(
-                f"the restricted fit has {restricted.n_params} parameters, this one {self.n_params}: "
-                "it is not nested in this one"
-            )
+        df = self._check_restricted(restricted)
         p, there = self.solution.p, restricted.model.exog is not None
         if self.model.exog is not None and there:
             inner, outer = restricted._fit_data, self._fit_data
@@ -266,17 +372,6 @@ class ComparisonResults:
             self._lr_df_resid,
             note=density_note(self.cov_type),
         )
-
-    def compare_lr_test(self, restricted: Any) -> tuple[float, float, int]:
-        """Return statistic, p-value and degrees of freedom of `lr_test`, as OLS results do.
-
-        Parameters
-        ----------
-        restricted : QuantileHuberResults
-            A fit to the same data whose model is nested in this one.
-        """
-        test = self.lr_test(restricted)
-        return test.statistic, test.pvalue, test.df
 
     def test_symmetry(self) -> SymmetryTest:
         """Return likelihood ratio, score and Wald tests of tau = 1/2.

@@ -6,6 +6,7 @@ import math
 import warnings
 
 import numpy as np
+from statsmodels.tools import eval_measures
 
 from qhreg._typing import FloatArray
 from qhreg.exceptions import RankWarning
@@ -58,19 +59,10 @@ def robust_weights(u: FloatArray, tau: float, kappa: float) -> FloatArray:
 
 
 def information_criterion(llf: float, n_params: int, nobs: float, kind: str) -> float:
-    """Return -2 llf plus the penalty of "aic", "aicc", "bic" or "hqic" for n_params parameters."""
-    if kind == "aic":
-        penalty = 2.0 * n_params
-    elif kind == "aicc":
-        rest = nobs - n_params - 1.0
-        penalty = 2.0 * n_params * nobs / rest if rest > 0.0 else math.inf
-    elif kind == "bic":
-        penalty = math.log(nobs) * n_params
-    elif kind == "hqic":
-        penalty = 2.0 * math.log(math.log(nobs)) * n_params
-    else:
+    """Return -2 llf plus the penalty of "aic", "aicc", "bic" or "hqic", by statsmodels."""
+    if kind not in ("aic", "aicc", "bic", "hqic"):
         raise ValueError(f"kind must be 'aic', 'aicc', 'bic' or 'hqic', got {kind!r}")
-    return -2.0 * llf + penalty
+    return float(getattr(eval_measures, kind)(llf, nobs, n_params))
 
 
 def null_loss(observations: Observations, parameters: Parameters) -> float:

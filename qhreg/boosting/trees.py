@@ -1,0 +1,213 @@
+"""LightGBM trees grown on given gradients: on all rows, and with folds held out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import lightgbm as lgb
+import numpy as np
+from scipy import sparse
+
+from qhreg._typing import FloatArray
+from qhreg.boosting.folds import Folds
+from qhreg.boosting.noise import Noise
+
+__all__ = ["CrossFit", "Gradient", "Stage", "TreeSum", "cross_fit", "grow", "readable"]
+
+
+class Stage(NamedTuple):
+    """What the rows that test say after a stage.
+
+    Attributes
+    ----------
+    sigma, loss : float
+        Their scale and mean negative log-likelihood at tau = 1/2: the scale for the next stage, and the
+        score of this one.
+    noise : Noise
+        Their noise.
+    """
+
+    sigma: float
+    loss: float
+    noise: Noise
+
+
+Gradient = Callable[[FloatArray, FloatArray, float], tuple[FloatArray, FloatArray]]
+"""From predictions, weights and sigma to gradient and curvature of the loss, weights included."""
+
+
+@dataclass(frozen=True)
+class TreeSum:
+    """A constant plus trees.
+
+    Attributes
+    ----------
+    constant : float
+        What the trees are added to.
+    booster : lightgbm.Booster or None
+        The trees; None where there are none.
+    """
+
+    constant: float
+    booster: lgb.Booster | None
+
+    def predict(self, exog: Any) -> FloatArray:
+        """Return the sum for rows of features."""
+        if self.booster is None:
+            return np.full(exog.shape[0], self.constant)
+        trees: FloatArray = np.asarray(self.booster.predict(readable(exog)), dtype=np.float64)
+        return self.constant + trees
+
+    def first(self, n_stages: int) -> TreeSum:
+        """Return the sum of the first trees."""
+        if self.booster is None or not n_stages:
+            return TreeSum(self.constant, None)
+        text = self.booster.model_to_string(num_iteration=n_stages)
+        return TreeSum(self.constant, lgb.Booster(model_str=text))
+
+    def in_first_tree(self, shift: float = 0.0) -> TreeSum:
+        """Return the same sum plus a shift, the constant inside the leaves of the first tree."""
+        constant = self.constant + shift
+        if self.booster is None:
+            return TreeSum(constant, None)
+        booster = lgb.Booster(model_str=self.booster.model_to_string())
+        first = booster.dump_model(num_iteration=1)["tree_info"][0]
+        for leaf in range(first["num_leaves"]):
+            booster.set_leaf_output(0, leaf, booster.get_leaf_output(0, leaf) + constant)
+        return TreeSum(0.0, booster)
+
+
+@dataclass(frozen=True)
+class CrossFit:
+    """Trees with folds held out.
+
+    Attributes
+    ----------
+    n_stages : int
+        Stages that are kept.
+    predictions : ndarray, shape (n,)
+        Of each row by the trees of its fold, after as many stages.
+    stages : list of Stage
+        Before the first stage, and after each one that was run.
+    sums : list of TreeSum
+        The trees of each fold.
+    """
+
+    n_stages: int
+    predictions: FloatArray
+    stages: Sequence[Stage]
+    sums: Sequence[TreeSum]
+
+
+def readable(exog: Any) -> Any:
+    """Return rows as LightGBM reads them: sparse ones as matrices, not as arrays."""
+    rows: Any = exog
+    return sparse.csr_matrix(rows) if sparse.issparse(exog) else exog
+
+
+def grow(
+    data: lgb.Dataset,
+    options: dict[str, Any],
+    gradient: Gradient,
+    constant: float,
+    weights: FloatArray,
+    sigmas: Sequence[float],
+) -> TreeSum:
+    """Return trees on the rows with positive weight, one for each sigma where a split is left."""
+    if not sigmas or not _has_splits(data):
+        return TreeSum(constant, None)
+    booster = lgb.Booster(options, data)
+    for sigma in sigmas:
+        _add_tree(booster, gradient, constant, weights, sigma)
+    return TreeSum(constant, booster)
+
+
+def cross_fit(
+    data: lgb.Dataset,
+    options: dict[str, Any],
+    gradient: Gradient,
+    constant: Callable[[FloatArray], float],
+    judge: Callable[[FloatArray, Stage | None], Stage],
+    folds: Folds,
+    *,
+    max_stages: int,
+    patience: int | None,
+) -> CrossFit:
+    """Return trees for every fold, grown side by side until the rows held out gain no more.
+
+    All folds use the same bins: rows that are held out have weight zero. After each stage the noise is
+    fitted to the rows that test, and its likelihood at tau = 1/2 is the score.
+
+    Parameters
+    ----------
+    data : lightgbm.Dataset
+        All rows.
+    options : dict
+        LightGBM's parameters.
+    gradient : callable
+        See `Gradient`.
+    constant : callable
+        From weights to the constant that trees are added to.
+    judge : callable
+        From predictions of all rows, and the stage before, to what the rows that test say.
+    folds : Folds
+        Which rows teach and which test.
+    max_stages : int
+        Most stages.
+    patience : int or None
+        Stages without a better score after which to stop; the stages up to the best one are kept. None
+        runs and keeps all of them.
+    """
+    constants = [constant(weights) for weights in folds.training]
+    predictions = np.zeros(folds.weights.size)
+    for rows, base in zip(folds.predicted, constants, strict=True):
+        predictions[rows] = base
+    stages, best, kept = [judge(predictions, None)], 0, predictions.copy()
+    if not _has_splits(data):
+        return CrossFit(0, kept, stages, [TreeSum(base, None) for base in constants])
+    boosters = [lgb.Booster(options, data) for _ in constants]
+    for stage in range(1, max_stages + 1):
+        sigma = stages[-1].sigma
+        for booster, base, weights, rows in zip(
+            boosters, constants, folds.training, folds.predicted, strict=True
+        ):
+            _add_tree(booster, gradient, base, weights, sigma)
+            predictions[rows] = base + _scores(booster)[rows]
+        stages.append(judge(predictions, stages[-1]))
+        if patience is None or stages[-1].loss < stages[best].loss:
+            best, kept = stage, predictions.copy()
+        elif stage - best >= patience:
+            break
+    sums = [TreeSum(base, each) for base, each in zip(constants, boosters, strict=True)]
+    return CrossFit(best, kept, stages, [each.first(best) for each in sums])
+
+
+def _add_tree(
+    booster: lgb.Booster, gradient: Gradient, constant: float, weights: FloatArray, sigma: float
+) -> None:
+    """Grow the next tree on the gradient at the predictions so far."""
+
+    def objective(trees: FloatArray, _: lgb.Dataset) -> tuple[FloatArray, FloatArray]:
+        return gradient(constant + trees, weights, sigma)
+
+    booster.update(fobj=objective)
+
+
+def _scores(booster: lgb.Booster) -> FloatArray:
+    """Return the trees' sum for the rows of their own data set."""
+    scores: list[FloatArray] = []
+
+    def keep(values: FloatArray, _: lgb.Dataset) -> tuple[str, float, bool]:
+        scores.append(values)
+        return "", 0.0, False
+
+    booster.eval_train(feval=keep)
+    return scores[0]
+
+
+def _has_splits(data: lgb.Dataset) -> bool:
+    """Return whether any feature has two values."""
+    data.construct()
+    return any(data.feature_num_bin(j) > 1 for j in range(data.num_feature()))

@@ -1,0 +1,431 @@
+"""The fitted linear model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from statsmodels.base.wrapper import populate_wrapper
+
+from qhreg._typing import FloatArray
+from qhreg.certificate import BiconvexityCertificate, biconvexity_certificate
+from qhreg.certificate.global_optimum import GlobalCertificate, certify_global
+from qhreg.covariance import (
+    CovarianceChoice,
+    CovarianceEstimate,
+    covariance_parts,
+    design_moments,
+    estimate_covariance,
+    nonrobust_covariance,
+)
+from qhreg.covariance.scores import INTERPOLATED, score_sum, standardized
+from qhreg.diagnostics import LEVELS, fit_figure
+from qhreg.exceptions import ColumnRangeError, DomainError
+from qhreg.family.normalizer import location_level, log_curvature
+from qhreg.inference.fit_statistics import share_below
+from qhreg.inference.intervals import wald_intervals, wald_ratios
+from qhreg.results.base import ResultsWrapper, label_methods
+from qhreg.results.likelihood import LikelihoodResults
+from qhreg.results.plots import column_of
+from qhreg.results.summary import Tables, linear_tables
+from qhreg.solver import Solution
+from qhreg.solver.over_kappa import KappaSolution
+from qhreg.specification.constraints import Constraint
+from qhreg.specification.model_data import ModelData
+from qhreg.specification.observations import Observations, find_constant
+from qhreg.specification.parameters import Parameters, ParameterSpace
+
+__all__ = ["QuantileHuberResults", "QuantileHuberResultsWrapper"]
+
+
+class QuantileHuberResults(LikelihoodResults):
+    """A fitted quantile Huber regression.
+
+    Attributes
+    ----------
+    params : ndarray
+        Estimates: coefficients, then those of sigma, tau and kappa that are estimated.
+    sigma, tau, kappa : float
+        Scale, asymmetry and width, fixed or estimated.
+    solution : Solution
+        What the solver returned.
+    nobs : float
+        Number of observations (sum of the frequency weights).
+    df_model, df_resid : float
+        Regressors without the constant; observations minus the rank of the regressors, as in least
+        squares (sigma and tau are not counted).
+    mle_retvals : dict
+        What the solver said: converged, iterations, passes, duality_gap, gradient_norm and more.
+    """
+
+    _parts_of = staticmethod(covariance_parts)
+    _made_from_data = (
+        "_covariance",
+        "llf",
+        "share_below",
+        "prsquared",
+        "certificate",
+        "mle_retvals",
+    )
+
+    def __init__(
+        self,
+        model: Any,
+        solution: Solution,
+        choice: CovarianceChoice,
+        *,
+        use_t: bool | None = None,
+        settings: dict[str, Any] | None = None,
+        width: KappaSolution | None = None,
+        constraint: Constraint | None = None,
+    ) -> None:
+        self.space: ParameterSpace = model.space
+        self.sigma, self.tau, self.kappa = solution.sigma, solution.tau, solution.kappa
+        self.width = width
+        self.constraint = constraint
+        k_constant = model.k_constant
+        if constraint is not None and k_constant and not hasattr(model, "hasconst"):
+            # whether the columns that the constraint leaves free span one
+            k_constant = find_constant(model.exog @ constraint.transform)[0]
+        super().__init__(
+            model,
+            solution,
+            self.space.pack(Parameters(solution.beta, self.sigma, self.tau, self.kappa)),
+            choice,
+            rank=solution.rank,
+            k_constant=k_constant,
+            use_t=use_t,
+            settings=settings,
+        )
+
+    # ------------------------------------------------------------------ the fit
+
+    @cached_property
+    def mle_retvals(self) -> dict[str, Any]:
+        """What the solver said, and how small the score is."""
+        return {**_retvals(self.solution), "gradient_norm": self.gradient_norm}
+
+    @property
+    def parameters(self) -> Parameters:
+        """beta, sigma, tau and kappa, fixed ones included."""
+        return Parameters(self.solution.beta, self.sigma, self.tau, self.kappa)
+
+    @property
+    def n_params(self) -> int:
+        """Number of estimated parameters; linearly dependent columns count once."""
+        fixed = {} if self.constraint is None else self.constraint.fixed
+        return self.solution.rank + len(self.space.extra_names) - len(fixed)
+
+    @property
+    def tau_estimated(self) -> bool:
+        """Whether tau was free in this fit."""
+        constrained = self.constraint is not None and "tau" in self.constraint.fixed
+        return self.space.tau is None and not constrained
+
+    @cached_property
+    def llf(self) -> float:
+        """Ordinary log-likelihood at the estimates, whichever likelihood they maximise."""
+        return float(self.model.loglike(self.params))
+
+    @property
+    def reml(self) -> bool:
+        """Whether the restricted likelihood was maximised."""
+        return self.solution.p > 0.0
+
+    @property
+    def llf_restricted(self) -> float:
+        r"""Restricted log-likelihood (QH-25) with its constant (p / 2) log(2 pi); NaN after ML.
+
+        Not comparable between models with different regressors.
+        """
+        return self.solution.loglike_restricted if self.reml else math.nan
+
+    @property
+    def duality_gap(self) -> float:
+        """How far the log-likelihood at the fitted tau can be below its maximum."""
+        return self.solution.gap
+
+    @property
+    def rows_in_zone(self) -> int:
+        """Rows whose residual lies in the quadratic zone."""
+        return self.solution.rows_in_zone
+
+    @property
+    def quantile_level(self) -> float:
+        """P(y < x'beta) in the fitted distribution: 1 - tau only at kappa = 0."""
+        return location_level(self.tau, self.kappa)
+
+    @property
+    def kappa_limit(self) -> str | None:
+        """Which end of its range an estimated kappa reached, or None inside it.
+
+        "laplace" is 0, "gaussian" infinity; "one-sided" means that every larger width fits equally
+        well.
+
+        """
+        return None if self.width is None else self.width.limit
+
+    @cached_property
+    def share_below(self) -> float:
+        """Share of the observations below the fitted line, weights included.
+
+        Rows that a fit interpolates, as one with kappa = 0 and the only row of a category, lie on the
+        line, not below it.
+        """
+        obs = self.model.observations
+        if self.kappa > 0.0:
+            return share_below(self.resid, obs.case_weights, INTERPOLATED * self.sigma)
+        return share_below(standardized(obs, self.solution), obs.case_weights)
+
+    @cached_property
+    def certificate(self) -> BiconvexityCertificate:
+        """Whether the objective is convex in tau whatever the residuals are."""
+        return biconvexity_certificate(self.kappa)
+
+    def certify_global(self, tol: float = 1e-6, **options: Any) -> GlobalCertificate:
+        """Return bounds on the highest log-likelihood over (beta, sigma) and all tau.
+
+        Parameters
+        ----------
+        tol : float
+            Gap in log-likelihood at which the certificate holds.
+        **options
+            Passed to :func:`qhreg.certificate.global_optimum.certify_global`.
+        """
+        if not self.tau_estimated:
+            raise DomainError(
+                "tau is fixed: the problem is convex, and duality_gap already bounds it globally"
+            )
+        data = self._fit_data
+        obs = data.observations
+        return certify_global(
+            obs.exog,
+            obs.endog,
+            self._fit_solution,
+            sigma=data.space.sigma,
+            tau_bounds=data.tau_bounds,
+            weights=obs.case_weights,
+            offset=obs.offset,
+            tol=tol,
+            **options,
+        )
+
+    @property
+    def _observations(self) -> Observations:
+        observations: Observations = self.model.observations
+        return observations
+
+    @property
+    def _fit_data(self) -> ModelData:
+        """The regression that was fitted: under constraints, that of the reduced coefficients."""
+        data: ModelData = self.model.model_data(reml=self.reml, rank=self.solution.p or None)
+        if self.constraint is None:
+            return data
+        fixed: dict[str, Any] = {**self.constraint.fixed, "k": self.constraint.transform.shape[1]}
+        return replace(
+            data,
+            observations=self.constraint.reduce(data.observations),
+            space=replace(self.space, **fixed),
+            constraint=self.constraint,
+        )
+
+    @property
+    def _fit_solution(self) -> Solution:
+        """The solution of `_fit_data`."""
+        solution: Solution = self.solution
+        if self.constraint is None:
+            return solution
+        gamma = self.constraint.transform.T @ (solution.beta - self.constraint.shift)
+        return replace(solution, beta=gamma)
+
+    def _summary(self) -> Tables:
+        return linear_tables(self)
+
+    # ------------------------------------------------------------------ uncertainty
+
+    def _estimate_covariance(self) -> CovarianceEstimate:
+        names = [str(name) for name in self.model.data.param_names]
+        data, solution = self._fit_data, self._fit_solution
+        try:
+            return estimate_covariance(self._choice, data, solution, self.space, self._known, names)
+        except ColumnRangeError as error:
+            if self.constraint is not None:
+                raise
+            raise self._beyond_range(error.column) from error
+
+    @property
+    def _known(self) -> tuple[str, ...]:
+        """Estimated parameters that have no sampling distribution: kappa at an end, tau with it."""
+        if self.kappa_limit is None:
+            return ()
+        at_end = {
+            "laplace": ("kappa",),
+            "one-sided": ("kappa",),
+            "gaussian": ("tau", "kappa"),
+        }
+        return tuple(
+            name for name in at_end[self.kappa_limit] if self.space.position(name) is not None
+        )
+
+    @cached_property
+    def gradient_norm(self) -> float:
+        r"""Length of the score in units of standard errors: 0 at an exact maximum.
+
+        :math:`\sqrt{g' I^{-1} g}` with g the score and I the expected information, both of the
+        parameters that are not held: about how many standard errors a Newton step would move. NaN at
+        kappa = 0, where the log-likelihood has a corner at its maximum; see `duality_gap`.
+        """
+        if self.solution.kappa == 0.0:
+            return float("nan")
+        data, solution = self._fit_data, self._fit_solution
+        obs, p = data.observations, solution.p
+        score = score_sum(
+            obs.exog,
+            obs.endog,
+            solution,
+            free=data.space.free,
+            weights=obs.case_weights,
+            offset=obs.offset,
+        )
+        if p:  # the score of the restricted likelihood (QH-25)
+            log_q = log_curvature(solution.tau, solution.kappa)
+            more = {
+                "sigma": p / solution.sigma,
+                "tau": -0.5 * p * log_q.d_tau,
+                "kappa": -0.5 * p * log_q.d_kappa,
+            }
+            for name in data.space.extra_names:
+                score[data.space.position(name)] += more[name]
+        moments = design_moments(obs.exog, obs.case_weights)
+        known = [name for name in self._known if name in data.space.extra_names]
+        covariance = nonrobust_covariance(moments, solution, data.space, known).cov
+        return math.sqrt(max(float(score @ covariance @ score), 0.0))
+
+    @cached_property
+    def bse(self) -> FloatArray:
+        """Standard errors; NaN for a parameter that is treated as known."""
+        errors: FloatArray = super().bse
+        if self.constraint is not None:
+            known = np.abs(self.constraint.transform).max(axis=1, initial=0.0) < 1e-12
+            errors[: self.space.k][known] = np.nan
+        return errors
+
+    @property
+    def held_fixed(self) -> dict[str, str]:
+        """Estimated parameters that the covariance treats as known, and why."""
+        by_user = {} if self.constraint is None else self.constraint.fixed
+        reasons = {}
+        for name in self._covariance.held_fixed:
+            if name in by_user:
+                reasons[name] = "constrained"
+            elif name in self._known:
+                reasons[name] = "limit"
+            else:
+                at_bound = name == "tau" and self.solution.tau_at_bound
+                reasons[name] = "at bound" if at_bound else "no info"
+        return reasons
+
+    @property
+    def null_values(self) -> FloatArray:
+        """The values that `tvalues` test: 0 for coefficients, 1/2 for tau, none for the others.
+
+        None for tau either where kappa ended at a limit at which every larger width fits as well: tau
+        then depends on the width that stands for all of them.
+        """
+        values = np.zeros(self.params.size)
+        tested = self.kappa_limit not in ("one-sided", "gaussian")
+        for name in self.space.extra_names:
+            values[self.space.position(name)] = 0.5 if name == "tau" and tested else np.nan
+        return values
+
+    @cached_property
+    def tvalues(self) -> FloatArray:
+        """Estimate minus tested value, in standard errors; NaN where there is nothing to test.
+
+        tau on the logit scale, as its interval, so that the two never contradict each other;
+        `t_test` and `wald_test` are on the scale of the parameters.
+        """
+        return wald_ratios(self.params, self.bse, self.null_values, self.space)
+
+    def _wald_limits(self, critical: float) -> FloatArray:
+        return wald_intervals(self.params, self.bse, self.space, critical)
+
+    def _profile_limits(self, alpha: float, places: list[int] | None, **options: Any) -> FloatArray:
+        limits: FloatArray = self.profile_intervals(alpha, places=places, **options)
+        return limits
+
+    # ------------------------------------------------------------------ plots
+
+    @property
+    def _residual_figure(self) -> tuple[Any, ...]:
+        return self.fittedvalues, self.resid, self.tau, self.kappa, self.sigma
+
+    def plot_fit(
+        self, param: str | int | None = None, ax: Any = None, *, levels: Any = LEVELS
+    ) -> Any:
+        """Draw the fit along one regressor with quantile bands and return the Axes.
+
+        Parameters
+        ----------
+        param : str or int, optional
+            The regressor; by default the only one that is not constant. Others are at their means.
+        ax : Axes, optional
+            Where to draw.
+        levels : sequence of float
+            Levels of the quantiles.
+        """
+        from qhreg.plotting import plot_fit
+
+        names = tuple(str(name) for name in self.model.exog_names[: self.space.k])
+        exog = self.model.observations.exog
+        if param is None:
+            moving = np.flatnonzero(np.ptp(exog, axis=0) > 0.0)
+            if moving.size != 1:
+                raise DomainError(f"choose one of the regressors: {', '.join(names)}")
+            column = int(moving[0])
+        else:
+            column = column_of(self.model, param)
+        response = str(self.model.endog_names)
+        if self.model.observations.offset is not None:
+            response += " minus offset"
+        made = fit_figure(
+            exog,
+            self.resid,
+            self.solution.beta,
+            column,
+            self.tau,
+            self.kappa,
+            self.sigma,
+            levels=levels,
+            names=(names[column], response),
+        )
+        return plot_fit(made, ax=ax)
+
+
+def _retvals(solution: Solution) -> dict[str, Any]:
+    """Return what the solver said, under the names statsmodels uses where it has one."""
+    return {
+        "converged": solution.converged,
+        "warnflag": 0 if solution.converged else 1,
+        "iterations": solution.iterations,
+        "fcalls": solution.passes,
+        "fopt": solution.value,
+        "duality_gap": solution.gap,
+        "tau_slope": solution.tau_slope,
+        "tau_at_bound": solution.tau_at_bound,
+        "certified": solution.certified,
+        "rank": solution.rank,
+        "rows_in_zone": solution.rows_in_zone,
+        "message": solution.reason,
+    }
+
+
+class QuantileHuberResultsWrapper(ResultsWrapper):
+    """Results with the names of the parameters and the labels of the rows."""
+
+
+label_methods(QuantileHuberResultsWrapper, QuantileHuberResults, ("conf_int", "profile_intervals"))
+populate_wrapper(QuantileHuberResultsWrapper, QuantileHuberResults)
