@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +52,9 @@ __all__ = [
     "working_slopes",
 ]
 
+
+OPEN = (1e-9, 1.0 - 1e-9)
+"""Range of tau in the wider fit: on a bound of the model's the curvature would not be that of a minimum."""
 
 ROUNDING = 1e-12
 """Curvature, as a share of that of a parameter on which every row tells as much as can be, below which
@@ -304,7 +307,7 @@ def wide_fit(data: ModelData, solution: Solution, held: Sequence[str] = ()) -> S
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ModelWarning)
         warnings.simplefilter("ignore", RankWarning)
-        return fit_model(data, fixed, start=solution, search=False)
+        return fit_model(replace(data, tau_bounds=OPEN), fixed, start=solution, search=False)
 
 
 def covariance_parts(data: ModelData, solution: Solution, held: Sequence[str] = ()) -> Parts:

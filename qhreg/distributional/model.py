@@ -99,7 +99,7 @@ class QuantileHuberDistributional(RegressionModel):
     >>> list(fit.params.index)
     ['Intercept', 'x', 'log_sigma_Intercept', 'log_sigma_x', 'logit_tau_Intercept']
     >>> print(f"{fit.params['log_sigma_x']:.2f} +- {fit.bse['log_sigma_x']:.2f}")
-    1.04 +- 0.06
+    1.03 +- 0.05
     """
 
     kappa: float
