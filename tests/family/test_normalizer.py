@@ -19,7 +19,7 @@ from qhreg.family.normalizer import (
     log_normalizer_higher,
 )
 
-REFERENCE = pathlib.Path(__file__).parent / "reference" / "family_normalizer.csv"
+REFERENCE = pathlib.Path(__file__).parents[1] / "reference" / "family_normalizer.csv"
 QUANTITIES = ["value", "d_tau", "d2_tau", "d_kappa"]
 UNDERFLOW = 1e-300  # a result below this is only asked to be as small
 

@@ -13,7 +13,7 @@ import pytest
 
 import qhreg
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "qhreg"
 
 # The layers of the design, bottom first. Modules between them need only keep the order of these.

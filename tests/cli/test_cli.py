@@ -23,7 +23,7 @@ from qhreg.cli.report import html_report
 from qhreg.exceptions import BoundaryWarning, DataError, DomainError
 from qhreg.family.distribution import quantile_huber
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")

@@ -72,7 +72,7 @@ from qhreg.paper.report import PARTS, Part, figure_part, reproduce
 
 pytest.importorskip("matplotlib")
 
-PAGES = Path(__file__).resolve().parents[1] / "docs" / "paper"
+PAGES = Path(__file__).resolve().parents[2] / "docs" / "paper"
 
 
 def fit(exog, endog, method):

@@ -15,7 +15,7 @@ import pytest
 from qhreg.__main__ import main
 from qhreg.cli.parser import make_parser
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 FLAGS = doctest.NORMALIZE_WHITESPACE
 

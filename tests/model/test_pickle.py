@@ -161,7 +161,7 @@ def test_save_and_load_work_at_the_top_level_of_another_process(tmp_path, engine
         f"rows = pd.read_pickle({str(tmp_path / 'rows.pickle')!r})\n"
         "print(*(v.hex() for v in fit.predict(rows)))\n"
     )
-    root = Path(__file__).resolve().parents[1]
+    root = Path(__file__).resolve().parents[2]
     answer = subprocess.run(
         [sys.executable, str(script)],
         capture_output=True,

@@ -13,7 +13,7 @@ from qhreg.family.distribution import quantile_huber
 from qhreg.family.loss import quantile_huber_loss
 from qhreg.family.normalizer import log_normalizer, log_normalizer_derivatives
 
-REFERENCE = pathlib.Path(__file__).parent / "reference"
+REFERENCE = pathlib.Path(__file__).parents[1] / "reference"
 TAUS = [1e-3, 0.1, 0.5, 0.9, 0.999]
 KAPPAS = [0.0, 1e-6, 0.05, 1.0, 8.0, 1e4]
 SHAPES = [(tau, kappa) for tau in TAUS for kappa in KAPPAS]

@@ -12,7 +12,7 @@ from qhreg import QuantileHuberMLE
 from qhreg.family.loss import excess, loss_slope, quantile_huber_loss
 from qhreg.family.normalizer import log_curvature, log_normalizer, log_normalizer_derivatives
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 MATH = (ROOT / "docs" / "math.md").read_text(encoding="utf-8")
 
 CASES = [(0.3, 1.0), (0.5, 0.2), (0.85, 6.0), (0.1, 0.01)]

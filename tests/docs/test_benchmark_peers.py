@@ -10,7 +10,7 @@ import pytest
 from reference_solvers import brute_joint, highs_quantile, log_c, loss
 from scipy import integrate, optimize, stats
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

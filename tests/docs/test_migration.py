@@ -13,7 +13,7 @@ from scipy import stats
 import qhreg.formula.api as qhf
 from qhreg import QuantileHuberMLE, quantile_huber
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "howto" / "migrate.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "howto" / "migrate.md"
 
 ENGEL = sm.datasets.engel.load_pandas().data
 Y, X = ENGEL["foodexp"], sm.add_constant(ENGEL["income"])
@@ -135,7 +135,7 @@ def test_every_row_of_the_table_has_its_test_here():
         "least squares": test_least_squares_is_the_limit_of_a_large_kappa,
     }
     for file, name in (("distributional", "vgam"), ("regularized", "QuantileRegressor")):
-        text = Path(__file__).with_name(f"test_{file}.py").read_text(encoding="utf-8")
+        text = (PAGE.parents[2] / "tests" / "model" / f"test_{file}.py").read_text(encoding="utf-8")
         assert name in text
     assert len(rows) == len(words)
     for row, word in zip(rows, words, strict=True):
