@@ -54,7 +54,7 @@ __all__ = [
 
 
 OPEN = (1e-9, 1.0 - 1e-9)
-"""Range of tau in the wider fit: on a bound of the model's the curvature would not be that of a minimum."""
+"""Range of tau in the wider fit: on a bound of the model the curvature would not be a minimum's."""
 
 ROUNDING = 1e-12
 """Curvature, as a share of that of a parameter on which every row tells as much as can be, below which
