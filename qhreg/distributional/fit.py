@@ -17,6 +17,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -162,7 +163,7 @@ def solve_distributional(
     tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
     start: Coefficients | None = None,
     n_starts: int = 1,
-    seed: int = 0,
+    rng: Any = 0,
     search: bool | None = None,
     names: Sequence[str] | None = None,
 ) -> DistributionalSolution:
@@ -178,8 +179,8 @@ def solve_distributional(
         Where to start besides the fit with one scale and one asymmetry.
     n_starts : int
         Number of starting points; those beyond the first are random.
-    seed : int
-        Seed of the random starting points.
+    rng : int, Generator or None
+        Source of the random starting points, as in ``numpy.random.default_rng``.
     search : bool, optional
         Whether the starting fit searches the whole range of tau; by default up to 500 rows.
     names : sequence of str, optional
@@ -224,9 +225,9 @@ def solve_distributional(
         if start is not None:
             given = _given_point(place, start, limits)
             ends.append(_recentred(place, _climb(place.data, given, limits), limits))
-        rng = np.random.default_rng(seed)
+        generator = np.random.default_rng(rng)
         while len(ends) < n_starts:
-            ends.append(_another(place, ends, limits, rng))
+            ends.append(_another(place, ends, limits, generator))
     for name, basis in zip(BLOCKS, place.bases, strict=True):
         if basis.dependent:
             _warn_dependent(

@@ -248,7 +248,7 @@ class QuantileHuberDistributional(RegressionModel):
         use_t: bool | None = None,
         *,
         n_starts: int = 1,
-        seed: int = 0,
+        rng: Any = 0,
         search: bool | None = None,
         maxiter: int | None = None,
         warn_convergence: bool = True,
@@ -272,11 +272,10 @@ class QuantileHuberDistributional(RegressionModel):
         n_starts : int
             Number of starting points: the likelihood can have several maxima, and the best fit is
             returned.
-        seed : int
-            Seed of the random starting points.
+        rng : int, Generator or None
+            Source of the random starting points, as in ``numpy.random.default_rng``.
         search : bool, optional
-            Whether the first fit, with one scale and one asymmetry, searches the whole range of tau;
-            by default up to 500 rows.
+            As in the linear model, for the first fit, with one scale and one asymmetry.
         maxiter : int, optional
             Not used, which a warning says: the solver stops when the score is zero.
         warn_convergence : bool
@@ -304,11 +303,11 @@ class QuantileHuberDistributional(RegressionModel):
                 tau_bounds=self.tau_bounds,
                 start=start,
                 n_starts=n_starts,
-                seed=seed,
+                rng=rng,
                 search=search,
                 names=data.names,
             )
-        settings |= {"n_starts": n_starts, "seed": seed, "search": search}
+        settings |= {"n_starts": n_starts, "rng": rng, "search": search}
         results = DistributionalResults(self, solution, choice, use_t=use_t, settings=settings)
         if choice.cov_type == "bootstrap":
             results.cov_params()

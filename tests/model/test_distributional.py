@@ -490,7 +490,7 @@ def test_a_fit_that_did_not_get_there_says_so(monkeypatch):
 
 def test_more_starting_points_are_tried_when_asked():
     data = drawn(60, 0.5, 14)
-    fit = solve_distributional(data, n_starts=4, seed=3)
+    fit = solve_distributional(data, n_starts=4, rng=3)
     assert len(fit.starts) == 4
     assert max(fit.starts) == fit.loglike
     given = Coefficients(TRUTH[:2], TRUTH[2:4], TRUTH[4:])
