@@ -293,7 +293,7 @@ class QuantileHuberRegressor(_LinearEstimator):
     intercept_ : float
         Constant of the location, the mode of the response; 0 without one.
     tau_, sigma_, kappa_ : float
-        Asymmetry, scale and width. sigma_ is 0, with a BoundaryWarning, where X fits y exactly.
+        Asymmetry, scale and width. ``sigma_`` is 0, with a BoundaryWarning, where X fits y exactly.
     n_iter_ : int
         Newton steps.
     solution_ : Solution or RegularizedSolution
