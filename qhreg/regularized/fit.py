@@ -566,4 +566,5 @@ def largest_alpha(exog: Any, endog: Any, *, tol: float = 1e-11, **options: Any) 
     prohibitive = Penalty(np.where(bare, 0.0, PROHIBITIVE), np.zeros(bare.size))
     (fit,) = _fits(setup, [prohibitive], tol)
     ratio = np.abs(fit.objective.d_z[~bare]) / penalty.l1[~bare]
-    return float(ratio.max(initial=0.0)) / setup.problem.n
+    # at the size itself rounding decides whether a coefficient is zero
+    return float(ratio.max(initial=0.0)) / setup.problem.n * (1.0 + math.sqrt(np.finfo(float).eps))

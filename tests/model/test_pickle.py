@@ -171,7 +171,7 @@ def test_save_and_load_work_at_the_top_level_of_another_process(tmp_path, engine
     )
     assert answer.returncode == 0, answer.stderr
     found = [float.fromhex(v) for v in answer.stdout.split()]
-    np.testing.assert_array_equal(found, fit.predict(FRAME.iloc[:3]))
+    np.testing.assert_allclose(found, fit.predict(FRAME.iloc[:3]), rtol=1e-12)
     loaded = type(fit).load(path)
     np.testing.assert_array_equal(loaded.params, fit.params)
 
