@@ -182,7 +182,7 @@ def solve_distributional(
     rng : int, Generator or None
         Source of the random starting points, as in ``numpy.random.default_rng``.
     search : bool, optional
-        Whether the starting fit searches the whole range of tau; by default up to 500 rows.
+        As in :func:`qhreg.solver.solve`, for the starting fit.
     names : sequence of str, optional
         Names of the parameters, for messages.
 

@@ -185,10 +185,8 @@ class QuantileHuberMLE(OtherFits):
             Whether to maximise the restricted likelihood (QH-25), as MixedLM does, or the ordinary one.
             With sigma fixed it is the ordinary one.
         search : bool, optional
-            Whether to search the whole range of tau for the global maximum; by default up to 500
-            rows, up to 5000 with few rows in the zone, and up to 20,000 where tau ends within 0.05 of 0
-            or 1, and where the noise is unlike the model and a look along tau leaves room for another
-            maximum.
+            None scans the range of tau and follows the best basins; True also proves that no other
+            tau is better; False follows the basin of `start_params` only.
         maxiter : int, optional
             Not used, which a warning says: the solver stops when its duality gap is closed.
         warn_convergence : bool
