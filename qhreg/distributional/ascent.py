@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import optimize
 
 from qhreg._typing import FloatArray
 from qhreg.distributional.likelihood import (
@@ -31,14 +32,18 @@ from qhreg.distributional.likelihood import (
 )
 
 __all__ = [
+    "SCALE_RANGE",
     "STATIONARY",
     "Ascent",
     "Limits",
     "ascend",
+    "limits_of",
     "negative_loglike",
-    "standard_directions",
 ]
 
+
+SCALE_RANGE = 1e8
+"""How many times smaller or larger than the common scale that of a row may become."""
 
 STATIONARY = 1e-6
 """Length of the gradient, in standard errors, up to which a point counts as stationary."""
@@ -79,6 +84,14 @@ class Limits(NamedTuple):
         return None
 
 
+def limits_of(tau_bounds: tuple[float, float]) -> Limits:
+    """Return the limits of the predictors, those of sigma around the unit of the response."""
+    far = math.log(SCALE_RANGE)
+    low, high = (math.log(t) - math.log1p(-t) for t in tau_bounds)
+    # a common tau on its bound must not be outside by rounding
+    return Limits((-far, far), (low - 1e-9, high + 1e-9))
+
+
 @dataclass(frozen=True)
 class Ascent:
     """Where the ascent ended.
@@ -98,6 +111,12 @@ class Ascent:
         The block whose predictor wanted to leave its limits.
     iterations : int
         Steps tried.
+    gap : float
+        By how much another location could raise the log-likelihood: an upper bound, once it is known.
+    held : tuple of str
+        Blocks that stayed where they ran into their limits.
+    proved : bool
+        Whether the other blocks were shown to be stationary, and the location to be the best one.
     """
 
     params: FloatArray
@@ -106,6 +125,14 @@ class Ascent:
     curvature: float
     blocked: str | None
     iterations: int
+    gap: float = math.inf
+    held: tuple[str, ...] = ()
+    proved: bool = False
+
+    @property
+    def stationary(self) -> bool:
+        """Whether all blocks are, none of them held."""
+        return self.proved and not self.held
 
 
 def negative_loglike(data: Regression, state: RowState) -> float:
@@ -159,12 +186,6 @@ def _model(data: Regression, state: RowState, free: npt.NDArray[np.intp]) -> _Lo
     return _Local(directions, -(downhill @ directions), curvature, float(np.linalg.norm(flat)))
 
 
-def standard_directions(data: Regression, params: FloatArray) -> FloatArray:
-    """Return directions, one in each column, along which a unit is one standard error."""
-    free = np.arange(data.size)
-    return _model(data, evaluate(data, params), free).directions
-
-
 def _trust_step(local: _Local, radius: float) -> FloatArray:
     """Return the minimiser of the model in a ball (in the model's own coordinates)."""
     slope, curvature = local.slope, local.curvature
@@ -176,16 +197,12 @@ def _trust_step(local: _Local, radius: float) -> FloatArray:
     step = -slope / (curvature + shift)
     if np.linalg.norm(step) <= radius:
         return step
-    low, high = shift, shift + local.score_norm / radius + abs(local.least)
-    while np.linalg.norm(slope / (curvature + high)) > radius:
-        high *= 2.0
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        if np.linalg.norm(slope / (curvature + middle)) > radius:
-            low = middle
-        else:
-            high = middle
-    return -slope / (curvature + high)
+
+    def excess(shift: float) -> float:
+        return float(np.linalg.norm(slope / (curvature + shift))) - radius
+
+    far = 2.0 * float(np.linalg.norm(slope)) / radius - local.least
+    return -slope / (curvature + optimize.brentq(excess, shift, far))
 
 
 def ascend(

@@ -98,6 +98,11 @@ class Regression:
         """Length of the parameter vector."""
         return sum(self.sizes)
 
+    @property
+    def weight(self) -> float:
+        """Sum of the case weights."""
+        return float(self.endog.size if self.weights is None else self.weights.sum())
+
     def block(self, name: str) -> slice:
         """Return where a block stands in the parameter vector."""
         position = BLOCKS.index(name)

@@ -19,6 +19,7 @@ from scipy.linalg import qr
 
 from qhreg._typing import FloatArray
 from qhreg.distributional.likelihood import Regression, evaluate
+from qhreg.family.loss import quantile_huber_loss
 from qhreg.solver.dual import dual_from_rows
 from qhreg.solver.interior import interior_point
 
@@ -43,15 +44,9 @@ def _standardised(data: Regression, params: FloatArray) -> tuple[FloatArray, Flo
     return np.column_stack([data.location, endog]) / state.sigma[:, None], state.tau
 
 
-def _loss(u: FloatArray, tau: FloatArray, kappa: float, weights: FloatArray) -> float:
-    size = np.abs(u) if kappa == 0.0 else np.minimum(np.abs(u) / kappa, 1.0)
-    slope = np.where(u > 0.0, 1.0 - tau, tau)
-    psi = slope if kappa == 0.0 else np.minimum(size, slope)
-    return float(weights @ (psi * (np.abs(u) - 0.5 * kappa * psi)))
-
-
-def _weights(data: Regression) -> FloatArray:
-    return np.ones(data.endog.size) if data.weights is None else data.weights
+def _loss(design: FloatArray, beta: FloatArray, tau: FloatArray, data: Regression) -> float:
+    loss = quantile_huber_loss(design[:, -1] - design[:, :-1] @ beta, tau, data.kappa)
+    return float(loss.sum() if data.weights is None else data.weights @ loss)
 
 
 def location_gap(data: Regression, params: FloatArray, v: FloatArray | None = None) -> float:
@@ -67,15 +62,11 @@ def location_gap(data: Regression, params: FloatArray, v: FloatArray | None = No
         Dual variables near the optimum; the slopes of the loss by default.
     """
     design, tau = _standardised(data, params)
-    beta = params[data.block("location")]
-    u = design[:, -1] - design[:, :-1] @ beta
-    weights = _weights(data)
     if v is None:
         v = evaluate(data, params).psi
-    dual = dual_from_rows(
-        design, v, tau, data.kappa, float(weights.sum()), theta=1.0, weights=weights
-    )
-    return _loss(u, tau, data.kappa, weights) - dual.value
+    m = data.weight
+    dual = dual_from_rows(design, v, tau, data.kappa, m, theta=1.0, weights=data.weights)
+    return _loss(design, params[data.block("location")], tau, data) - dual.value
 
 
 def _vertex(design: FloatArray, beta: FloatArray) -> FloatArray:
@@ -101,16 +92,10 @@ def exact_location(data: Regression, params: FloatArray) -> LocationFit:
     """
     place = data.block("location")
     design, tau = _standardised(data, params)
-    weights = _weights(data)
+    weights = np.ones(data.endog.size) if data.weights is None else data.weights
     start = np.append(-params[place], 1.0)
     found = interior_point(
-        design,
-        tau,
-        data.kappa,
-        m=float(weights.sum()),
-        start=start,
-        free_theta=False,
-        weights=weights,
+        design, tau, data.kappa, m=data.weight, start=start, free_theta=False, weights=weights
     )
     beta = -found.z[:-1]
     if not bool(np.isfinite(beta).all() and np.isfinite(found.v).all()):
@@ -118,9 +103,7 @@ def exact_location(data: Regression, params: FloatArray) -> LocationFit:
     candidates = [params[place], beta]
     if data.kappa == 0.0 and beta.size:
         candidates.append(_vertex(design, beta))
-    losses = [
-        _loss(design[:, -1] - design[:, :-1] @ b, tau, data.kappa, weights) for b in candidates
-    ]
+    losses = [_loss(design, b, tau, data) for b in candidates]
     # a vertex wins against the interior point it came from unless it is worse by more than rounding
     best = int(np.argmin(losses))
     tolerance = 1e-12 * max(abs(losses[best]), 1.0)
