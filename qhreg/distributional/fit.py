@@ -28,12 +28,13 @@ from qhreg.distributional.ascent import (
     Ascent,
     Limits,
     ascend,
+    exact_location,
     limits_of,
+    location_gap,
     negative_loglike,
 )
 from qhreg.distributional.coordinates import Coordinates, coordinates
 from qhreg.distributional.likelihood import BLOCKS, Coefficients, Regression, evaluate
-from qhreg.distributional.location import exact_location, location_gap
 from qhreg.exceptions import (
     BoundaryWarning,
     ConvergenceWarning,
