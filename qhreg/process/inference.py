@@ -15,6 +15,7 @@ from qhreg.covariance.estimate import decided_alone, grouping_of
 from qhreg.exceptions import CurvatureWarning, DomainError, warn_caller
 from qhreg.family.domain import check_alpha
 from qhreg.process.fits import equality_test
+from qhreg.specification.parameters import positions
 
 __all__ = ["ProcessInference", "joint_covariance", "sup_t"]
 
@@ -68,7 +69,7 @@ class ProcessInference:
             Rows and columns are (tau, parameter). The blocks on the diagonal are the covariances
             of the single fits, the others come from the products of their scores.
         """
-        chosen = list(range(len(self.names))) if columns is None else self._places(columns)
+        chosen = list(range(len(self.names))) if columns is None else positions(columns, self.names)
         labels = pd.MultiIndex.from_product(
             [self.taus, [self.names[j] for j in chosen]], names=["tau", "parameter"]
         )
@@ -118,7 +119,7 @@ class ProcessInference:
            implementation, and an application to SVARs, Journal of Applied Econometrics 34, 1-17.
         """
         check_alpha(alpha)
-        chosen = list(range(len(self.names))) if columns is None else self._places(columns)
+        chosen = list(range(len(self.names))) if columns is None else positions(columns, self.names)
         joint, s = self._joint(chosen), len(chosen)
         df = self._first.df_resid_inference if self._first.use_t else None
         found = {
@@ -126,20 +127,6 @@ class ProcessInference:
             for j, column in enumerate(chosen)
         }
         return pd.Series(found, dtype=np.float64)
-
-    def _places(self, columns: Sequence[str | int]) -> list[int]:
-        """Return the places of named or numbered parameters."""
-        if isinstance(columns, (str, int)):
-            columns = [columns]
-        places = []
-        for column in columns:
-            if isinstance(column, str) and column not in self.names:
-                raise DomainError(f"there is no parameter {column!r}: {', '.join(self.names)}")
-            place = self.names.index(column) if isinstance(column, str) else int(column)
-            if not 0 <= place < len(self.names):
-                raise DomainError(f"there are {len(self.names)} parameters, got number {column!r}")
-            places.append(place)
-        return places
 
     def _slopes(self) -> list[int]:
         """Return the places of all coefficients but the constant."""
@@ -177,7 +164,7 @@ class ProcessInference:
         distribution with `df_resid` degrees of freedom (clusters minus one), chi-square with
         ``use_t=False``: see :func:`qhreg.process.equality_test`.
         """
-        chosen = self._slopes() if columns is None else self._places(columns)
+        chosen = self._slopes() if columns is None else positions(columns, self.names)
         estimates, cov = self.params.to_numpy()[:, chosen], self._joint(chosen)
         df = self._first.df_resid_inference if self._first.use_t else None
         null = "equal slopes at " + ", ".join(f"{tau:g}" for tau in self.taus)

@@ -17,6 +17,7 @@ from qhreg.inference.intervals import wald_intervals
 from qhreg.inference.summary_tables import FitSummary2
 from qhreg.process.fits import Crossings, find_crossings
 from qhreg.process.inference import ProcessInference
+from qhreg.specification.parameters import positions
 
 __all__ = ["ProcessResults"]
 
@@ -263,7 +264,7 @@ class ProcessResults(ProcessInference):
             Whether the band holds at every tau at once.
         """
         k = self._first.space.k
-        chosen = list(range(k)) if columns is None else self._places(columns)
+        chosen = list(range(k)) if columns is None else positions(columns, self.names)
         value, name, tau = None, "", None
         if isinstance(reference, str):
             if reference != "ols":

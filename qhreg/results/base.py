@@ -6,7 +6,7 @@ import copy
 import inspect
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, wraps
 from typing import Any, ClassVar
@@ -23,12 +23,14 @@ from qhreg.inference.bootstrap import BootstrapResult, bootstrap
 from qhreg.inference.fit_statistics import information_criterion
 from qhreg.inference.influence import QuantileHuberInfluence
 from qhreg.results.plots import DiagnosticResults
+from qhreg.results.profiles import ProfileResults
 from qhreg.results.rows import RowResults
 from qhreg.results.summary import Tables, summary2_tables, summary_tables
 from qhreg.results.wald import WaldResults
 from qhreg.specification.alignment import group_codes
+from qhreg.specification.parameters import positions
 
-__all__ = ["RegressionResults", "ResultsWrapper", "label_methods", "positions"]
+__all__ = ["RegressionResults", "ResultsWrapper", "label_methods"]
 
 # statsmodels carries no types, and mypy forbids a base class without one.
 _Base: Any = GenericLikelihoodModelResults
@@ -49,6 +51,7 @@ DATA_ROWS = ("exog", "endog", "orig_exog", "orig_endog", "frame")
 
 class RegressionResults(
     WaldResults,
+    ProfileResults,
     DiagnosticResults,
     RowResults,
     _Base,  # type: ignore[misc]
@@ -360,10 +363,6 @@ class RegressionResults(
             self.params[:, None] + np.multiply.outer(critical * self.bse, [-1.0, 1.0])
         )
 
-    def _profile_limits(self, alpha: float, places: list[int] | None, **options: Any) -> FloatArray:
-        """Return the profile limits of all parameters, or of those at some places."""
-        raise NotImplementedError
-
     def conf_int(
         self, alpha: float = 0.05, method: str = "wald", cols: Any = None, **options: Any
     ) -> FloatArray:
@@ -399,7 +398,7 @@ class RegressionResults(
             quantile = special.stdtrit(df, upper) if self.use_t else special.ndtri(upper)
             limits = self._wald_limits(float(quantile))
         elif method == "profile":
-            limits = self._profile_limits(alpha, places, **options)
+            limits = self.profile_intervals(alpha, places=places, **options)
         elif method == "bootstrap":
             interval = options.pop("interval", "percentile")
             stored = self.cov_type == "bootstrap" and not options
@@ -591,28 +590,6 @@ class RegressionResults(
         data._cache.pop("row_labels", None)
 
 
-def positions(cols: Any, names: Sequence[str]) -> list[int]:
-    """Return the places of parameters that are given by place or name, or raise a DomainError.
-
-    Parameters
-    ----------
-    cols : int, str, or sequence of them
-        Which parameters.
-    names : sequence of str
-        All of them.
-    """
-    places = []
-    for col in [cols] if np.ndim(cols) == 0 else cols:
-        place = list(names).index(col) if col in names else col
-        if not isinstance(place, (int, np.integer)) or not -len(names) <= place < len(names):
-            raise DomainError(
-                f"cols has {col!r}: the parameters are {', '.join(names)}, at places 0 to "
-                f"{len(names) - 1}"
-            )
-        places.append(int(place) % len(names))
-    return places
-
-
 class ResultsWrapper(_WrapperBase):  # type: ignore[misc]
     """Results with the names of the parameters and the labels of the rows."""
 
@@ -645,7 +622,7 @@ class ResultsWrapper(_WrapperBase):  # type: ignore[misc]
         return html
 
 
-def label_methods(wrapper: Any, results: Any, limits: Sequence[str] = ("conf_int",)) -> None:
+def label_methods(wrapper: Any, results: Any) -> None:
     """Give a wrapper the methods that label covariances and limits of part of the parameters.
 
     statsmodels would give the names of all parameters to the part that ``column`` or ``cols`` chooses,
@@ -655,12 +632,10 @@ def label_methods(wrapper: Any, results: Any, limits: Sequence[str] = ("conf_int
     ----------
     wrapper, results : type
         The classes.
-    limits : sequence of str
-        The methods that return limits.
     """
     wrapper.bootstrap = wraps(results.bootstrap)(ResultsWrapper.bootstrap)
     wrapper.cov_params = _labelled_covariance(results.cov_params)
-    for name in limits:
+    for name in ("conf_int", "profile_intervals"):
         setattr(wrapper, name, _labelled_limits(getattr(results, name)))
     results._wrapper = wrapper
 

@@ -27,6 +27,7 @@ from qhreg.exceptions import ColumnRangeError, DomainError
 from qhreg.family.normalizer import location_level, log_curvature
 from qhreg.inference.fit_statistics import share_below
 from qhreg.inference.intervals import wald_intervals, wald_ratios
+from qhreg.profile.curve import curve_of
 from qhreg.results.base import ResultsWrapper, label_methods
 from qhreg.results.likelihood import LikelihoodResults
 from qhreg.results.plots import column_of
@@ -62,6 +63,7 @@ class QuantileHuberResults(LikelihoodResults):
     """
 
     _parts_of = staticmethod(covariance_parts)
+    _curve_of = staticmethod(curve_of)
     _made_from_data = (
         "_covariance",
         "llf",
@@ -353,10 +355,6 @@ class QuantileHuberResults(LikelihoodResults):
     def _wald_limits(self, critical: float) -> FloatArray:
         return wald_intervals(self.params, self.bse, self.space, critical)
 
-    def _profile_limits(self, alpha: float, places: list[int] | None, **options: Any) -> FloatArray:
-        limits: FloatArray = self.profile_intervals(alpha, places=places, **options)
-        return limits
-
     # ------------------------------------------------------------------ plots
 
     @property
@@ -427,5 +425,5 @@ class QuantileHuberResultsWrapper(ResultsWrapper):
     """Results with the names of the parameters and the labels of the rows."""
 
 
-label_methods(QuantileHuberResultsWrapper, QuantileHuberResults, ("conf_int", "profile_intervals"))
+label_methods(QuantileHuberResultsWrapper, QuantileHuberResults)
 populate_wrapper(QuantileHuberResultsWrapper, QuantileHuberResults)
