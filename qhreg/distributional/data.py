@@ -16,10 +16,9 @@ from qhreg.distributional.fit import DistributionalSolution, solve_distributiona
 from qhreg.distributional.likelihood import Regression
 from qhreg.exceptions import BoundaryWarning, RankWarning
 from qhreg.family.distribution import quantile_huber
-from qhreg.prediction import RowLaw
 from qhreg.profile.curve import Curve, ProfilePoint
 from qhreg.specification.observations import Observations
-from qhreg.specification.parameters import positions
+from qhreg.specification.parameters import RowLaw, positions
 
 __all__ = ["DistributionalData", "coefficient_curve"]
 

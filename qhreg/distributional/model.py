@@ -25,10 +25,11 @@ from qhreg.distributional.likelihood import (
 from qhreg.distributional.results import DistributionalResults, DistributionalResultsWrapper
 from qhreg.exceptions import ConvergenceWarning, DataError, DomainError
 from qhreg.family.domain import check_kappa
+from qhreg.inference.prediction import PredictionSlopes
 from qhreg.model.base import RegressionModel, Rows, located
-from qhreg.prediction import PredictionSlopes, RowLaw
 from qhreg.solver import DEFAULT_TAU_BOUNDS
 from qhreg.specification.inputs import KEYWORDS, number
+from qhreg.specification.parameters import RowLaw
 
 __all__ = ["QuantileHuberDistributional"]
 

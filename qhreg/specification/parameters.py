@@ -13,7 +13,7 @@ from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.domain import check_kappa, check_sigma, check_tau
 
-__all__ = ["EXTRA_NAMES", "ParameterSpace", "Parameters", "positions"]
+__all__ = ["EXTRA_NAMES", "ParameterSpace", "Parameters", "RowLaw", "positions"]
 
 
 EXTRA_NAMES = ("sigma", "tau", "kappa")
@@ -26,6 +26,25 @@ class Parameters(NamedTuple):
     beta: FloatArray
     sigma: float
     tau: float
+    kappa: float
+
+
+class RowLaw(NamedTuple):
+    """The law of each row.
+
+    Attributes
+    ----------
+    location : ndarray, shape (n,)
+        Locations.
+    sigma, tau : ndarray, shape (n,), or float
+        Scales and asymmetries; a number is that of all rows.
+    kappa : float
+        The width.
+    """
+
+    location: FloatArray
+    sigma: Any
+    tau: Any
     kappa: float
 
 
