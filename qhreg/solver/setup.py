@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from qhreg._precision import INTERPOLATED, ROUNDING
 from qhreg._typing import FloatArray
 from qhreg.engine.rows import ArrayRows, GivenRows, Taken
 from qhreg.exceptions import DataError
 from qhreg.solver.basis import (
     CHOLESKY_SAFE,
-    VANISHING,
     Basis,
     basis_of,
     recentred,
@@ -173,7 +173,7 @@ def _well_centred(basis: Basis, data: Taken) -> Basis:
     for done in range(4):
         residual = np.abs(basis.design[:, -1])
         middle = float(np.median(residual))
-        if residual.max() < SUSPECT_SPREAD * middle or (done and middle < VANISHING):
+        if residual.max() < SUSPECT_SPREAD * middle or (done and middle < INTERPOLATED):
             break  # no outliers, or most rows are interpolated
         problem = _problem(ArrayRows(basis.design, None, data.weights), basis, MEDIAN, None)
         start = np.zeros(basis.design.shape[1])
@@ -186,7 +186,7 @@ def _well_centred(basis: Basis, data: Taken) -> Basis:
     return basis
 
 
-def _has_residual(basis: Basis, endog: FloatArray, share: float = 1e-12) -> bool:
+def _has_residual(basis: Basis, endog: FloatArray, share: float = ROUNDING) -> bool:
     """Return whether least squares leaves more than rounding, or some share, of the response."""
     if basis.design.shape[0] <= basis.columns.size:
         return False
@@ -214,7 +214,7 @@ def _leaves_residual(rows: GivenRows, basis: Basis) -> bool:
     for block in rows.blocks():
         assert block.endog is not None
         residual = block.endog + block.exog @ (basis.matrix[:-1, -1] / basis.matrix[-1, -1])
-        if np.abs(residual).max() > 1e-12 * np.abs(block.endog).max():
+        if np.abs(residual).max() > ROUNDING * np.abs(block.endog).max():
             return True
     return False
 
