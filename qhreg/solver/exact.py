@@ -27,9 +27,6 @@ from qhreg.solver.vertex import Undecided, unique_vertex, vertex_of
 __all__ = ["exact_fit"]
 
 
-ALL_ROWS = 1000
-"""With at most this many rows none is decided in advance."""
-
 EXACT = 1e-11
 """Accuracy of the interior-point method per unit of weight before a fit is moved to its vertex."""
 
@@ -67,21 +64,20 @@ def exact_fit(
     every new centre.
     """
     z, n_rows, passes = start, problem.rows.n_rows, 0
-    if n_rows > ALL_ROWS:
-        if not warm:
-            z, passes = _smoothed(problem, tau, start)
-        count = int(n_rows ** (2 / 3) * np.sqrt(z.size))
-        doubtful = np.zeros(n_rows, dtype=np.bool_)
-        while count < n_rows:
-            undecided = _decide_rows(problem, tau, problem.residuals(z), count, doubtful)
-            fit = _fit_undecided(problem, tau, z, undecided)
-            passes += 3
-            wrong = _wrongly_decided(tau, problem.kappa, undecided.side, problem.residuals(fit.z))
-            if fit.proved(problem.n) and not wrong.any():
-                return replace(_light(fit, undecided, keep=keep), passes=passes)
-            if fit.proved(problem.n):
-                z, doubtful = fit.z, doubtful | wrong
-            count *= 2
+    count = int(n_rows ** (2 / 3) * np.sqrt(z.size))
+    if count < n_rows and not warm:
+        z, passes = _smoothed(problem, tau, start)
+    doubtful = np.zeros(n_rows, dtype=np.bool_)
+    while count < n_rows:
+        undecided = _decide_rows(problem, tau, problem.residuals(z), count, doubtful)
+        fit = _fit_undecided(problem, tau, z, undecided)
+        passes += 3
+        wrong = _wrongly_decided(tau, problem.kappa, undecided.side, problem.residuals(fit.z))
+        if fit.proved(problem.n) and not wrong.any():
+            return replace(_light(fit, undecided, keep=keep), passes=passes)
+        if fit.proved(problem.n):
+            z, doubtful = fit.z, doubtful | wrong
+        count *= 2
     nothing = np.zeros(n_rows, dtype=np.bool_)
     undecided = _decide_rows(problem, tau, problem.residuals(z), n_rows, nothing)
     fit = _fit_all(problem, tau, z, undecided, accuracy)

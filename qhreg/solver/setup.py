@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from qhreg._precision import INTERPOLATED, ROUNDING
 from qhreg._typing import FloatArray
@@ -99,7 +100,7 @@ def set_up(rows: GivenRows, task: Task) -> Setup:
 
 def _copied(rows: GivenRows, task: Task, scale: float) -> Setup:
     """Return the problem of rows copied into a basis of theirs."""
-    data = rows.take(slice(None))
+    data = _finite(rows, slice(None))
     basis = basis_of(data.exog, data.endog, data.weights)
     if not _has_residual(basis, data.endog):
         _reject_perfect_fit(rows, basis, task)
@@ -111,12 +112,18 @@ def _copied(rows: GivenRows, task: Task, scale: float) -> Setup:
     return Setup(basis, problem, problem, task, scale, data.weights)
 
 
+def _finite(rows: GivenRows, chosen: npt.NDArray[np.intp] | slice) -> Taken:
+    """Return some rows; other rows that are not finite show in the first pass over them."""
+    data = rows.take(chosen)
+    if not (np.isfinite(data.exog).all() and np.isfinite(data.endog).all()):
+        require_finite(rows)
+    return data
+
+
 def _in_place(rows: GivenRows, task: Task, scale: float, size: int) -> Setup:
     """Return the problem of rows that stay where they are, in the coordinates of a sample."""
     chosen = np.random.default_rng(0).choice(rows.n_rows, size, replace=False)
-    data = rows.take(np.sort(chosen))
-    if not (np.isfinite(data.exog).all() and np.isfinite(data.endog).all()):
-        require_finite(rows)
+    data = _finite(rows, np.sort(chosen))
     basis = basis_of(data.exog, data.endog, data.weights)
     if basis.dependent.size or not _has_residual(basis, data.endog):
         basis = _triangular_basis(rows)
