@@ -109,15 +109,14 @@ class ProcessResults:
 
     def _of_each(self, read: Callable[[Any], Read]) -> list[Read]:
         """Return what is read of every fit; a caution about several is one that names their levels."""
-        values, cautions = [], dict[type[Warning], tuple[str, list[str]]]()
+        values, cautions = [], dict[tuple[str, type[Warning]], list[str]]()
         for tau, fit in zip(self.taus, self.results, strict=True):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", CurvatureWarning)
                 values.append(read(fit._results))
-            for each in caught:  # their counts of rows differ from level to level
-                _, levels = cautions.setdefault(each.category, (str(each.message), []))
-                levels.append(f"{tau:g}")
-        for category, (text, levels) in cautions.items():
+            for each in caught:
+                cautions.setdefault((str(each.message), each.category), []).append(f"{tau:g}")
+        for (text, category), levels in cautions.items():
             warn_caller(f"at tau = {', '.join(levels)}: {text}", category)
         return values
 
