@@ -1,4 +1,4 @@
-"""Tables of the contributing page: the modules with their first lines, the constants with their reasons."""
+"""Tables of the contributing page: modules with their first lines, constants with their reasons."""
 
 from __future__ import annotations
 
