@@ -160,7 +160,7 @@ class WaldResults:
                 why = {
                     "at bound": f"{name} is on its bound {value}",
                     "limit": f"{name} ended at a limit of the model, {value}",
-                    "constrained": f"{name} is held at {value} by a constraint",
+                    "fixed": f"a constraint fixes {name} at {value}",
                 }.get(reason, f"the data do not inform about {name} once the others are known")
                 raise DomainError(
                     f"{why}: it has no standard error, and a Wald test of it is not defined. Leave "

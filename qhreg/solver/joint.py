@@ -51,6 +51,7 @@ __all__ = [
     "Solution",
     "Start",
     "attained",
+    "bound_reached",
     "in_coordinates",
     "report",
     "solve",
@@ -400,11 +401,7 @@ def report(
         reason += ": not proved"
         warn_caller(f"the fit did not converge: {reason}", ConvergenceWarning)
     if at_bound and converged:
-        warn_caller(
-            f"tau ended on its bound {fit.tau:g}: nearly all noise lies on one side of the line, which "
-            "then passes through some of the rows; try tau=0.5, other tau_bounds, or fewer columns",
-            BoundaryWarning,
-        )
+        warn_caller(bound_reached(fit.tau), BoundaryWarning)
     undetermined = _moving_columns(basis, free)
     if undetermined:
         _warn_undetermined(undetermined, names)
@@ -429,6 +426,14 @@ def report(
         certified,
         fit.dual.square,
         problem.rank,
+    )
+
+
+def bound_reached(tau: float) -> str:
+    """Return what it means that tau ended on a bound, and what to do."""
+    return (
+        f"tau ended on its bound {tau:g}: nearly all noise lies on one side of the line. It has no "
+        "standard error; try fewer columns, tau=0.5 or other tau_bounds."
     )
 
 
