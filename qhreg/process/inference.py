@@ -25,6 +25,7 @@ class ProcessInference:
     """The part of a process that needs the covariance between its fits."""
 
     taus: tuple[float, ...]
+    levels: Any
     results: tuple[Any, ...]
     model: Any
     names: Any
@@ -65,13 +66,12 @@ class ProcessInference:
         Returns
         -------
         DataFrame
-            Rows and columns are (tau, parameter). The blocks on the diagonal are the covariances
+            Rows and columns are (level, parameter). The blocks on the diagonal are the covariances
             of the single fits, the others come from the products of their scores.
         """
         chosen = list(range(len(self.names))) if columns is None else self._places(columns)
-        labels = pd.MultiIndex.from_product(
-            [self.taus, [self.names[j] for j in chosen]], names=["tau", "parameter"]
-        )
+        names = pd.Index([self.names[j] for j in chosen], name="parameter")
+        labels = pd.MultiIndex.from_product([self.levels, names])
         return pd.DataFrame(self._joint(chosen), labels, labels)
 
     def _joint(self, chosen: Sequence[int]) -> FloatArray:
@@ -180,7 +180,7 @@ class ProcessInference:
         chosen = self._slopes() if columns is None else self._places(columns)
         estimates, cov = self.params.to_numpy()[:, chosen], self._joint(chosen)
         df = self._first.df_resid_inference if self._first.use_t else None
-        null = "equal slopes at " + ", ".join(f"{tau:g}" for tau in self.taus)
+        null = "equal slopes at " + ", ".join(f"{level:g}" for level in self.levels)
         if joint:
             return equality_test(
                 estimates, cov, df_cov=df, name=f"Wald test ({self.cov_type})", null=null
