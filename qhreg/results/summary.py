@@ -161,7 +161,7 @@ def _linear_notes(results: Any) -> list[str]:
     if results.constraint is not None:
         lines.append("The parameters satisfy linear constraints; what these decide is (fixed).")
     if solution.tau_at_bound:
-        lines.append(bound_reached(results.tau))
+        lines.append(f"{bound_reached(results.tau)}.")
     if not results.converged:
         lines.append(f"NOT CONVERGED: {solution.reason}.")
     for columns, meaning in (
@@ -175,7 +175,7 @@ def _linear_notes(results: Any) -> list[str]:
             names = ", ".join(str(results.model.data.param_names[j]) for j in columns)
             lines.append(f"exog has rank {results.rank}: {names} {meaning}.")
     if results.kappa_limit is not None:
-        lines.append(limit_reached(results.kappa_limit, results.kappa))
+        lines.append(f"{limit_reached(results.kappa_limit, results.kappa)}.")
     return lines
 
 

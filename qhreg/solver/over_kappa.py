@@ -380,9 +380,9 @@ def limit_reached(limit: str, kappa: float) -> str:
     """Return what it means that the width ended at a limit, and what to do."""
     return {
         "laplace": "kappa ended at 0: the asymmetric Laplace distribution fits best. kappa is treated "
-        "as known; give kappa=0 to say so.",
+        "as known; give kappa=0 to say so",
         "gaussian": f"kappa ended at infinity ({kappa:g} stands for it): the normal distribution fits "
-        "best, with sd sigma sqrt(kappa). Use least squares, or give kappa.",
+        "best, with sd sigma sqrt(kappa). Use least squares, or give kappa",
         "one-sided": f"kappa is not determined: all above {kappa:.4g} fit equally well. It is treated "
-        "as known, and tau is not tested; give kappa to choose one.",
+        "as known, and tau is not tested; give kappa to choose one",
     }[limit]

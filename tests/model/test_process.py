@@ -122,7 +122,9 @@ def test_the_tables_are_labelled_by_the_levels_in_the_order_given(engel):
         assert table.index.tolist() == asked
     assert made.cov_between().index.names == ["quantile", "parameter"]
     for q in asked:
-        fit = sm.QuantReg.from_formula("foodexp ~ income", engel).fit(q=q, max_iter=5000, p_tol=1e-9)
+        fit = sm.QuantReg.from_formula("foodexp ~ income", engel).fit(
+            q=q, max_iter=5000, p_tol=1e-9
+        )
         assert made.params.income[q] == pytest.approx(fit.params["income"], rel=1e-5)
     assert_allclose(made.params.loc[[0.75, 0.5, 0.1]], sorted_one.params, rtol=1e-9)
     assert made.crossings().n_rows == sorted_one.crossings().n_rows
