@@ -130,7 +130,7 @@ class QuantileHuberInfluence(_Base):  # type: ignore[misc]
             made = (made.T / self._spread).T
         return np.asarray(made)
 
-    resid_score_factor = NotOffered("outside the zone it would divide by zero; use resid_score")
+    resid_score_factor = NotOffered("beyond the quadratic zone it divides by zero; use resid_score")
 
     def __dir__(self) -> list[str]:
         return without(super().__dir__(), type(self))

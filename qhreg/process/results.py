@@ -38,16 +38,16 @@ class ProcessResults:
     Attributes
     ----------
     taus : tuple of float
-        The values, increasing.
+        The values, in the order given.
     results : tuple of QuantileHuberResultsWrapper
         The full fit at each of them.
-    by_quantile : bool
-        Whether the levels were given as quantiles 1 - tau, over which the plot then runs.
+    quantiles : tuple of float or None
+        The levels 1 - tau where these were given: they label the tables, and the plot runs over them.
     """
 
     taus: tuple[float, ...]
     results: tuple[Any, ...]
-    by_quantile: bool = False
+    quantiles: tuple[float, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.taus)
@@ -103,9 +103,16 @@ class ProcessResults:
         """Names of the parameters: coefficients, then sigma where it is estimated."""
         return tuple(str(name) for name in self.model.data.param_names)
 
+    @property
+    def levels(self) -> pd.Index:
+        """The labels of the fits: values of tau, or the quantiles that were given."""
+        if self.quantiles is None:
+            return pd.Index(self.taus, name="tau")
+        return pd.Index(self.quantiles, name="quantile")
+
     def _by_level(self, values: Any, columns: Any = None) -> pd.DataFrame:
-        index = pd.Index(self.taus, name="tau")
-        return pd.DataFrame(np.asarray(values), index, self.names if columns is None else columns)
+        columns = self.names if columns is None else columns
+        return pd.DataFrame(np.asarray(values), self.levels, columns)
 
     def _of_each(self, read: Callable[[Any], Read]) -> list[Read]:
         """Return what is read of every fit; a caution about several is one that names their levels."""
@@ -122,12 +129,12 @@ class ProcessResults:
 
     @property
     def params(self) -> pd.DataFrame:
-        """Estimates, one row for each tau."""
+        """Estimates, one row for each level."""
         return self._by_level([fit._results.params for fit in self.results])
 
     @property
     def bse(self) -> pd.DataFrame:
-        """Standard errors, one row for each tau."""
+        """Standard errors, one row for each level."""
         return self._by_level(self._of_each(lambda fit: fit.bse))
 
     def conf_int(
@@ -194,7 +201,7 @@ class ProcessResults:
     def predict(
         self, exog: Any = None, transform: bool = True, *, offset: Any = None
     ) -> pd.DataFrame:
-        """Return the fitted curves x'beta(tau), one column for each tau.
+        """Return the fitted curves x'beta(tau), one column for each level.
 
         Parameters
         ----------
@@ -207,9 +214,7 @@ class ProcessResults:
         """
         rows, labels = self._first._new_rows(exog, transform, offset, {})
         curves = [fit.model.law(fit._results.params, rows).location for fit in self.results]
-        return pd.DataFrame(
-            np.column_stack(curves), index=labels, columns=pd.Index(self.taus, name="tau")
-        )
+        return pd.DataFrame(np.column_stack(curves), index=labels, columns=self.levels)
 
     def crossings(
         self, exog: Any = None, transform: bool = True, *, offset: Any = None
@@ -230,7 +235,8 @@ class ProcessResults:
         labels = (
             curves.index if exog is not None or self.model.data.row_labels is not None else None
         )
-        return find_crossings(curves, self.taus, labels)
+        order = np.argsort(self.taus)
+        return find_crossings(curves.iloc[:, order], sorted(self.taus), labels)
 
     # ------------------------------------------------------------------ the fits together
 
@@ -245,13 +251,12 @@ class ProcessResults:
         Returns
         -------
         DataFrame
-            Rows and columns are (tau, parameter). The blocks on the diagonal are the covariances
+            Rows and columns are (level, parameter). The blocks on the diagonal are the covariances
             of the single fits, the others come from the products of their scores.
         """
         chosen = list(range(len(self.names))) if columns is None else positions(columns, self.names)
-        labels = pd.MultiIndex.from_product(
-            [self.taus, [self.names[j] for j in chosen]], names=["tau", "parameter"]
-        )
+        names = pd.Index([self.names[j] for j in chosen], name="parameter")
+        labels = pd.MultiIndex.from_product([self.levels, names])
         return pd.DataFrame(self._joint(chosen), labels, labels)
 
     def _joint(self, chosen: Sequence[int]) -> FloatArray:
@@ -346,7 +351,7 @@ class ProcessResults:
         chosen = self._slopes() if columns is None else positions(columns, self.names)
         estimates, cov = self.params.to_numpy()[:, chosen], self._joint(chosen)
         df = self._first.df_resid_inference if self._first.use_t else None
-        null = "equal slopes at " + ", ".join(f"{tau:g}" for tau in self.taus)
+        null = "equal slopes at " + ", ".join(f"{level:g}" for level in self.levels)
         if joint:
             return equality_test(
                 estimates, cov, df_cov=df, name=f"Wald test ({self.cov_type})", null=null
@@ -429,20 +434,20 @@ class ProcessResults:
             params, limits = np.asarray(reference.params), np.asarray(reference.conf_int(alpha))
             value, tau = np.column_stack([params, limits])[places], float(reference.tau)
             name = rf"$\tau$ estimated: {tau:.3f}"
-        every = self.conf_int(alpha, simultaneous=simultaneous).to_numpy()
-        bands = every.reshape(len(self), len(self.names), 2)[:, chosen]
+        every, order = self.conf_int(alpha, simultaneous=simultaneous), np.argsort(self.taus)
+        limits = every.to_numpy().reshape(len(self), len(self.names), 2)[order][:, chosen]
         return ProcessFigure(
             tuple(self.names[j] for j in chosen),
-            np.array(self.taus),
-            self.params.to_numpy()[:, chosen],
-            bands[:, :, 0],
-            bands[:, :, 1],
+            np.array(self.taus)[order],
+            self.params.to_numpy()[order][:, chosen],
+            limits[:, :, 0],
+            limits[:, :, 1],
             1.0 - alpha,
             self.kappa,
             value,
             name,
             tau,
-            self.by_quantile,
+            self.quantiles is not None,
         )
 
     def plot(
@@ -476,4 +481,4 @@ class ProcessResults:
         return plot_process(figure, axes)
 
     def __repr__(self) -> str:
-        return f"<{len(self)} fits, tau from {self.taus[0]:g} to {self.taus[-1]:g}>"
+        return f"<{len(self)} fits, tau from {min(self.taus):g} to {max(self.taus):g}>"

@@ -103,8 +103,9 @@ def profile_along(
     best = max(points, key=lambda point: point.loglike)
     if best.loglike > curve.loglike + BETTER:
         warn_caller(
-            f"the profile of {name} is higher by {best.loglike - curve.loglike:.3g} at "
-            f"{best.value:.6g} than at the fit ({curve.estimate:.6g}): the fit is a local maximum only",
+            f"the log-likelihood is higher by {best.loglike - curve.loglike:.3g} at {name} = "
+            f"{best.value:.6g} than at the fit ({curve.estimate:.6g}), a local maximum only: fit with "
+            "search=True",
             ConvergenceWarning,
         )
     about = (name, curve.estimate, curve.loglike, interval, points, curve.names, se, cut)
