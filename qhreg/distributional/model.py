@@ -11,6 +11,7 @@ import numpy as np
 from scipy import special
 
 from qhreg._typing import FloatArray
+from qhreg.distributional.coordinates import coordinates
 from qhreg.distributional.data import DistributionalData
 from qhreg.distributional.fit import common_fit, solve_distributional
 from qhreg.distributional.likelihood import (
@@ -368,13 +369,8 @@ class QuantileHuberDistributional(RegressionModel):
         """The fit with one scale and one asymmetry, as near as the regressors come to it."""
         data = self.model_data().regression
         common = common_fit(data, self.tau_bounds)
-        ones = np.ones(data.endog.size)
-        parts = [common.beta]
-        goals = (math.log(common.sigma), math.log(common.tau) - math.log1p(-common.tau))
-        for design, goal in zip((data.scale, data.tau), goals, strict=True):
-            nearest = np.linalg.lstsq(design, goal * ones, rcond=None)[0]
-            parts.append(np.asarray(nearest, dtype=np.float64))
-        return np.concatenate(parts)
+        place = coordinates(data, common.beta, 1.0)
+        return place.outer(place.constant(common.sigma, common.tau))
 
     # ------------------------------------------------------------------ prediction
 

@@ -19,7 +19,7 @@ from qhreg.distributional.likelihood import BLOCKS, Regression
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.inference.hypothesis_tests import HypothesisTest, density_note, lr_test
-from qhreg.results.base import RegressionResults, ResultsWrapper, label_methods
+from qhreg.results.base import RegressionResults, ResultsWrapper, label_methods, retvals
 from qhreg.results.summary import Tables, covariance_note, criteria, head, zone
 from qhreg.specification.model_data import refit
 
@@ -73,7 +73,7 @@ class DistributionalResults(RegressionResults):
         self.kappa = model.kappa
         self.block_sizes = (model.k_exog, *map(len, model.further_names.values()))
         self.n_params = self.params.size - sum(map(len, solution.dependent.values()))
-        self.mle_retvals = _retvals(solution)
+        self.mle_retvals = retvals(solution)
 
     @property
     def _fit_data(self) -> DistributionalData:
@@ -257,23 +257,6 @@ def _why(solution: Any) -> str:
     """Return why a fit is not stationary."""
     rest = "; its coefficients are held there, and given them the others are stationary"
     return f"NOT CONVERGED: {solution.reason}{rest if solution.rest_stationary else ''}."
-
-
-def _retvals(solution: DistributionalSolution) -> dict[str, Any]:
-    """Return what the solver said, under the names statsmodels uses where it has one."""
-    return {
-        "converged": solution.converged,
-        "warnflag": 0 if solution.converged else 1,
-        "iterations": solution.iterations,
-        "fopt": solution.value,
-        "score_norm": solution.score_norm,
-        "location_gap": solution.location_gap,
-        "curvature": solution.curvature,
-        "held": solution.held,
-        "starts": solution.starts,
-        "rows_in_zone": solution.rows_in_zone,
-        "message": solution.reason,
-    }
 
 
 class DistributionalResultsWrapper(ResultsWrapper):

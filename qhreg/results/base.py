@@ -7,7 +7,7 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property, wraps
 from typing import Any, ClassVar
 
@@ -30,7 +30,7 @@ from qhreg.results.wald import WaldResults
 from qhreg.specification.alignment import group_codes
 from qhreg.specification.parameters import positions
 
-__all__ = ["RegressionResults", "ResultsWrapper", "label_methods"]
+__all__ = ["RegressionResults", "ResultsWrapper", "label_methods", "retvals"]
 
 # statsmodels carries no types, and mypy forbids a base class without one.
 _Base: Any = GenericLikelihoodModelResults
@@ -44,6 +44,9 @@ SMALLEST_VARIANCE = 1e-290
 
 MODEL_ROWS = ("exog", "endog", "weights", "offset", "freq_weights")
 """Attributes of a model that have the length of the data, besides further regressors."""
+
+RETVALS = {"value": "fopt", "passes": "fcalls", "gap": "duality_gap", "reason": "message"}
+"""Fields of a solution that `mle_retvals` has under other names."""
 
 DATA_ROWS = ("exog", "endog", "orig_exog", "orig_endog", "frame")
 """Those of the holder in which statsmodels keeps the data."""
@@ -588,6 +591,13 @@ class RegressionResults(
                 if hasattr(holder, name):
                     setattr(holder, name, None)
         data._cache.pop("row_labels", None)
+
+
+def retvals(solution: Any) -> dict[str, Any]:
+    """Return what the solver said, under the names statsmodels uses where it has one."""
+    named = {RETVALS.get(each.name, each.name): each.name for each in fields(solution)}
+    said = {name: getattr(solution, attribute) for name, attribute in named.items()}
+    return {"warnflag": int(not solution.converged), **said}
 
 
 class ResultsWrapper(_WrapperBase):  # type: ignore[misc]

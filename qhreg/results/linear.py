@@ -29,7 +29,7 @@ from qhreg.family.normalizer import location_level, log_curvature
 from qhreg.inference.fit_statistics import information_criterion, least_squares_fit, share_below
 from qhreg.inference.intervals import wald_intervals, wald_ratios
 from qhreg.profile.curve import curve_of
-from qhreg.results.base import ResultsWrapper, label_methods
+from qhreg.results.base import ResultsWrapper, label_methods, retvals
 from qhreg.results.likelihood import LikelihoodResults
 from qhreg.results.plots import column_of
 from qhreg.results.summary import Tables, linear_tables
@@ -110,7 +110,7 @@ class QuantileHuberResults(LikelihoodResults):
     @cached_property
     def mle_retvals(self) -> dict[str, Any]:
         """What the solver said, and how small the score is."""
-        return {**_retvals(self.solution), "gradient_norm": self.gradient_norm}
+        return {**retvals(self.solution), "gradient_norm": self.gradient_norm}
 
     @property
     def parameters(self) -> Parameters:
@@ -414,24 +414,6 @@ class QuantileHuberResults(LikelihoodResults):
             names=(names[column], response),
         )
         return plot_fit(made, ax=ax)
-
-
-def _retvals(solution: Solution) -> dict[str, Any]:
-    """Return what the solver said, under the names statsmodels uses where it has one."""
-    return {
-        "converged": solution.converged,
-        "warnflag": 0 if solution.converged else 1,
-        "iterations": solution.iterations,
-        "fcalls": solution.passes,
-        "fopt": solution.value,
-        "duality_gap": solution.gap,
-        "tau_slope": solution.tau_slope,
-        "tau_at_bound": solution.tau_at_bound,
-        "certified": solution.certified,
-        "rank": solution.rank,
-        "rows_in_zone": solution.rows_in_zone,
-        "message": solution.reason,
-    }
 
 
 class QuantileHuberResultsWrapper(ResultsWrapper):
