@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
@@ -9,7 +11,6 @@ from qhreg.diagnostics.figures import ProfileFigure, SurfaceFigure, TauLossFigur
 from qhreg.plotting.axes import (
     BLUE,
     DARK,
-    GREEN,
     GREY,
     ORANGE,
     RED,
@@ -28,8 +29,8 @@ TICKS = 6
 """Intervals between the ticks of a profile, at most."""
 
 
-def plot_profile(figure: ProfileFigure, ax: Axes | None = None) -> Axes:
-    """Draw the likelihood ratio of a parameter, its cuts and interval, and what is proved about it.
+def plot_profile(figure: ProfileFigure, ax: Axes | None = None, *, details: bool = False) -> Axes:
+    """Draw the profile log-likelihood of a parameter with its interval.
 
     Parameters
     ----------
@@ -37,100 +38,118 @@ def plot_profile(figure: ProfileFigure, ax: Axes | None = None) -> Axes:
         From ``ProfileLikelihood.figure()``.
     ax : Axes, optional
         Where to draw.
+    details : bool
+        Whether to add the Wald parabola, the cuts, the fits, and what a certificate excludes.
 
     Returns
     -------
     Axes
-        With the curve as first line, then the parabola (if any) and the cuts.
+        With the curve as first line.
     """
     ax = axes_of(ax)
-    top = 1.4 * max(value for _, value in figure.cuts)
-    bottom = -0.07 * top
-    ax.plot(figure.x, figure.lr, color=BLUE, lw=2, label="profile", zorder=4)
-    if figure.wald is not None:
-        ax.plot(
-            figure.x,
-            figure.wald,
-            color=RED,
-            lw=1.6,
-            ls=(0, (5, 2)),
-            label="Wald parabola",
-            zorder=3,
-        )
-    for (alpha, value), style in zip(figure.cuts, CUT_STYLES, strict=False):
-        label = f"{percent(1 - alpha)} cut: {value:.3g}"
-        label = f"cut {value:.3g} (given)" if figure.cut_given else label
-        ax.axhline(value, color=DARK, lw=1.1, ls=style, label=label, zorder=2)
+    bottom = -0.7 * max(value for _, value in figure.cuts)
+    height = -0.5 * figure.lr
+    ax.plot(figure.x, height, color=BLUE, lw=2, label="profile" if details else None, zorder=4)
     lower = max(figure.interval[0], float(figure.x[0]))
     upper = min(figure.interval[1], float(figure.x[-1]))
-    ends = "".join(["open below, " * figure.is_open[0], "open above, " * figure.is_open[1]])
-    label = f"{percent(figure.level)} interval" + (f" ({ends[:-2]})" if ends else "")
-    ax.axvspan(lower, upper, color=SKY, alpha=0.3, lw=0, label=label, zorder=1)
-    for place, ends_of in enumerate(figure.elsewhere):
-        label = "not rejected either" if place == 0 else ""
-        ax.axvspan(*ends_of, color=ORANGE, alpha=0.25, lw=0, label=label or None, zorder=1)
-    ax.plot(figure.points_x, figure.points_lr, ".", color=BLUE, ms=5, label="fits", zorder=5)
-    name = f"estimate {figure.estimate:.4g}"
-    ax.plot(
-        [figure.estimate],
-        [0.0],
-        "D",
-        color=ORANGE,
-        mec=DARK,
-        ms=7,
-        label=name,
+    inside = (figure.x >= lower) & (figure.x <= upper)
+    ax.fill_between(figure.x, height, bottom, where=inside, color=SKY, alpha=0.6, lw=0, zorder=1)
+    ax.text(
+        0.5 * (lower + upper),
+        0.86 * bottom,
+        _interval_text(figure),
+        ha="center",
+        va="center",
         zorder=6,
-        clip_on=False,
     )
+    for place, (low, high) in enumerate(figure.elsewhere):
+        piece = (figure.x >= low) & (figure.x <= high)
+        label = "not rejected either" if place == 0 else None
+        shade = {"color": ORANGE, "alpha": 0.4, "lw": 0, "label": label, "zorder": 1}
+        ax.fill_between(figure.x, height, bottom, where=piece, **shade)
+    if figure.param == "tau" and figure.x[0] < 0.5 < figure.x[-1]:
+        _mark(ax, figure, 0.5, "symmetric")
     if figure.fixed is not None:
-        ax.axvline(figure.fixed, color=GREEN, lw=1.4, ls="-.", label=f"fixed at {figure.fixed:g}")
-    if figure.certified is not None:
-        ax.fill_between(
-            figure.x,
-            0.0,
-            figure.certified.clip(0.0, top),
-            facecolor="none",
-            edgecolor=GREY,
-            hatch="///",
-            lw=0.0,
-            alpha=0.35,
-            label="excluded by proof",
-            zorder=0,
-        )
-        ax.plot(figure.x, figure.certified.clip(0.0), color=GREY, lw=1.0, zorder=2)
-    shown = [(x, lr) for x, lr in figure.maxima if lr < top]
-    if shown:
-        label = "other maximum" if len(shown) == 1 else "other maxima"
-        values = ", ".join(f"{x:.3g}" for x, _ in shown)
+        _mark(ax, figure, figure.fixed, f"fixed at {figure.fixed:g}")
+    if details:
+        _draw_details(ax, figure, bottom)
+    others = [(x, -0.5 * lr) for x, lr in figure.maxima if -0.5 * lr > bottom]
+    if others:
+        label = "other maximum" if len(others) == 1 else "other maxima"
+        values = ", ".join(f"{x:.3g}" for x, _ in others)
         ax.plot(
-            *zip(*shown, strict=True),
+            *zip(*others, strict=True),
             "v",
             color="white",
             mec=DARK,
             mew=1.4,
             ms=8,
-            ls="none",
             label=f"{label} {values}",
             zorder=6,
             clip_on=False,
         )
     ax.set(
         xlabel=symbol(figure.param),
-        ylabel="likelihood ratio statistic",
+        ylabel="log-likelihood below its maximum",
         xlim=(figure.x[0], figure.x[-1]),
-        ylim=(bottom, top),
+        ylim=(bottom, -0.05 * bottom),
     )
     ax.xaxis.set_major_locator(MaxNLocator(TICKS))
-    legend(
-        ax,
-        loc="lower center",
-        bbox_to_anchor=(0.5, 1.0),
-        ncols=2 if len(shown) > 1 else 3,  # several maxima make a long label
-        columnspacing=1.0,
-        handlelength=1.7,
-        handletextpad=0.5,
-    )
+    if ax.get_legend_handles_labels()[0]:
+        legend(
+            ax,
+            loc="lower center",
+            bbox_to_anchor=(0.5, 1.0),
+            ncols=2 if len(others) > 1 else 3,  # several maxima make a long label
+            columnspacing=1.0,
+            handlelength=1.7,
+            handletextpad=0.5,
+        )
     return ax
+
+
+def _interval_text(figure: ProfileFigure) -> str:
+    """Return the interval as text; a side without limit is open."""
+    ends = zip(figure.interval, figure.is_open, strict=True)
+    lower, upper = ("open" if is_open else f"{limit:.3g}" for limit, is_open in ends)
+    return f"{percent(figure.level)}\n{lower} to {upper}"
+
+
+def _mark(ax: Axes, figure: ProfileFigure, value: float, text: str) -> None:
+    """Draw a line at a value with its meaning beside it, on the side with more room."""
+    ax.axvline(value, color=DARK, lw=1.0, ls=(0, (4, 3)), zorder=2)
+    left = value > 0.5 * (figure.x[0] + figure.x[-1])
+    ax.annotate(
+        text,
+        (value, 0.98),
+        (-5 if left else 5, 0),
+        xycoords=("data", "axes fraction"),
+        textcoords="offset points",
+        ha="right" if left else "left",
+        va="top",
+        fontsize="small",
+    )
+
+
+def _draw_details(ax: Axes, figure: ProfileFigure, bottom: float) -> None:
+    """Draw the Wald parabola, the cuts, the fits, the estimate, and what is excluded by proof."""
+    if figure.wald is not None:
+        style: dict[str, Any] = {"color": RED, "lw": 1.6, "ls": (0, (5, 2)), "zorder": 3}
+        ax.plot(figure.x, -0.5 * figure.wald, label="Wald parabola", **style)
+    for (alpha, value), dashes in zip(figure.cuts, CUT_STYLES, strict=False):
+        label = f"{percent(1 - alpha)} cut: {value:.3g} / 2"
+        label = f"cut {value:.3g} / 2 (given)" if figure.cut_given else label
+        ax.axhline(-0.5 * value, color=DARK, lw=1.1, ls=dashes, label=label, zorder=2)
+    fits = {"color": BLUE, "ms": 5, "label": "fits", "zorder": 5}
+    ax.plot(figure.points_x, -0.5 * figure.points_lr, ".", **fits)
+    mark = {"color": ORANGE, "mec": DARK, "ms": 7, "zorder": 6, "clip_on": False}
+    ax.plot([figure.estimate], [0.0], "D", label=f"estimate {figure.estimate:.4g}", **mark)
+    if figure.certified is None:
+        return
+    bound = (-0.5 * figure.certified).clip(bottom, 0.0)
+    hatch = {"facecolor": "none", "edgecolor": GREY, "hatch": "///", "lw": 0.0, "zorder": 0}
+    ax.fill_between(figure.x, 0.0, bound, label="excluded by proof", **hatch)
+    ax.plot(figure.x, bound, color=GREY, lw=1.0, zorder=2)
 
 
 def plot_surface(figure: SurfaceFigure, ax: Axes | None = None) -> Axes:
@@ -165,7 +184,7 @@ def plot_surface(figure: SurfaceFigure, ax: Axes | None = None) -> Axes:
     ax.plot(*figure.estimate, "D", color=ORANGE, mec=DARK, ms=7, ls="none", label="estimate")
     for value, draw in zip(figure.fixed, (ax.axvline, ax.axhline), strict=True):
         if value is not None:
-            draw(value, color=GREEN, lw=1.4, ls="-.", label=f"fixed at {value:g}")
+            draw(value, color=DARK, lw=1.2, ls=(0, (4, 3)), label=f"fixed at {value:g}")
     ax.set(xlabel=symbol(figure.params[0]), ylabel=symbol(figure.params[1]))
     ax.set_xlim(figure.x[0], figure.x[-1])
     ax.set_ylim(figure.y[0], figure.y[-1])
@@ -191,7 +210,7 @@ def plot_tau_loss(figure: TauLossFigure, ax: Axes | None = None) -> Axes:
     ax = axes_of(ax)
     loss = r"mean loss $\overline{\rho}_\tau$ (concave)"
     ax.plot(figure.taus, figure.loss, color=RED, lw=1.8, ls="--", label=loss)
-    ax.plot(figure.taus, figure.log_c, color=GREEN, lw=1.8, ls="-.", label=r"$\log c$ (convex)")
+    ax.plot(figure.taus, figure.log_c, color=ORANGE, lw=1.8, ls="-.", label=r"$\log c$ (convex)")
     ax.plot(figure.taus, figure.total, color=BLUE, lw=2.2, label="sum: normalised loss")
     name = rf"best $\tau$ = {figure.best[0]:.3f}"
     ax.plot(*figure.best, "D", color=ORANGE, mec=DARK, ms=7, ls="none", label=name, clip_on=False)
