@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
@@ -52,8 +53,7 @@ def plot_profile(figure: ProfileFigure, ax: Axes | None = None, *, details: bool
     ax.plot(figure.x, height, color=BLUE, lw=2, label="profile" if details else None, zorder=4)
     lower = max(figure.interval[0], float(figure.x[0]))
     upper = min(figure.interval[1], float(figure.x[-1]))
-    inside = (figure.x >= lower) & (figure.x <= upper)
-    ax.fill_between(figure.x, height, bottom, where=inside, color=SKY, alpha=0.6, lw=0, zorder=1)
+    _shade(ax, figure, (lower, upper), bottom, color=SKY, alpha=0.6)
     ax.text(
         0.5 * (lower + upper),
         0.86 * bottom,
@@ -62,11 +62,9 @@ def plot_profile(figure: ProfileFigure, ax: Axes | None = None, *, details: bool
         va="center",
         zorder=6,
     )
-    for place, (low, high) in enumerate(figure.elsewhere):
-        piece = (figure.x >= low) & (figure.x <= high)
+    for place, ends in enumerate(figure.elsewhere):
         label = "not rejected either" if place == 0 else None
-        shade = {"color": ORANGE, "alpha": 0.4, "lw": 0, "label": label, "zorder": 1}
-        ax.fill_between(figure.x, height, bottom, where=piece, **shade)
+        _shade(ax, figure, ends, bottom, color=ORANGE, alpha=0.4, label=label)
     if figure.param == "tau" and figure.x[0] < 0.5 < figure.x[-1]:
         _mark(ax, figure, 0.5, "symmetric")
     if figure.fixed is not None:
@@ -106,6 +104,16 @@ def plot_profile(figure: ProfileFigure, ax: Axes | None = None, *, details: bool
             handletextpad=0.5,
         )
     return ax
+
+
+def _shade(
+    ax: Axes, figure: ProfileFigure, ends: tuple[float, float], bottom: float, **options: Any
+) -> None:
+    """Shade the region below the curve between two ends."""
+    inside = figure.x[(figure.x > ends[0]) & (figure.x < ends[1])]
+    x = np.concatenate([ends[:1], inside, ends[1:]])
+    height = np.interp(x, figure.x, -0.5 * figure.lr)
+    ax.fill_between(x, height, bottom, lw=0, zorder=1, **options)
 
 
 def _interval_text(figure: ProfileFigure) -> str:
