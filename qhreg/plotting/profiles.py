@@ -148,14 +148,20 @@ def _draw_details(ax: Axes, figure: ProfileFigure, bottom: float) -> None:
         label = f"{percent(1 - alpha)} cut: {value:.3g} / 2"
         label = f"cut {value:.3g} / 2 (given)" if figure.cut_given else label
         ax.axhline(-0.5 * value, color=DARK, lw=1.1, ls=dashes, label=label, zorder=2)
-    fits = {"color": BLUE, "ms": 5, "label": "fits", "zorder": 5}
+    fits: dict[str, Any] = {"color": BLUE, "ms": 5, "label": "fits", "zorder": 5}
     ax.plot(figure.points_x, -0.5 * figure.points_lr, ".", **fits)
-    mark = {"color": ORANGE, "mec": DARK, "ms": 7, "zorder": 6, "clip_on": False}
+    mark: dict[str, Any] = {"color": ORANGE, "mec": DARK, "ms": 7, "zorder": 6, "clip_on": False}
     ax.plot([figure.estimate], [0.0], "D", label=f"estimate {figure.estimate:.4g}", **mark)
     if figure.certified is None:
         return
     bound = (-0.5 * figure.certified).clip(bottom, 0.0)
-    hatch = {"facecolor": "none", "edgecolor": GREY, "hatch": "///", "lw": 0.0, "zorder": 0}
+    hatch: dict[str, Any] = {
+        "facecolor": "none",
+        "edgecolor": GREY,
+        "hatch": "///",
+        "lw": 0.0,
+        "zorder": 0,
+    }
     ax.fill_between(figure.x, 0.0, bound, label="excluded by proof", **hatch)
     ax.plot(figure.x, bound, color=GREY, lw=1.0, zorder=2)
 

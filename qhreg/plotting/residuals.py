@@ -296,7 +296,10 @@ def plot_influence(
     ax.margins(0.15)
     drawn: list[Any] = []
     for row, name in labels.items():
-        place = {"xytext": (0, 0.5 * np.sqrt(area[row]) + 2), "textcoords": "offset points"}
+        place: dict[str, Any] = {
+            "xytext": (0, 0.5 * np.sqrt(area[row]) + 2),
+            "textcoords": "offset points",
+        }
         label = ax.annotate(literal(name), (leverage[row], resid[row]), **place, ha="center")
         extent = label.get_window_extent()
         if any(extent.overlaps(other) for other in drawn):

@@ -105,7 +105,13 @@ def plot_cross_validation(
     """
     ax = axes_of(ax)
     ax.plot(alphas, mean, color=BLUE, lw=1.6, marker="o", ms=4, label="mean over the folds")
-    band = {"color": SKY, "alpha": 0.6, "lw": 0, "label": "one standard error", "zorder": 1}
+    band: dict[str, Any] = {
+        "color": SKY,
+        "alpha": 0.6,
+        "lw": 0,
+        "label": "one standard error",
+        "zorder": 1,
+    }
     ax.fill_between(alphas, mean - error, mean + error, **band)
     ax.axvline(best, color=RED, lw=1.4, ls="--", label=f"least: {best:.3g}")
     ax.axvline(one_se, color=DARK, lw=1.4, ls=":", label=f"within one error: {one_se:.3g}")
@@ -163,7 +169,7 @@ def plot_comparison(names: Sequence[str], distances: FloatArray, ax: Axes | None
     ax.hlines(places, 0.0, distances, color=SKY, lw=5)
     ax.plot(distances, places, "o", color=BLUE, ms=8)
     for place, distance in enumerate(distances):
-        text = {"xytext": (9, 0), "textcoords": "offset points", "va": "center"}
+        text: dict[str, Any] = {"xytext": (9, 0), "textcoords": "offset points", "va": "center"}
         ax.annotate(f"{distance:.1f}", (distance, place), **text)
     ax.set_yticks(places, [literal(name) for name in names])
     ax.invert_yaxis()
