@@ -60,15 +60,16 @@ def plot_profile(figure: ProfileFigure, ax: Axes | None = None, *, details: bool
         _interval_text(figure),
         ha="center",
         va="center",
+        bbox={"fc": "white", "ec": "none", "alpha": 0.6, "pad": 1.5},
         zorder=6,
     )
     for place, ends in enumerate(figure.elsewhere):
         label = "not rejected either" if place == 0 else None
         _shade(ax, figure, ends, bottom, color=ORANGE, alpha=0.4, label=label)
     if figure.param == "tau" and figure.x[0] < 0.5 < figure.x[-1]:
-        _mark(ax, figure, 0.5, "symmetric")
+        _mark(ax, 0.5, "symmetric")
     if figure.fixed is not None:
-        _mark(ax, figure, figure.fixed, f"fixed at {figure.fixed:g}")
+        _mark(ax, figure.fixed, f"fixed at {figure.fixed:g}")
     if details:
         _draw_details(ax, figure, bottom)
     others = [(x, -0.5 * lr) for x, lr in figure.maxima if -0.5 * lr > bottom]
@@ -89,7 +90,7 @@ def plot_profile(figure: ProfileFigure, ax: Axes | None = None, *, details: bool
     ax.set(
         xlabel=symbol(figure.param),
         ylabel="log-likelihood below its maximum",
-        xlim=(figure.x[0], figure.x[-1]),
+        xlim=_view(figure, lower, upper),
         ylim=(bottom, -0.05 * bottom),
     )
     ax.xaxis.set_major_locator(MaxNLocator(TICKS))
@@ -97,13 +98,26 @@ def plot_profile(figure: ProfileFigure, ax: Axes | None = None, *, details: bool
         legend(
             ax,
             loc="lower center",
-            bbox_to_anchor=(0.5, 1.0),
+            bbox_to_anchor=(0.5, 1.05),
             ncols=2 if len(others) > 1 else 3,  # several maxima make a long label
             columnspacing=1.0,
             handlelength=1.7,
             handletextpad=0.5,
         )
     return ax
+
+
+def _view(figure: ProfileFigure, lower: float, upper: float) -> tuple[float, float]:
+    """Return the ends of the horizontal axis: all of tau, else not far beyond the interval.
+
+    A profile that levels off never reaches the cut of a higher level: its fits go on to the end of the
+    range.
+    """
+    ends = float(figure.x[0]), float(figure.x[-1])
+    if figure.param == "tau":
+        return ends
+    length = upper - lower
+    return max(ends[0], lower - length), min(ends[1], upper + length)
 
 
 def _shade(
@@ -117,26 +131,22 @@ def _shade(
 
 
 def _interval_text(figure: ProfileFigure) -> str:
-    """Return the interval as text; a side without limit is open."""
-    ends = zip(figure.interval, figure.is_open, strict=True)
-    lower, upper = ("open" if is_open else f"{limit:.3g}" for limit, is_open in ends)
-    return f"{percent(figure.level)}\n{lower} to {upper}"
+    """Return the interval as text."""
+    lower, upper = (f"{limit:.3g}" for limit in figure.interval)
+    text = {
+        (False, False): f"{lower} to {upper}",
+        (True, False): f"up to {upper}",
+        (False, True): f"from {lower} on",
+        (True, True): "no limit",
+    }
+    return f"{percent(figure.level)}\n{text[figure.is_open]}"
 
 
-def _mark(ax: Axes, figure: ProfileFigure, value: float, text: str) -> None:
-    """Draw a line at a value with its meaning beside it, on the side with more room."""
+def _mark(ax: Axes, value: float, text: str) -> None:
+    """Draw a line at a value with its meaning above."""
     ax.axvline(value, color=DARK, lw=1.0, ls=(0, (4, 3)), zorder=2)
-    left = value > 0.5 * (figure.x[0] + figure.x[-1])
-    ax.annotate(
-        text,
-        (value, 0.98),
-        (-5 if left else 5, 0),
-        xycoords=("data", "axes fraction"),
-        textcoords="offset points",
-        ha="right" if left else "left",
-        va="top",
-        fontsize="small",
-    )
+    place: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": "small"}
+    ax.text(value, 1.005, text, transform=ax.get_xaxis_transform(), **place)
 
 
 def _draw_details(ax: Axes, figure: ProfileFigure, bottom: float) -> None:

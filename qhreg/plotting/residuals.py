@@ -258,8 +258,8 @@ def plot_scale_location(figure: ScaleLocationFigure, ax: Axes | None = None) -> 
         zorder=4,
     )
     ax.set(xlabel="fitted value", ylabel=r"$\sqrt{|\mathrm{quantile\ residual}|}$")
-    make_headroom(ax, 0.25)
-    legend(ax, loc="upper center", ncols=3, columnspacing=1.0)
+    make_headroom(ax, 0.3)
+    legend(ax, loc="upper center", ncols=2)
     return ax
 
 

@@ -140,7 +140,7 @@ def test_an_open_interval_is_labelled_as_such():
     y = quantile_huber.ppf((np.arange(300) + 0.5) / 300, 0.4, 0.3)
     profile = profile_likelihood(model_data(X, y), solve(X, y), "kappa", grid=[0.5, 3.0])
     written = " ".join(text.get_text() for text in profile.plot().texts)
-    assert "95 %\nopen to " in written
+    assert "95 %\nup to " in written
     assert "fixed at 4" in written
 
 
