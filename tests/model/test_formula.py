@@ -109,7 +109,7 @@ def test_missing_rows_are_dropped_with_their_weights_and_offsets(engine):
 
 def test_a_list_of_one_column_of_groups_is_that_column():
     fit = qhf.quantile_huber("y ~ x", FRAME).fit()
-    one, other = (fit.bootstrap(n_boot=5, seed=0, groups=groups) for groups in ("firm", ["firm"]))
+    one, other = (fit.bootstrap(n_boot=5, rng=0, groups=groups) for groups in ("firm", ["firm"]))
     np.testing.assert_array_equal(one.params, other.params)
     with pytest.raises(DataError, match="groups='nobody' is not a column of the data"):
         fit.get_robustcov_results("cluster", groups=["nobody"])
