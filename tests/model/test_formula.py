@@ -266,6 +266,15 @@ def test_dates_within_a_function_are_what_it_makes_of_them(engine):
     assert qhf.quantile_huber("y ~ C(day)", frame).exog.shape[1] == frame["day"].nunique()
 
 
+@pytest.mark.parametrize("name", ["Solar.R", "my x", "2nd", "class"])
+def test_a_name_that_is_not_a_word_is_shown_in_quotes(name):
+    frame = FRAME.rename(columns={"x": name})
+    with pytest.raises(DataError, match=rf'write Q\("{name}"\) for the column'):
+        qhf.quantile_huber(f"y ~ {name}", frame)
+    fit = qhf.quantile_huber(f'y ~ Q("{name}")', frame).fit()
+    np.testing.assert_allclose(fit.params, qhf.quantile_huber("y ~ x", FRAME).fit().params)
+
+
 def test_the_examples_in_the_docstrings_run():
     result = doctest.testmod(formulas)
     assert result.attempted > 0
