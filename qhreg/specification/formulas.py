@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import io
+import keyword
 import pickle
 import re
 import sys
@@ -61,6 +62,9 @@ SHOWN = 30
 """Columns that a message lists."""
 
 _QUOTED = re.compile(r"""\bQ\(\s*(['"])(.*?)\1\s*\)""")
+_SYNTAX = ("SyntaxError", "PatsyError", "FormulaSyntaxError")
+"""What Python, patsy and formulaic raise for a text that is no formula."""
+
 _MARKED = re.compile("['`\"](.+)['`\"]")
 
 
@@ -172,11 +176,24 @@ def unknown_names_told(formula: Any, columns: Sequence[Any]) -> Iterator[None]:
         yield
     except Exception as error:  # each engine has errors of its own
         name = _unknown_name(error)
+        for column in _unquoted(str(formula), columns):
+            if type(error).__name__ in _SYNTAX or (name and column.startswith(name)):
+                raise DataError(
+                    f'write Q("{column}") for the column {column!r}: its name is not a word'
+                ) from error
         if name is None or name in columns or not mentions(formula, name):
             raise
         raise DataError(
             _unknown(name, str(formula), [str(column) for column in columns])
         ) from error
+
+
+def _unquoted(formula: str, columns: Sequence[Any]) -> list[str]:
+    """Return columns that a formula mentions without Q, and whose names Python does not read as one."""
+    bare = _QUOTED.sub("", formula)
+    words = (str(column) for column in columns)
+    odd = (word for word in words if not word.isidentifier() or keyword.iskeyword(word))
+    return [word for word in odd if mentions(bare, word)]
 
 
 def _unknown_name(error: BaseException | None) -> str | None:
