@@ -37,6 +37,7 @@ from qhreg.family.distribution import quantile_huber
 from qhreg.family.domain import check_alpha
 from qhreg.progress import with_progress
 from qhreg.specification.observations import Observations
+from qhreg.specification.parameters import positions
 
 __all__ = ["KINDS", "BootstrapResult", "bootstrap"]
 
@@ -447,6 +448,38 @@ class BootstrapResult:
         columns = {"estimate": self.estimate, "se": np.asarray(self.bse), "bias": bias}
         columns |= {"ci_lower": lower, "ci_upper": upper}
         return pd.DataFrame(columns, index=list(self.names or self._plain_names()))
+
+    def plot(
+        self,
+        names: Sequence[str] | None = None,
+        axes: Any = None,
+        *,
+        alpha: float = 0.05,
+        method: str = "percentile",
+    ) -> Any:
+        """Draw the replicates with estimates and intervals, one panel each, and return the Figure.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            The parameters; all by default.
+        axes : sequence of Axes, optional
+            Where to draw, one for each.
+        alpha : float
+            One minus the level of the intervals.
+        method : {"percentile", "basic", "bca"}
+            Of the intervals, as in `conf_int`.
+        """
+        from qhreg.plotting import plot_bootstrap
+
+        every = list(self.names or self._plain_names())
+        places = positions(every if names is None else names, every)
+        chosen, limits = (
+            [every[j] for j in places],
+            np.asarray(self.conf_int(alpha, method))[places],
+        )
+        replicates, estimate = self.params[:, places], self.estimate[places]
+        return plot_bootstrap(replicates, estimate, limits, chosen, level=1.0 - alpha, axes=axes)
 
     def _plain_names(self) -> list[str]:
         """Return names for the table of a bootstrap that knows none."""
