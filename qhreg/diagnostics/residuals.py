@@ -30,6 +30,7 @@ from qhreg.solver.over_tau import best_tau
 from qhreg.specification.parameters import RowLaw
 
 __all__ = [
+    "LEVELS",
     "density_figure",
     "fit_figure",
     "group_quantiles",
@@ -507,7 +508,7 @@ def scale_location_figure(
     Examples
     --------
     >>> from scipy import special, stats
-    >>> from qhreg.diagnostics import scale_location_figure
+    >>> from qhreg.diagnostics.residuals import scale_location_figure
     >>> figure = scale_location_figure([0.0, 1.0], [-1.0, 1.0], 0.5, 1.0)
     >>> round(figure.expected, 6) == round(stats.norm.expect(lambda z: abs(z) ** 0.5), 6)
     True

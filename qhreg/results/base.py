@@ -12,7 +12,9 @@ from functools import cached_property, wraps
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 from scipy import special
+from statsmodels.base.data import PandasData
 from statsmodels.base.model import GenericLikelihoodModelResults, LikelihoodResultsWrapper
 
 from qhreg._typing import FloatArray
@@ -641,44 +643,33 @@ def label_methods(wrapper: Any, results: Any) -> None:
         The classes.
     """
     wrapper.bootstrap = wraps(results.bootstrap)(ResultsWrapper.bootstrap)
-    wrapper.cov_params = _labelled_covariance(results.cov_params)
-    for name in ("conf_int", "profile_intervals"):
-        setattr(wrapper, name, _labelled_limits(getattr(results, name)))
+    wrapper.cov_params = _labelled(results.cov_params, "column", "cov")
+    wrapper.conf_int = _labelled(results.conf_int, "cols", "columns")
+    wrapper.profile_intervals = _labelled(results.profile_intervals, "cols", "columns")
     results._wrapper = wrapper
 
 
-def _labelled_limits(conf_int: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(conf_int)
+def _labelled(method: Callable[..., Any], chooser: str, kind: str) -> Callable[..., Any]:
+    """Return a method whose values carry the names of the parameters that an argument chooses."""
+
+    @wraps(method)
     def labelled(self: Any, *args: Any, **kwargs: Any) -> Any:
         results = self._results
-        given = inspect.signature(conf_int).bind(results, *args, **kwargs)
-        cols, data = given.arguments.get("cols"), results.model.data
-        limits = conf_int(*given.args, **given.kwargs)
-        if cols is None:
-            return data.wrap_output(limits, "columns")
-        places = positions(cols, data.param_names)
-        every = np.full((len(data.param_names), 2), np.nan)
-        every[places] = limits
-        every = data.wrap_output(every, "columns")
-        return every.iloc[places] if hasattr(every, "iloc") else limits
-
-    return labelled
-
-
-def _labelled_covariance(cov_params: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(cov_params)
-    def labelled(self: Any, *args: Any, **kwargs: Any) -> Any:
-        results = self._results
-        given = inspect.signature(cov_params).bind(results, *args, **kwargs)
-        data, column = results.model.data, given.arguments.get("column")
+        given = inspect.signature(method).bind(results, *args, **kwargs)
+        data, chosen = results.model.data, given.arguments.get(chooser)
         if given.arguments.get("r_matrix") is not None:
-            return cov_params(*given.args, **given.kwargs)
-        if column is None:
-            return data.wrap_output(cov_params(*given.args, **given.kwargs), "cov")
-        places = positions(column, data.param_names)
-        given.arguments["column"] = None
-        every = data.wrap_output(cov_params(*given.args, **given.kwargs), "cov")
-        some = every.iloc[places, places] if hasattr(every, "iloc") else every[places][:, places]
-        return float(np.squeeze(some)) if np.ndim(column) == 0 else some
+            return method(*given.args, **given.kwargs)
+        names = data.param_names
+        places = None if chosen is None else positions(chosen, names)
+        if places is not None:
+            given.arguments[chooser] = places
+        values = method(*given.args, **given.kwargs)
+        if places is None or not isinstance(data, PandasData):
+            values = data.wrap_output(values, kind)
+        else:
+            some = [names[j] for j in places]
+            values = pd.DataFrame(values, some, some if kind == "cov" else None)
+        single = kind == "cov" and chosen is not None and np.ndim(chosen) == 0
+        return float(np.squeeze(values)) if single else values
 
     return labelled
