@@ -24,6 +24,7 @@ from qhreg.profile.result import ProfileLikelihood
 from qhreg.results.base import RegressionResults, ResultsWrapper, label_methods, positions
 from qhreg.results.summary import Tables, covariance_note, criteria, head, zone
 from qhreg.specification.model_data import refit
+from qhreg.specification.typical import typical_rows
 
 __all__ = ["DistributionalResults", "DistributionalResultsWrapper"]
 
@@ -235,6 +236,42 @@ class DistributionalResults(RegressionResults):
             Of `profile_likelihood`.
         """
         return self.profile_likelihood(param, **options).plot(ax=ax)
+
+    def plot_parameters(
+        self, param: str | int | None = None, axes: Any = None, *, alpha: float = 0.05
+    ) -> Any:
+        """Draw location, scale and asymmetry along one regressor with intervals; return the Figure.
+
+        Parameters
+        ----------
+        param : str or int, optional
+            The regressor, and what the others are at, as in `plot_fit`.
+        axes : sequence of Axes, optional
+            Where to draw, three of them.
+        alpha : float
+            One minus the coverage of the intervals at each value.
+        """
+        from qhreg.plotting import plot_parameters
+
+        typical = typical_rows(self.model, param)
+        rows = {
+            "offset": 0.0 if self.model.offset is not None else None,
+            **typical.at(typical.grid),
+        }
+        predictions = {}
+        for which in ("location", "sigma", "tau"):
+            predicted = self.get_prediction(which=which, **rows)
+            limits = predicted.conf_int(alpha)
+            predictions[which] = np.column_stack([predicted.predicted, limits])
+        return plot_parameters(
+            typical.grid,
+            predictions,
+            name=typical.name,
+            level=1.0 - alpha,
+            others=typical.others_text,
+            categories=typical.levels,
+            axes=axes,
+        )
 
     def _profile_limits(self, alpha: float, places: list[int] | None, **options: Any) -> FloatArray:
         limits = np.full((self.params.size, 2), np.nan)

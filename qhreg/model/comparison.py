@@ -47,6 +47,32 @@ class ModelComparison:
         """The model with the least aic."""
         return str(self.table["aic"].idxmin())
 
+    def plot(self, ax: Any = None) -> Any:
+        """Draw how far the aic of each model is above the least and return the Axes.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw.
+        """
+        from qhreg.plotting import plot_comparison
+
+        return plot_comparison(list(self.table.index), self.table["delta_aic"].to_numpy(), ax)
+
+    def plot_coefficients(self, ax: Any = None, **options: Any) -> Any:
+        """Draw the coefficients of the quantile Huber models side by side and return the Axes.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw.
+        **options
+            Of ``plot_coefficients`` of the fits: names, alpha, and others `beside`.
+        """
+        (label, first), *others = self.fits.items()
+        options["beside"] = {**dict(others), **options.get("beside", {})}
+        return first.plot_coefficients(ax, label=label, **options)
+
     def __repr__(self) -> str:
         table = self.table.round({"tau": 4, "kappa": 4, "sigma": 6, "llf": 3, "aic": 2, "bic": 2})
         lines = [table.round({"delta_aic": 2}).to_string(), f"least aic: {self.best}"]

@@ -263,8 +263,7 @@ class OtherFits(RegressionModel):
         alphas: Any = None,
         *,
         n_folds: int = 5,
-        rng: Any = None,
-        seed: Any = 0,
+        rng: Any = 0,
         n_alphas: int = 30,
         ratio: float = 1e-2,
         progress: bool = False,
@@ -278,10 +277,8 @@ class OtherFits(RegressionModel):
             Sizes of the penalty, as in `fit_regularized_path`.
         n_folds : int
             Parts into which the rows are divided at random, each left out once.
-        rng : int, Generator or SeedSequence, optional
+        rng : int, Generator or None
             Source of randomness, as in ``numpy.random.default_rng``.
-        seed
-            Another name of `rng`.
         progress : bool
             Whether to show a progress bar, where tqdm is installed.
         **options
@@ -297,7 +294,7 @@ class OtherFits(RegressionModel):
             self.observations,
             self._alphas(alphas, n_alphas, ratio, options),
             n_folds=n_folds,
-            rng=seed if rng is None else rng,
+            rng=rng,
             progress=progress,
             **self._penalty_options(**options),
         )

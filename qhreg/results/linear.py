@@ -23,14 +23,12 @@ from qhreg.covariance import (
     nonrobust_covariance,
 )
 from qhreg.covariance.scores import score_sum, standardized
-from qhreg.diagnostics import LEVELS, fit_figure
 from qhreg.exceptions import ColumnRangeError, DomainError
 from qhreg.family.normalizer import location_level, log_curvature
 from qhreg.inference.fit_statistics import information_criterion, least_squares_fit, share_below
 from qhreg.inference.intervals import wald_intervals, wald_ratios
 from qhreg.results.base import ResultsWrapper, label_methods
 from qhreg.results.likelihood import LikelihoodResults
-from qhreg.results.plots import column_of
 from qhreg.results.summary import Tables, linear_tables
 from qhreg.solver import Solution
 from qhreg.solver.over_kappa import KappaSolution
@@ -375,47 +373,6 @@ class QuantileHuberResults(LikelihoodResults):
     @property
     def _residual_figure(self) -> tuple[Any, ...]:
         return self.fittedvalues, self.resid, self.tau, self.kappa, self.sigma
-
-    def plot_fit(
-        self, param: str | int | None = None, ax: Any = None, *, levels: Any = LEVELS
-    ) -> Any:
-        """Draw the fit along one regressor with quantile bands and return the Axes.
-
-        Parameters
-        ----------
-        param : str or int, optional
-            The regressor; by default the only one that is not constant. Others are at their means.
-        ax : Axes, optional
-            Where to draw.
-        levels : sequence of float
-            Levels of the quantiles.
-        """
-        from qhreg.plotting import plot_fit
-
-        names = tuple(str(name) for name in self.model.exog_names[: self.space.k])
-        exog = self.model.observations.exog
-        if param is None:
-            moving = np.flatnonzero(np.ptp(exog, axis=0) > 0.0)
-            if moving.size != 1:
-                raise DomainError(f"choose one of the regressors: {', '.join(names)}")
-            column = int(moving[0])
-        else:
-            column = column_of(self.model, param)
-        response = str(self.model.endog_names)
-        if self.model.observations.offset is not None:
-            response += " minus offset"
-        made = fit_figure(
-            exog,
-            self.resid,
-            self.solution.beta,
-            column,
-            self.tau,
-            self.kappa,
-            self.sigma,
-            levels=levels,
-            names=(names[column], response),
-        )
-        return plot_fit(made, ax=ax)
 
 
 def _retvals(solution: Solution) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from qhreg.specification.formulas import (
     SPEC_NAME,
     constraints_told,
     linear_constraints,
-    term_names,
+    term_columns,
 )
 
 __all__ = ["WaldResults"]
@@ -216,7 +216,7 @@ class WaldResults:
     def _terms(self) -> list[str]:
         """Return the terms of the formula, none where there is no formula."""
         spec = getattr(self.model.data, SPEC_NAME, None)
-        return [] if spec is None else term_names(spec)
+        return [] if spec is None else list(term_columns(spec))
 
     def t_test_pairwise(
         self, term_name: str, method: str = "hs", alpha: float = 0.05, factor_labels: Any = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import io
+import keyword
 import pickle
 import re
 import sys
@@ -46,8 +47,9 @@ __all__ = [
     "load_spec",
     "mentions",
     "new_design",
+    "spec_text",
     "stands_alone",
-    "term_names",
+    "term_columns",
     "unknown_names_told",
 ]
 
@@ -60,6 +62,9 @@ SHOWN = 30
 """Columns that a message lists."""
 
 _QUOTED = re.compile(r"""\bQ\(\s*(['"])(.*?)\1\s*\)""")
+_SYNTAX = ("SyntaxError", "PatsyError", "FormulaSyntaxError")
+"""What Python, patsy and formulaic raise for a text that is no formula."""
+
 _MARKED = re.compile("['`\"](.+)['`\"]")
 
 
@@ -171,11 +176,24 @@ def unknown_names_told(formula: Any, columns: Sequence[Any]) -> Iterator[None]:
         yield
     except Exception as error:  # each engine has errors of its own
         name = _unknown_name(error)
+        for column in _unquoted(str(formula), columns):
+            if type(error).__name__ in _SYNTAX or (name and column.startswith(name)):
+                raise DataError(
+                    f'write Q("{column}") for the column {column!r}: its name is not a word'
+                ) from error
         if name is None or name in columns or not mentions(formula, name):
             raise
         raise DataError(
             _unknown(name, str(formula), [str(column) for column in columns])
         ) from error
+
+
+def _unquoted(formula: str, columns: Sequence[Any]) -> list[str]:
+    """Return columns that a formula mentions without Q, and whose names Python does not read as one."""
+    bare = _QUOTED.sub("", formula)
+    words = (str(column) for column in columns)
+    odd = (word for word in words if not word.isidentifier() or keyword.iskeyword(word))
+    return [word for word in odd if mentions(bare, word)]
 
 
 def _unknown_name(error: BaseException | None) -> str | None:
@@ -313,13 +331,13 @@ def design_matrix(spec: Any, data: Any, namespace: Any) -> pd.DataFrame:
     numbered = _plain_columns(data.reset_index(drop=True))
     if _engine_of(spec) == "patsy":
         _require_numbers(spec, numbered)
-    with unknown_names_told(_text_of(spec), list(data.columns)):
+    with unknown_names_told(spec_text(spec), list(data.columns)):
         made = _new_rows(spec, numbered, namespace)
     return pd.DataFrame(made).reindex(numbered.index).set_axis(data.index, axis=0)
 
 
-def _text_of(spec: Any) -> str:
-    """Return the text of a design."""
+def spec_text(spec: Any) -> str:
+    """Return the text of a design, the right-hand side of its formula."""
     if _engine_of(spec) == "patsy":
         return " + ".join(factor.name() for factor in spec.factor_infos)
     return str(spec.formula)
@@ -543,16 +561,20 @@ def constraints_told(constraints: Any, names: list[str]) -> Iterator[None]:
         raise
 
 
-def term_names(spec: Any) -> list[str]:
-    """Return the terms of a design, such as ``"C(g)"``, in the order of its columns.
+def term_columns(spec: Any) -> dict[str, list[str]]:
+    """Return the terms of a design, such as ``"C(g)"``, each with the names of its columns.
 
     Parameters
     ----------
     spec : object
         The engine's description of the design.
     """
-    names = spec.term_names if FormulaManager is None else FormulaManager().get_term_names(spec)
-    return [str(name) for name in names]
+    if FormulaManager is None:
+        names, slices = spec.column_names, spec.term_name_slices
+    else:
+        manager = FormulaManager(engine=_engine_of(spec))
+        names, slices = manager.get_column_names(spec), manager.get_term_name_slices(spec)
+    return {str(term): [str(name) for name in names[part]] for term, part in slices.items()}
 
 
 def _rebuild(cls: type, state: dict[str, Any]) -> Any:

@@ -213,8 +213,8 @@ def test_limits_of_some_parameters_are_rows_of_those_of_all(model):
 
 
 def test_limits_of_some_parameters_go_with_every_kind_of_interval(fit):
-    whole = fit.conf_int(0.05, "bootstrap", n_boot=20, seed=1)
-    some = fit.conf_int(0.05, "bootstrap", cols=["x"], n_boot=20, seed=1)
+    whole = fit.conf_int(0.05, "bootstrap", n_boot=20, rng=1)
+    some = fit.conf_int(0.05, "bootstrap", cols=["x"], n_boot=20, rng=1)
     pd.testing.assert_frame_equal(some, whole.loc[["x"]])
 
 
@@ -224,23 +224,23 @@ def test_two_parameters_of_a_surface_are_one_pair(fit):
 
 
 def test_a_bootstrap_has_the_labels_that_the_estimates_have(fit):
-    made = fit.bootstrap(n_boot=20, seed=1)
-    plain = fit._results.bootstrap(n_boot=20, seed=1)
+    made = fit.bootstrap(n_boot=20, rng=1)
+    plain = fit._results.bootstrap(n_boot=20, rng=1)
     assert list(made.bse.index) == list(made.conf_int().index) == list(fit.params.index)
     assert list(made.cov.columns) == list(fit.params.index)
     np.testing.assert_array_equal(made.bse, plain.bse)
     assert isinstance(plain.bse, np.ndarray)
     assert isinstance(plain.conf_int(), np.ndarray)
     arrays = QuantileHuberMLE(FRAME["y"].to_numpy(), sm.add_constant(FRAME["x"].to_numpy())).fit()
-    made = arrays.bootstrap(n_boot=20, seed=1)
+    made = arrays.bootstrap(n_boot=20, rng=1)
     assert isinstance(made.bse, np.ndarray)
     assert "\nx1 " in str(made)
 
 
 def test_the_bootstrap_is_a_covariance_and_a_kind_of_interval():
     model = qhf.quantile_huber("y ~ x", FRAME)
-    fit = model.fit(cov_type="bootstrap", cov_kwds={"n_boot": 60, "seed": 1})
-    made = fit.bootstrap(n_boot=60, seed=1)
+    fit = model.fit(cov_type="bootstrap", cov_kwds={"n_boot": 60, "rng": 1})
+    made = fit.bootstrap(n_boot=60, rng=1)
     np.testing.assert_array_equal(fit.cov_params(), made.cov)
     np.testing.assert_allclose(fit.bse, made.bse, rtol=1e-10)
     assert 0.5 < fit.bse["x"] / model.fit().bse["x"] < 2.0
@@ -255,11 +255,11 @@ def test_the_bootstrap_is_a_covariance_and_a_kind_of_interval():
 
 
 def test_groups_are_resampled_as_a_whole(fit):
-    by_name = fit.bootstrap(n_boot=20, seed=2, groups="firm")
-    by_series = fit.bootstrap(n_boot=20, seed=2, groups=FRAME.firm.sample(frac=1.0, random_state=0))
+    by_name = fit.bootstrap(n_boot=20, rng=2, groups="firm")
+    by_series = fit.bootstrap(n_boot=20, rng=2, groups=FRAME.firm.sample(frac=1.0, random_state=0))
     assert by_name.kind == "cluster"
     np.testing.assert_array_equal(by_name.params, by_series.params)
-    noise = fit.bootstrap(kind="parametric", n_boot=20, seed=2)
+    noise = fit.bootstrap(kind="parametric", n_boot=20, rng=2)
     assert not np.allclose(noise.params, by_name.params)
     with pytest.raises(DomainError, match="n_bot"):
         fit.model.fit(cov_type="bootstrap", cov_kwds={"n_bot": 5})
