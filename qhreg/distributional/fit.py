@@ -338,13 +338,14 @@ def _report(ends: list[tuple[Coordinates, Ascent]], first: Solution) -> Distribu
     reason = "stationary"
     if best.held:
         reason = " and ".join(_HELD[name] for name in best.held)
-        warn_caller(f"{reason}; its coefficients are held there", BoundaryWarning)
+        warn_caller(f"{reason}; it stops there. Use fewer of its columns", BoundaryWarning)
     elif not best.stationary:
         reason = (
             f"the gradient is {best.score_norm:.2g} standard errors long, the location's duality gap "
             f"{per_row * best.gap:.2g}: not stationary"
         )
-        warn_caller(f"the fit did not converge: {reason}", ConvergenceWarning)
+        advice = "Give the columns similar units, or use fewer of sigma and tau"
+        warn_caller(f"the fit did not converge: {reason}. {advice}", ConvergenceWarning)
     state = evaluate(data, best.params)
     return DistributionalSolution(
         params,
@@ -367,8 +368,8 @@ def _report(ends: list[tuple[Coordinates, Ascent]], first: Solution) -> Distribu
 
 _HELD = {
     "scale": (
-        f"sigma ran {SCALE_RANGE:g} times away from its common value in some rows: the likelihood may "
-        "be unbounded, as where the location passes through all rows of a group"
+        f"sigma ran {SCALE_RANGE:g} times away from its common value in some rows, where the likelihood "
+        "may be unbounded"
     ),
     "tau": "tau reached its bound in some rows, whose noise lies on one side",
 }

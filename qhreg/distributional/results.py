@@ -292,7 +292,7 @@ def _notes(results: Any) -> list[str]:
 
 def _why(solution: Any) -> str:
     """Return why a fit is not stationary."""
-    rest = "; its coefficients are held there, and given them the others are stationary"
+    rest = "; it stops there, and given that the others are stationary"
     return f"NOT CONVERGED: {solution.reason}{rest if solution.rest_stationary else ''}."
 
 

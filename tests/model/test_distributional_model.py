@@ -354,7 +354,7 @@ def test_the_summary_of_a_fit_on_a_bound_says_which_part_is_stationary():
     for table in (fit.summary(), fit.summary2()):
         text = " ".join(str(table).split())
         assert re.search(r"Stationary: all but tau, \de-\d\d ", text)
-        assert "its coefficients are held there, and given them the others are stationary" in text
+        assert "it stops there, and given that the others are stationary" in text
 
 
 def test_the_summary_of_a_fit_that_is_held_and_not_stationary_says_so():
