@@ -27,7 +27,6 @@ from qhreg.boosting.conformal import cross_interval, fold_models
 from qhreg.boosting.folds import cross_folds, evaluation_fold
 from qhreg.boosting.noise import Noise
 from qhreg.boosting.paper import PaperFit, fit_paper
-from qhreg.boosting.plot import plot_path
 from qhreg.boosting.trees import TreeSum, readable
 from qhreg.boosting.twostep import fit_two_step
 from qhreg.estimator import FLOATS, case_weights, check_levels
@@ -499,8 +498,10 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         **line_options
             Passed to `Axes.plot`.
         """
+        from qhreg.plotting import plot_tau_path
+
         check_is_fitted(self)
-        return plot_path(self.tau_path_, ax, **line_options)
+        return plot_tau_path(self.tau_path_, ax, **line_options)
 
 
 def _stacked(exog: Any, more: Any) -> Any:

@@ -73,6 +73,7 @@ class RegressionResults(
     bsejhj = NotOffered('use get_robustcov_results("HC0")')
     covjac = NotOffered("use cov_params, from the expected information")
     bsejac = NotOffered("use bse, from the expected information")
+    mse_resid = NotOffered("sigma is the scale; plot_fit and plot_partial_residuals draw the fit")
     get_nlfun = NotOffered("use get_prediction, or wald_test for linear functions")
 
     def __dir__(self) -> list[str]:
