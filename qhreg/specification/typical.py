@@ -11,7 +11,7 @@ import pandas as pd
 
 from qhreg._typing import FloatArray, IntArray
 from qhreg.exceptions import DomainError
-from qhreg.specification.formulas import SPEC_NAME, mentions, spec_text, term_columns
+from qhreg.specification.formulas import SPEC_NAME, spec_text, term_columns, variable_names
 
 __all__ = ["TypicalRows", "is_factor", "term_of", "term_variable", "typical_rows"]
 
@@ -92,7 +92,8 @@ def _variables(model: Any, text: str | None = None) -> list[str]:
     if getattr(model.data, SPEC_NAME, None) is None or frame is None:
         return []
     text = _right_hand_sides(model) if text is None else text
-    return [str(name) for name in frame.columns if mentions(text, name)]
+    names = variable_names(text)
+    return [name for name in frame.columns if name in names]
 
 
 def _right_hand_sides(model: Any) -> str:
@@ -121,6 +122,8 @@ def typical_rows(model: Any, param: str | int | None = None) -> TypicalRows:
     moving = [columns[j] for j in np.flatnonzero(np.ptp(exog, axis=0) > 0.0)]
     variables = _variables(model)
     choice = variables or moving
+    if not choice:
+        raise DomainError("no regressor varies: there is nothing to plot the fit along")
     if param is None:
         if len(choice) != 1:
             raise DomainError(f"choose one of the regressors: {', '.join(choice)}")
