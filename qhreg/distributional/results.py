@@ -22,7 +22,7 @@ from qhreg.family.distribution import quantile_huber
 from qhreg.inference.hypothesis_tests import HypothesisTest, density_note, lr_test
 from qhreg.profile.result import ProfileLikelihood
 from qhreg.results.base import RegressionResults, ResultsWrapper, label_methods, positions
-from qhreg.results.summary import Tables, head, zone
+from qhreg.results.summary import Tables, covariance_note, criteria, head, zone
 from qhreg.specification.model_data import refit
 from qhreg.specification.typical import typical_rows
 
@@ -288,23 +288,20 @@ class DistributionalResults(RegressionResults):
 
     def _summary(self) -> Tables:
         right = [
-            ("Log-Likelihood:", [f"{self.llf:#8.5g}"]),
-            ("LL, one sigma, tau:", [f"{self.llf_homoskedastic:#8.5g}"]),
-            ("AIC:", [f"{self.aic:#8.4g}"]),
-            ("BIC:", [f"{self.bic:#8.4g}"]),
-            ("kappa:", [f"{self.kappa:.4g} (fixed)"]),
-            zone(self),
-            ("Range of sigma:", ["{:.3g} to {:.3g}".format(*self.ranges["sigma"])]),
-            ("Range of tau:", ["{:.3f} to {:.3f}".format(*self.ranges["tau"])]),
-            ("Stationary:", [_stationary(self.solution)]),
+            *criteria(self, **{"LL, one sigma, tau": self.llf_homoskedastic, "AIC": self.aic}),
+            ("kappa:", f"{self.kappa:.4g} (fixed)"),
+            ("Range of sigma:", "{:.3g} to {:.3g}".format(*self.ranges["sigma"])),
+            ("Range of tau:", "{:.3f} to {:.3f}".format(*self.ranges["tau"])),
+            ("Stationary:", _stationary(self.solution)),
         ]
         ends = pairwise(np.cumsum((0, *self.block_sizes)).tolist())
-        places = [slice(start, stop) for start, stop in ends]
+        places = [list(range(start, stop)) for start, stop in ends]
         return Tables(
             "Quantile Huber Distributional Regression Results",
             head(self, "Maximum Likelihood", "Distributional"),
             right,
-            list(zip(("location", "log(sigma)", "logit(tau)"), places, strict=True)),
+            [zone(self)],
+            list(zip(("location", "log(sigma)", "logit(tau)"), ("",) * 3, places, strict=True)),
             _notes(self),
         )
 
@@ -322,9 +319,9 @@ def _stationary(solution: Any) -> str:
 def _notes(results: Any) -> list[str]:
     """Return what a reader of the tables must know."""
     lines = [
-        "log(sigma) and logit(tau) are linear in their regressors: exp(coef) is the factor of sigma, "
-        "and of the odds tau / (1 - tau), for one more unit. A high tau means a heavy right tail.",
-        results.cov_kwds["description"],
+        "exp(coef) is the factor of sigma, or of the odds tau / (1 - tau), for one more unit of a "
+        "regressor. A high tau means a longer right tail.",
+        *covariance_note(results),
     ]
     fixed = {"sigma": results.model.sigma, "tau": results.model.tau}
     lines += [f"{name} is fixed at {v:g}." for name, v in fixed.items() if v is not None]

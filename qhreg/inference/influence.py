@@ -141,7 +141,7 @@ class QuantileHuberInfluence(_Base):  # type: ignore[misc]
     resid_studentized_external = NotOffered(
         "use get_influence().plot_influence(), or resid_studentized (external=False)"
     )
-    resid_score_factor = NotOffered("outside the zone it would divide by zero; use resid_score")
+    resid_score_factor = NotOffered("beyond the quadratic zone it divides by zero; use resid_score")
 
     def __dir__(self) -> list[str]:
         return without(super().__dir__(), type(self))

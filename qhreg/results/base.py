@@ -473,8 +473,6 @@ class RegressionResults(
         n_boot: int = 999,
         rng: Any = None,
         groups: Any = None,
-        *,
-        seed: Any = None,
         **options: Any,
     ) -> BootstrapResult:
         """Return bootstrap replicates of the estimates.
@@ -490,8 +488,6 @@ class RegressionResults(
             Source of randomness, as in ``numpy.random.default_rng``.
         groups : array_like, Series or str, optional
             Groups, as for the cluster covariance.
-        seed
-            Another name of `rng`.
         **options
             ``n_jobs`` and ``progress``: see :func:`qhreg.inference.bootstrap.bootstrap`.
 
@@ -509,7 +505,7 @@ class RegressionResults(
             self.solution,
             kind=kind or ("pairs" if groups is None else "cluster"),
             n_boot=n_boot,
-            rng=seed if rng is None else rng,
+            rng=rng,
             groups=groups,
             held=self._known,
             parts_of=self._parts_of,

@@ -25,7 +25,7 @@ from qhreg.covariance import (
 from qhreg.covariance.scores import score_sum, standardized
 from qhreg.exceptions import ColumnRangeError, DomainError
 from qhreg.family.normalizer import location_level, log_curvature
-from qhreg.inference.fit_statistics import share_below
+from qhreg.inference.fit_statistics import information_criterion, least_squares_fit, share_below
 from qhreg.inference.intervals import wald_intervals, wald_ratios
 from qhreg.results.base import ResultsWrapper, label_methods
 from qhreg.results.likelihood import LikelihoodResults
@@ -66,6 +66,7 @@ class QuantileHuberResults(LikelihoodResults):
         "llf",
         "share_below",
         "prsquared",
+        "aic_ols",
         "certificate",
         "mle_retvals",
     )
@@ -141,6 +142,17 @@ class QuantileHuberResults(LikelihoodResults):
         Not comparable between models with different regressors.
         """
         return self.solution.loglike_restricted if self.reml else math.nan
+
+    @cached_property
+    def aic_ols(self) -> float:
+        """Akaike's criterion of least squares on the same rows, to be compared with `aic`.
+
+        sigma is estimated as here, by restricted or maximum likelihood, and counts as a parameter, as
+        in `aic`: with ``reml=False`` this is the ``aic`` of statsmodels' OLS plus 2.
+        """
+        rows, solution = self._fit_data.observations, self._fit_solution
+        _, llf = least_squares_fit(rows, solution.p)
+        return information_criterion(llf, solution.rank + 1, self.nobs, "aic")
 
     @property
     def duality_gap(self) -> float:
@@ -319,7 +331,7 @@ class QuantileHuberResults(LikelihoodResults):
         reasons = {}
         for name in self._covariance.held_fixed:
             if name in by_user:
-                reasons[name] = "constrained"
+                reasons[name] = "fixed"
             elif name in self._known:
                 reasons[name] = "limit"
             else:

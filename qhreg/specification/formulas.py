@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import io
+import keyword
 import pickle
 import re
 import sys
@@ -64,6 +65,9 @@ SHOWN = 30
 _QUOTED = re.compile(r"""\bQ\(\s*(['"])(.*?)\1\s*\)""")
 _TEXT = re.compile(r"""(['"]).*?\1""")
 _VARIABLE = re.compile(r"(?<![\w.])[^\W\d]\w*(?!\w)(?!\s*(?:\(|=[^=]))")
+_SYNTAX = ("SyntaxError", "PatsyError", "FormulaSyntaxError")
+"""What Python, patsy and formulaic raise for a text that is no formula."""
+
 _MARKED = re.compile("['`\"](.+)['`\"]")
 
 
@@ -145,6 +149,34 @@ def reject_dates(formula: Any, frame: pd.DataFrame) -> None:
             )
 
 
+def reject_text_response(formula: Any, frame: pd.DataFrame) -> None:
+    """Raise a DataError for a response that is no number: engines make a column of each value."""
+    name = str(formula).partition("~")[0].strip()
+    if name in frame and frame[name].dtype.kind not in "iuf":
+        shown = ", ".join(map(repr, frame[name].dropna().unique()[:3].tolist()))
+        raise DataError(
+            f"the response {name!r} must be numeric, and holds {shown}: code it as numbers, or use a "
+            "model for categories, such as Logit"
+        )
+
+
+def reject_wide_factors(formula: Any, frame: pd.DataFrame) -> None:
+    """Raise a DataError for a factor whose columns do not fit into memory."""
+    for name in (name for name in frame if mentions(formula, name)):
+        coded = re.search(rf"\bC\(\s*{re.escape(str(name))}\b", str(formula)) is not None
+        if frame[name].dtype.kind in "iufb" and not coded:
+            continue
+        shape = len(frame), frame[name].nunique()
+        try:
+            np.empty(shape)
+        except MemoryError as error:
+            raise DataError(
+                f"{name!r} has {shape[1]:,} levels: a column for each of them would take "
+                f"{8.0 * shape[0] * shape[1] / 2**30:,.0f} GiB for {shape[0]:,} rows. Merge levels, or "
+                'leave it out and use cov_type="cluster" with it as groups'
+            ) from error
+
+
 @contextmanager
 def unknown_names_told(formula: Any, columns: Sequence[Any]) -> Iterator[None]:
     """Turn what a formula engine raises for a name it does not find into a DataError.
@@ -160,11 +192,24 @@ def unknown_names_told(formula: Any, columns: Sequence[Any]) -> Iterator[None]:
         yield
     except Exception as error:  # each engine has errors of its own
         name = _unknown_name(error)
+        for column in _unquoted(str(formula), columns):
+            if type(error).__name__ in _SYNTAX or (name and column.startswith(name)):
+                raise DataError(
+                    f'write Q("{column}") for the column {column!r}: its name is not a word'
+                ) from error
         if name is None or name in columns or not mentions(formula, name):
             raise
         raise DataError(
             _unknown(name, str(formula), [str(column) for column in columns])
         ) from error
+
+
+def _unquoted(formula: str, columns: Sequence[Any]) -> list[str]:
+    """Return columns that a formula mentions without Q, and whose names Python does not read as one."""
+    bare = _QUOTED.sub("", formula)
+    words = (str(column) for column in columns)
+    odd = (word for word in words if not word.isidentifier() or keyword.iskeyword(word))
+    return [word for word in odd if mentions(bare, word)]
 
 
 def _unknown_name(error: BaseException | None) -> str | None:
@@ -249,7 +294,10 @@ def formula_frame(data: Any, formula: Any) -> pd.DataFrame:
             )
     frame = frame.loc[:, ~twice] if twice.any() else frame
     reject_dates(formula, frame)
-    return _plain_columns(frame)
+    frame = _plain_columns(frame)
+    reject_text_response(formula, frame)
+    reject_wide_factors(formula, frame)
+    return frame
 
 
 def _plain_columns(frame: pd.DataFrame) -> pd.DataFrame:
