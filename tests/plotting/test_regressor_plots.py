@@ -189,6 +189,14 @@ def test_a_variable_that_is_none_or_constant_is_refused(frame):
         fit.plot_fit(9)
 
 
+def test_a_regressor_outside_the_data_is_asked_into_them(frame, engine):
+    other = np.random.default_rng(0).normal(size=len(frame))
+    fit = QuantileHuberMLE.from_formula("y ~ x + other", frame).fit()
+    with pytest.raises(DomainError, match="put other into the data"):
+        fit.plot_fit("x")
+    np.testing.assert_array_equal(line(fit.plot_fit("other"), 0)[0], other)
+
+
 def test_a_distributional_fit_has_bands_that_follow_its_scale_and_asymmetry(frame):
     model = QuantileHuberDistributional.from_formula(
         "y ~ x + group", frame, scale="~ x", tau="~ group"
