@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from scipy import integrate, stats
 from solver_data import regression
 
-import qhreg.diagnostics as diagnostics
+from qhreg.diagnostics import residuals as diagnostics
 import qhreg.plotting as plotting
 from qhreg import QuantileHuberMLE
 from qhreg.certificate.global_optimum import certify_global
