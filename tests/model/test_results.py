@@ -462,7 +462,7 @@ def test_symmetry_tests_say_why_they_are_missing_where_all_rows_lie_in_the_zone(
         made = fit.test_symmetry()
         assert np.isnan(made.score.pvalue)
         assert np.isnan(made.wald.pvalue)
-        assert "robust score test of tau = 1/2: not available: no row lies beyond" in str(made)
+        assert "robust score test of tau = 1/2: not available: no residual leaves" in str(made)
         assert "Wald test of tau = 1/2: not available" in str(made)
 
 
