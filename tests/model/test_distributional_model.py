@@ -740,3 +740,13 @@ def test_with_one_scale_and_one_asymmetry_errors_are_those_of_the_linear_model(k
         ours = other.get_robustcov_results(cov_type, **options)
         assert_allclose(ours.bse * slopes, theirs.bse, rtol=1e-5)
         assert ours.df_resid_inference == theirs.df_resid_inference
+
+
+def test_profile_intervals_of_all_coefficients_are_those_of_the_profiles(fit):
+    limits = fit.profile_intervals(places=[1, 4])
+    assert list(limits.dropna().index) == [fit.params.index[1], fit.params.index[4]]
+    for place in (1, 4):
+        profile = fit.profile_likelihood(place, [])
+        assert_allclose(limits.iloc[place], profile.conf_int(), rtol=1e-9)
+    with pytest.raises(DomainError, match="no parameter 'tau'"):
+        fit.profile_likelihood()
