@@ -13,7 +13,7 @@ predictors in the score, six for each pair of them in a second derivative or an 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,6 @@ from qhreg.family.normalizer import LogNormalizer, log_normalizer_derivatives
 
 __all__ = [
     "BLOCKS",
-    "Coefficients",
     "Pairs",
     "Regression",
     "RowState",
@@ -43,14 +42,6 @@ __all__ = [
 
 BLOCKS = ("location", "scale", "tau")
 """The three linear predictors, in the order of the parameter vector."""
-
-
-class Coefficients(NamedTuple):
-    """The parameter vector cut into its three blocks."""
-
-    beta: FloatArray
-    gamma: FloatArray
-    delta: FloatArray
 
 
 @dataclass(frozen=True)
@@ -109,9 +100,9 @@ class Regression:
         start = sum(self.sizes[:position])
         return slice(start, start + self.sizes[position])
 
-    def split(self, params: FloatArray) -> Coefficients:
+    def split(self, params: FloatArray) -> list[FloatArray]:
         """Return the three blocks of a parameter vector."""
-        return Coefficients(*(params[self.block(name)] for name in BLOCKS))
+        return np.split(params, np.cumsum(self.sizes)[:2])
 
     def predictors(self, params: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return location, log sigma and logit tau of each row."""
@@ -123,17 +114,8 @@ class Regression:
 
     def take(self, rows: BoolArray) -> Regression:
         """Return the chosen rows."""
-        return replace(
-            self,
-            endog=self.endog[rows],
-            location=self.location[rows],
-            scale=self.scale[rows],
-            tau=self.tau[rows],
-            offset=None if self.offset is None else self.offset[rows],
-            weights=None if self.weights is None else self.weights[rows],
-            log_sigma=self.log_sigma[rows] if np.ndim(self.log_sigma) else self.log_sigma,
-            logit_tau=self.logit_tau[rows] if np.ndim(self.logit_tau) else self.logit_tau,
-        )
+        arrays = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(self, **{k: v[rows] for k, v in arrays.items() if np.ndim(v)})
 
     def without(self, column: int, value: float) -> Regression:
         """Return the regression in which one coefficient is known."""
@@ -187,7 +169,7 @@ def evaluate(data: Regression, params: FloatArray) -> RowState:
         u = (data.endog - location) / sigma
         tau, other = special.expit(logit_tau), special.expit(-logit_tau)
         if kappa == 0.0:
-            beta = data.split(params).beta
+            beta = data.split(params)[0]
             rows = interpolated_rows(u, sigma, data.location, data.endog, beta, data.offset)
             u[rows] = 0.0
             psi = np.where(u > 0.0, other, np.where(u < 0.0, -tau, 0.0))
