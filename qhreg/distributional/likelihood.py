@@ -20,6 +20,7 @@ import numpy as np
 from scipy import special
 
 from qhreg._typing import BoolArray, FloatArray
+from qhreg.covariance.information import tail_information
 from qhreg.covariance.scores import interpolated_rows
 from qhreg.family.loss import zone_part
 from qhreg.family.normalizer import LogNormalizer, log_normalizer_derivatives
@@ -245,29 +246,17 @@ def information_factors(state: RowState) -> Pairs:
     They are the entries of (QH-21) at sigma = 1, with 1/sigma for each location and
     :math:`\tau(1-\tau)` for each logit tau. Continuous down to kappa = 0.
     """
-    t, kappa, v = state.tau, state.kappa, state.slope
-    s = 1.0 - t
-    value, m, _, d_kappa = state.log_c
+    t, kappa, v, d_kappa = state.tau, state.kappa, state.slope, state.log_c.d_kappa
     with np.errstate(over="ignore", under="ignore"):
-        left = np.exp(-0.5 * kappa * t * t - np.log(t) - value)
-        right = np.exp(-0.5 * kappa * s * s - np.log(s) - value)
-        lean = 1.0 - 2.0 * t
-        # t left - s right: the ratio of the two terms is exp(-kappa lean / 2)
-        tilt = np.where(
-            lean >= 0.0,
-            -t * left * np.expm1(-0.5 * kappa * np.abs(lean)),
-            s * right * np.expm1(-0.5 * kappa * np.abs(lean)),
-        )
-        zone = 2.0 * kappa * d_kappa
-        tau_tau = left * (1.0 / t**2 + (1.0 / t + m) ** 2)
-        tau_tau += right * (1.0 / s**2 + (1.0 / s - m) ** 2) + zone * m * m
+        tails = tail_information(t, kappa, state.log_c)
+        squares = t * t * tails.left + (1.0 - t) ** 2 * tails.right
         return Pairs(
             2.0 * d_kappa / state.sigma / state.sigma,
-            tilt / state.sigma,
-            v * (left + right) / state.sigma,
-            1.0 + zone - kappa * (t * t * left + s * s * right),
-            v * ((kappa * s + 1.0 / s) * right - (kappa * t + 1.0 / t) * left),
-            v * v * tau_tau,
+            kappa * tails.beta_kappa / state.sigma,
+            v * (tails.left + tails.right) / state.sigma,
+            1.0 + kappa * (2.0 * d_kappa - squares),
+            v * tails.sigma_tau,
+            v * v * tails.tau_tau,
         )
 
 
