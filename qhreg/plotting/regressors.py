@@ -72,7 +72,7 @@ def plot_fit(figure: FitFigure, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     figure : FitFigure
-        From :func:`qhreg.diagnostics.fit_figure`.
+        From :func:`qhreg.diagnostics.residuals.fit_figure`.
     ax : Axes, optional
         Where to draw.
 

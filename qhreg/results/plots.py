@@ -9,7 +9,16 @@ import numpy as np
 import pandas as pd
 
 from qhreg._typing import FloatArray
-from qhreg.diagnostics import (
+from qhreg.diagnostics.coefficients import partial_residual_figure
+from qhreg.diagnostics.figures import QQFigure, ScaleLocationFigure, WormFigure
+from qhreg.diagnostics.goodness import (
+    GoodnessOfFit,
+    SimulatedResiduals,
+    expanded,
+    goodness_of_fit,
+    simulated_residuals,
+)
+from qhreg.diagnostics.residuals import (
     LEVELS,
     density_figure,
     fit_figure,
@@ -21,17 +30,8 @@ from qhreg.diagnostics import (
     thinned,
     worm_figure,
 )
-from qhreg.diagnostics.coefficients import partial_residual_figure
-from qhreg.diagnostics.figures import QQFigure, ScaleLocationFigure, WormFigure
-from qhreg.diagnostics.goodness import (
-    GoodnessOfFit,
-    SimulatedResiduals,
-    expanded,
-    goodness_of_fit,
-    simulated_residuals,
-)
 from qhreg.exceptions import DomainError
-from qhreg.prediction import RowLaw
+from qhreg.specification.parameters import RowLaw
 from qhreg.specification.typical import TypicalRows, term_of, typical_rows
 
 __all__ = ["DiagnosticResults", "FitResults", "coefficient_table"]

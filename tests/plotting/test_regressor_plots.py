@@ -12,7 +12,7 @@ import statsmodels.formula
 from solver_data import regression
 
 from qhreg import QuantileHuberDistributional, QuantileHuberMLE
-from qhreg.diagnostics import LEVELS
+from qhreg.diagnostics.residuals import LEVELS
 from qhreg.exceptions import DomainError
 from qhreg.family.distribution import quantile_huber
 
