@@ -323,7 +323,7 @@ class QuantileHuberDistributional(RegressionModel):
         """Return a parameter vector as floats, or raise if its length or its values are wrong."""
         scale, tau = map(len, self.further_names.values())
         wanted = (
-            f"{self.k_exog} coefficients of the location, {scale} of log sigma and {tau} of logit tau"
+            f"{self.k_exog} coefficients of the location, {scale} of log sigma, {tau} of logit tau"
         )
         vector = checked_vector(params, self.nparams, wanted)
         if not bool(np.isfinite(vector).all()):
