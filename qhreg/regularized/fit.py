@@ -177,6 +177,23 @@ def _nonnegative(name: str, values: Any, p: int) -> FloatArray:
     return array
 
 
+def _unit_penalty(
+    x: FloatArray, w: FloatArray | None, L1_wt: float, penalty_weights: Any, standardize: bool
+) -> Penalty:
+    """Return the penalty of size one on b = beta / sigma, by default on all but a constant."""
+    if not 0.0 <= L1_wt <= 1.0:
+        raise DomainError(f"L1_wt must lie between 0 and 1, got {L1_wt!r}")
+    if penalty_weights is None:
+        factors = np.where(np.ptp(x, axis=0) > 0.0, 1.0, 0.0)
+    else:
+        factors = _nonnegative("penalty_weights", penalty_weights, x.shape[1])
+    penalty = Penalty(L1_wt * factors, (1.0 - L1_wt) * factors)
+    if not standardize:
+        return penalty
+    mean = np.average(x, axis=0, weights=w)
+    return penalty.scaled(np.sqrt(np.average((x - mean) ** 2, axis=0, weights=w)))
+
+
 # ---------------------------------------------------------------------- the problem
 
 
@@ -265,16 +282,7 @@ def _set_up(
     rows = rows_of(exog, endog, weights, offset)
     require_finite(rows)
     x, y, w = rows.take(slice(None))
-    if not 0.0 <= L1_wt <= 1.0:
-        raise DomainError(f"L1_wt must lie between 0 and 1, got {L1_wt!r}")
-    if penalty_weights is None:  # all but a constant
-        factors = np.where(np.ptp(x, axis=0) > 0.0, 1.0, 0.0)
-    else:
-        factors = _nonnegative("penalty_weights", penalty_weights, x.shape[1])
-    penalty = Penalty(L1_wt * factors, (1.0 - L1_wt) * factors)
-    if standardize:
-        mean = np.average(x, axis=0, weights=w)
-        penalty = penalty.scaled(np.sqrt(np.average((x - mean) ** 2, axis=0, weights=w)))
+    penalty = _unit_penalty(x, w, L1_wt, penalty_weights, standardize)
     if units == "endog" and task.sigma is not None:
         penalty = penalty.scaled(np.full(x.shape[1], task.sigma))
     n = float(y.size if w is None else w.sum())
