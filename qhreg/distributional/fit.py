@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
+from qhreg.certificate.biconvexity import KAPPA_STAR
 from qhreg.distributional.ascent import (
     SCALE_RANGE,
     STATIONARY,
@@ -45,7 +46,6 @@ from qhreg.exceptions import (
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
 from qhreg.solver.dual import GAP_TOLERANCE, TINY_KAPPA
 from qhreg.solver.fixed_tau import WIDER
-from qhreg.solver.problem import smoothing_width
 from qhreg.solver.threads import one_blas_thread
 
 __all__ = ["DistributionalSolution", "common_fit", "settle", "solve_distributional"]
@@ -255,11 +255,11 @@ def _another(
 def _climb(data: Regression, start: FloatArray, limits: Limits) -> Ascent:
     """Return the end of the climb from one starting point, never below it.
 
-    A narrow zone has few rows to show the curvature: a second climb then comes down from wider ones, as
-    long as they hold more rows than there are coefficients. Either can end in the lower of two maxima.
+    A narrow zone has few rows to show the curvature: a second climb then comes down from the widest zone
+    with which the linear model's likelihood is biconvex, as long as the zone holds more rows than there
+    are coefficients. Either can end in the lower of two maxima.
     """
-    ends, point = [settle(data, start, limits)], start
-    width = smoothing_width(data.kappa, data.endog.size, data.size)
+    ends, point, width = [settle(data, start, limits)], start, KAPPA_STAR
     while width > WIDER * data.kappa:
         wide = replace(data, kappa=width)
         point, width = ascend(wide, point, limits).params, width / WIDER
