@@ -241,9 +241,7 @@ class PartitionedRows(ABC):
     ) -> Totals:
         """Return the totals of all rows; which rows are in the zone is not kept, nor used."""
         options = {"hessian": hessian, "slack": slack}
-        found: Totals = self.reduce(
-            _totals, _summed_totals, self.change, z, tau, kappa, options
-        )
+        found: Totals = self.reduce(_totals, _summed_totals, self.change, z, tau, kappa, options)
         return found
 
     def blocks(self) -> Iterator[Block]:
