@@ -234,8 +234,8 @@ def _window(rows: PartitionedRows, fit: Solution) -> float:
     chosen = sampled_rows(rows)
     sample = rows.take(slice(None) if chosen is None else chosen)
     few = (sample.endog - sample.exog @ fit.beta) / fit.sigma
-    ends = np.quantile(few, [0.2, 0.3, 0.7, 0.8])
-    edges = np.unique([np.linspace(*ends[:2], BINS), np.linspace(*ends[2:], BINS)])
+    ends = np.quantile(few, [0.2, 0.3, 0.7, 0.8]).tolist()
+    edges = np.unique([np.linspace(a, b, BINS) for a, b in (ends[:2], ends[2:])])
     counts: _Counts = rows.reduce(_counts, _summed_counts, fit, edges)
     total, first, second = counts.sums
     places = np.arange(counts.weight.size, dtype=np.float64)
@@ -263,7 +263,7 @@ def _counts(part: Part, fit: Solution, edges: FloatArray) -> _Counts:
     obs = part.observations
     u, w = standardized(obs, fit), _weights(obs)
     interval = np.searchsorted(edges, u, side="right")
-    weight = np.bincount(interval, w, minlength=edges.size + 1)
+    weight: FloatArray = np.bincount(interval, w, minlength=edges.size + 1).astype(np.float64)
     return _Counts(np.array([w.sum(), w @ u, (w * u) @ u]), weight)
 
 
@@ -281,7 +281,8 @@ def _values(part: Part, fit: Solution, edges: FloatArray, near: list[int]) -> _V
 def _summed_values(parts: list[_Values]) -> _Values:
     values, place = np.unique(np.concatenate([p.values for p in parts]), return_inverse=True)
     weights = np.concatenate([p.weights for p in parts])
-    return _Values(values, np.bincount(place, weights, minlength=values.size))
+    total = np.bincount(place, weights, minlength=values.size).astype(np.float64)
+    return _Values(values, total)
 
 
 # ---------------------------------------------------------------------- other sums over the fit

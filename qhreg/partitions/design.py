@@ -235,7 +235,9 @@ def _require_finite(values: FloatArray, names: Sequence[str], name: str) -> None
     with np.errstate(all="ignore"):
         if np.isfinite(values.sum()):
             return
-    bad = [names[j] for j in np.flatnonzero(~np.isfinite(values).all(axis=0))]
+    bad = [
+        name for name, fine in zip(names, np.isfinite(values).all(axis=0), strict=True) if not fine
+    ]
     if bad:
         raise DataError(f"{name}: infinite values in {', '.join(bad)}; remove these rows")
 

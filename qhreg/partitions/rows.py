@@ -404,7 +404,7 @@ def _totals(
     z: FloatArray,
     tau: float,
     kappa: float,
-    options: dict[str, bool],
+    options: dict[str, Any],
 ) -> Totals:
     """Return the totals of one partition, without the list of its rows in the zone."""
     rows = view.rows(part)

@@ -139,8 +139,7 @@ class FunctionSource:
 
 
 def _names(batch: Any) -> Any:
-    schema = getattr(batch, "schema", None)
-    return schema.names if isinstance(batch, (pa.Table, pa.RecordBatch)) else batch.columns
+    return batch.schema.names if isinstance(batch, (pa.Table, pa.RecordBatch)) else batch.columns
 
 
 def _frame(batch: Any, coded: bool) -> pd.DataFrame:
