@@ -8,6 +8,7 @@ pass of their own over all rows, by patsy.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +17,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pandas as pd
 import patsy
-from patsy.categorical import categorical_to_int
 
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.exceptions import DataError, MissingValuesError
@@ -73,6 +73,10 @@ class RowColumns(NamedTuple):
         return (*(name for name in found if name is not None), *self.groups)
 
 
+NO_EXTRAS = RowColumns()
+"""Rows of weight one, without offset and groups."""
+
+
 @dataclass(frozen=True)
 class Design:
     """How a frame of the data becomes rows: by the names of its columns, and picklable.
@@ -98,7 +102,7 @@ class Design:
     right: patsy.DesignInfo
     namespace: dict[str, Any]
     columns: tuple[str, ...]
-    extras: RowColumns = RowColumns()
+    extras: RowColumns = NO_EXTRAS
     missing: str = "drop"
 
     @property
@@ -116,7 +120,9 @@ class Design:
         extras = self.extras._replace(groups=groups)
         kept = [name for name in self.columns if name not in self.extras.names]
         used = [name for name in self.columns if mentions(self.formula, name)]
-        return replace(self, extras=extras, columns=tuple(dict.fromkeys([*kept, *used, *extras.names])))
+        return replace(
+            self, extras=extras, columns=tuple(dict.fromkeys([*kept, *used, *extras.names]))
+        )
 
     def part(self, data: Any, name: str = "", number: int = 0) -> Part:
         """Return the rows of one partition.
@@ -133,10 +139,10 @@ class Design:
         frame = to_pandas(data)
         _require_columns(frame, self.columns, name)
         gaps = _Gaps()
-        frame = _ready(frame, self, name)
-        left, right = _columns_of(self.left), _columns_of(self.right)
+        frame = _ready(frame, {**self.left.factor_infos, **self.right.factor_infos}, name)
+        left, right = _terms_of(self.left), _terms_of(self.right)
         if left is not None and right is not None:
-            y, x = _plain(frame, left, gaps)[:, 0], _plain(frame, right, gaps)
+            y, x = _columns(frame, left, gaps, name)[:, 0], _columns(frame, right, gaps, name)
         else:
             y, x = self._by_patsy(frame, name, gaps)
         extras = {
@@ -148,7 +154,7 @@ class Design:
             gaps.add(np.isnan(values), getattr(self.extras, key))
         if gaps.names and self.missing == "raise":
             raise MissingValuesError(
-                f"{name}: missing values in {', '.join(gaps.names)}, and missing=\"raise\""
+                f'{name}: missing values in {", ".join(gaps.names)}, and missing="raise"'
             )
         kept = np.ones(len(frame), dtype=bool) if gaps.mask is None else ~gaps.mask
         left_out = int(np.count_nonzero(~kept))
@@ -206,7 +212,7 @@ class _Gaps(patsy.NAAction):  # type: ignore[misc]
             self.mask = np.asarray(gaps if self.mask is None else self.mask | gaps)
             self.names.append(str(name))
 
-    def handle_NA(self, values: Any, is_NAs: Any, origins: Any) -> Any:  # noqa: N802, N803
+    def handle_NA(self, values: Any, is_NAs: Any, origins: Any) -> Any:
         """Note the gaps; called by patsy."""
         for gaps, origin in zip(is_NAs, origins, strict=True):
             code = origin.code[origin.start : origin.end] if origin is not None else "a term"
@@ -247,66 +253,89 @@ def _check_weights(weights: FloatArray, column: str, name: str, kind: str) -> No
         )
 
 
-def _column_of(info: Any) -> tuple[str, bool] | None:
-    """Return the column that a factor is, as it is or as C(column), and whether it is a category."""
-    code = info.factor.name()
-    plain = code[2:-1].strip() if code.startswith("C(") and code.endswith(")") else code
-    return (plain, info.type == "categorical") if plain.isidentifier() else None
+_COLUMN = re.compile(r"([^\W\d]\w*)|C\(\s*([^\W\d]\w*)\s*(?:,.*)?\)")
 
 
-def _columns_of(spec: patsy.DesignInfo) -> list[str | None] | None:
-    """Return the columns of a design that is made of columns and a constant (None), else None."""
-    columns: list[str | None] = []
-    for term in spec.terms:
-        if len(term.factors) > 1:
+def _column_of(info: Any) -> str | None:
+    """Return the column that a factor is, as it is or as ``C(column, ...)``; None for another one."""
+    found = _COLUMN.fullmatch(info.factor.name())
+    return None if found is None else str(found[1] or found[2])
+
+
+class _Term(NamedTuple):
+    """A term that is a column: the constant (None), numbers, or a category with its coding."""
+
+    column: str | None
+    levels: Sequence[Any] = ()
+    coding: FloatArray = np.ones((1, 1))
+
+
+def _terms_of(spec: patsy.DesignInfo) -> list[_Term] | None:
+    """Return the terms of a design where each is a column by itself, else None."""
+    terms = []
+    for term, (first, *more) in spec.term_codings.items():
+        if more or len(term.factors) > 1:
             return None
         if not term.factors:
-            columns.append(None)
+            terms.append(_Term(None))
             continue
         info = spec.factor_infos[term.factors[0]]
-        place = _column_of(info)
-        if info.type != "numerical" or place is None or info.num_columns != 1:
+        column = _column_of(info)
+        if column is None or (info.num_columns or 1) > 1:
             return None
-        columns.append(place[0])
-    return columns
+        if info.type == "numerical":
+            terms.append(_Term(column))
+        else:
+            coding = first.contrast_matrices[term.factors[0]].matrix
+            terms.append(_Term(column, info.categories, coding))
+    return terms
 
 
-def _plain(frame: pd.DataFrame, columns: list[str | None], gaps: _Gaps) -> FloatArray:
-    """Return columns of a frame as a matrix, or as a vector where there is one."""
-    matrix = np.empty((len(frame), len(columns)), order="F")
-    for j, column in enumerate(columns):
-        matrix[:, j] = 1.0 if column is None else frame[column].to_numpy(np.float64, na_value=np.nan)
-        if column is not None:
-            gaps.add(np.isnan(matrix[:, j]), column)
+def _columns(frame: pd.DataFrame, terms: list[_Term], gaps: _Gaps, name: str) -> FloatArray:
+    """Return the design of terms that are columns."""
+    matrix = np.empty((len(frame), sum(term.coding.shape[1] for term in terms)), order="F")
+    end = 0
+    for column, levels, coding in terms:
+        start, end = end, end + coding.shape[1]
+        if column is None:
+            matrix[:, start] = 1.0
+        elif levels:
+            codes = _with_levels(frame[column], levels, name).cat.codes.to_numpy()
+            gaps.add(codes < 0, column)
+            matrix[:, start:end] = coding[codes]
+        else:
+            matrix[:, start] = frame[column].to_numpy(np.float64, na_value=np.nan)
+            gaps.add(np.isnan(matrix[:, start]), column)
     return matrix
 
 
-def _ready(frame: pd.DataFrame, design: Design, name: str) -> pd.DataFrame:
-    """Return a frame whose columns are of the kind they have in the design, or raise a DataError."""
-    infos = {**design.left.factor_infos, **design.right.factor_infos}
+def _ready(frame: pd.DataFrame, infos: Mapping[Any, Any], name: str) -> pd.DataFrame:
+    """Return a frame whose columns hold what they hold elsewhere, or raise a DataError."""
     changed: dict[str, Any] = {}
     for info in infos.values():
-        place = _column_of(info)
-        if place is None or place[0] not in frame.columns:
+        column = _column_of(info)
+        if column is None or column not in frame.columns:
             continue
-        column = frame[place[0]]
-        if not place[1]:
-            if not pd.api.types.is_numeric_dtype(column.dtype) and column.notna().any():
+        values = frame[column]
+        if info.type == "categorical":
+            alone = sum(mentions(each.factor.name(), column) for each in infos.values()) == 1
+            if alone and not pd.api.types.is_bool_dtype(values.dtype):
+                changed[column] = _with_levels(values, info.categories, name)
+        elif not pd.api.types.is_numeric_dtype(values.dtype):
+            if values.notna().any():
                 raise DataError(
-                    f"{name}: column {place[0]!r} holds {_kind(column)}, which are numbers elsewhere"
+                    f"{name}: column {column!r} holds {_kind(values)}, and numbers elsewhere"
                 )
-            if column.dtype == object:
-                changed[place[0]] = column.astype(np.float64)
-            continue
-        others = [each for each in infos.values() if mentions(each.factor.name(), place[0])]
-        if len(others) == 1 and info.categories not in ((False, True), (True, False)):
-            changed[place[0]] = _with_levels(column, info.categories, name)
+            changed[column] = np.nan
     return frame.assign(**changed) if changed else frame
 
 
 def _with_levels(column: pd.Series[Any], levels: Sequence[Any], name: str) -> pd.Series[Any]:
     """Return a column as a category with given levels, or raise a DataError for another one."""
-    coded = column.astype(pd.CategoricalDtype(list(levels)))
+    kept = pd.CategoricalDtype(list(levels))
+    # categories in another order would count as the same type
+    held = isinstance(column.dtype, pd.CategoricalDtype)
+    coded = column.cat.set_categories(kept.categories) if held else column.astype(kept)
     unseen = coded.isna() & column.notna()
     if unseen.any():
         raise DataError(
@@ -330,7 +359,7 @@ def design_of(
     formula: str,
     frames: Frames,
     namespace: Mapping[str, Any] | None = None,
-    extras: RowColumns = RowColumns(),
+    extras: RowColumns = NO_EXTRAS,
     missing: str = "drop",
 ) -> Design:
     """Return the design of a formula on data in partitions.
@@ -370,7 +399,12 @@ def design_of(
                 f"{remembering[0]} remembers numbers of all rows, which do not come here: make a "
                 "column of it first, or stream the files by qhreg.stream"
             )
-        left, right = _specs(formula, lambda: map(_decoded, frames.frames(used)), names, known)
+        infos = {**left.factor_infos, **right.factor_infos}
+
+        def ready() -> Iterator[pd.DataFrame]:
+            return (_ready(frame, infos, "the data") for frame in frames.frames(used) or ())
+
+        left, right = _specs(formula, ready, names, known)
     if len(left.column_names) != 1:
         raise DataError(
             f"the response must be one column of numbers, got {', '.join(left.column_names)}"
@@ -402,13 +436,14 @@ def _telling(
     if frame.empty:
         return _Seen(frame, {})
     frame = frame.assign(**dict.fromkeys(empty, np.nan))  # no texts, though of any type
-    rows = [np.arange(min(len(frame), 2))]
-    for spec in _specs(formula, lambda: iter([frame]), namespace, columns):
+    first = frame.bfill().iloc[:2]  # a value of each column
+    rows = [np.arange(len(first))]
+    for spec in _specs(formula, lambda: iter([first]), namespace, columns):
         for factor, info in spec.factor_infos.items():
             if info.type == "categorical":
                 values = factor.eval(info.state, frame)
-                codes = categorical_to_int(values, info.categories, patsy.NAAction())
-                rows.append(np.unique(np.asarray(codes), return_index=True)[1])
+                labels = values.data if hasattr(values, "contrast") else values  # of C(...)
+                rows.append(np.flatnonzero(~pd.Series(np.asarray(labels)).duplicated()))
     return _Seen(frame.iloc[np.unique(np.concatenate(rows))], kinds)
 
 
@@ -438,9 +473,3 @@ def _kind(column: pd.Series[Any]) -> str:
     if pd.api.types.is_numeric_dtype(dtype):
         return "numbers"
     return "dates" if pd.api.types.is_datetime64_any_dtype(dtype) else "text"
-
-
-def _decoded(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame with categories as their values: their codes differ between partitions."""
-    coded = [c for c in frame.columns if isinstance(frame[c].dtype, pd.CategoricalDtype)]
-    return frame.assign(**{c: frame[c].astype(frame[c].cat.categories.dtype) for c in coded})
