@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
+from qhreg.engine.rows import GivenRows
 from qhreg.family.normalizer import restricted_normalizer
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, report, start_of, task_of, value_shift
 from qhreg.solver.branch_and_bound import branch_and_bound
@@ -27,7 +28,7 @@ from qhreg.solver.over_tau import local_fit
 from qhreg.solver.setup import Setup, set_up
 from qhreg.solver.threads import one_blas_thread
 
-__all__ = ["GlobalCertificate", "ProfileBound", "certify_global", "profile_bound"]
+__all__ = ["GlobalCertificate", "ProfileBound", "certify_global", "certify_rows", "profile_bound"]
 
 
 @dataclass(frozen=True)
@@ -140,11 +141,34 @@ def certify_global(
     >>> certify_global(X, y, solve(X, y)).holds
     True
     """
+    rows = rows_of(exog, endog, weights, offset)
+    return certify_rows(
+        rows, solution, sigma=sigma, tau_bounds=tau_bounds, tol=tol, max_fits=max_fits
+    )
+
+
+def certify_rows(
+    rows: GivenRows,
+    solution: Solution,
+    *,
+    sigma: float | None = None,
+    tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
+    tol: float = 1e-6,
+    max_fits: int = 200,
+) -> GlobalCertificate:
+    """Return the certificate of a fit of rows that may lie anywhere.
+
+    Parameters
+    ----------
+    rows : GivenRows
+        The data.
+    solution, sigma, tau_bounds, tol, max_fits
+        As in :func:`certify_global`.
+    """
     task = task_of(
         solution.kappa, None, sigma, tau_bounds, reml=solution.p > 0.0, rank=solution.p or None
     )
-    rows = rows_of(exog, endog, weights, offset)
-    with one_blas_thread(rows.exog.size):
+    with one_blas_thread(rows.n_rows * rows.n_columns):
         return _certificate(set_up(rows, task), solution, tau_bounds, tol, max_fits)
 
 

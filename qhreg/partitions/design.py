@@ -118,11 +118,8 @@ class Design:
     def with_groups(self, groups: tuple[str, ...]) -> Design:
         """Return the design with other columns of groups."""
         extras = self.extras._replace(groups=groups)
-        kept = [name for name in self.columns if name not in self.extras.names]
         used = [name for name in self.columns if mentions(self.formula, name)]
-        return replace(
-            self, extras=extras, columns=tuple(dict.fromkeys([*kept, *used, *extras.names]))
-        )
+        return replace(self, extras=extras, columns=tuple(dict.fromkeys([*used, *extras.names])))
 
     def part(self, data: Any, name: str = "", number: int = 0) -> Part:
         """Return the rows of one partition.

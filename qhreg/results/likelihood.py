@@ -257,8 +257,7 @@ class LikelihoodResults(RegressionResults):
     @property
     def _null_data(self) -> ModelData:
         """The model with a constant as only regressor; what is fixed stays fixed."""
-        obs, space = self._observations, ParameterSpace(1, **self._fixed_at)
-        ones = replace(obs, exog=np.ones((obs.endog.size, 1)))
+        ones, space = self._observations.constant, ParameterSpace(1, **self._fixed_at)
         reml = self.solution.p > 0.0
         return ModelData(ones, space, self.model.tau_bounds, ("const",), reml=reml)
 

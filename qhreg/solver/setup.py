@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from qhreg._typing import FloatArray
 from qhreg.engine.rows import ArrayRows, GivenRows, Taken
@@ -29,7 +30,7 @@ from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.inputs import endog_scale, require_finite
 from qhreg.solver.problem import Problem, Task
 
-__all__ = ["Setup", "set_up"]
+__all__ = ["Setup", "sampled_rows", "set_up"]
 
 SAMPLE_ROWS = 2048
 """Rows of the sample: a pass over them costs little more than the call."""
@@ -92,10 +93,16 @@ def set_up(rows: GivenRows, task: Task) -> Setup:
     if scale != 1.0:
         rows = rows.scaled(scale)
         task = replace(task, sigma=None if task.sigma is None else task.sigma / scale)
+    chosen = sampled_rows(rows)
+    return _copied(rows, task, scale) if chosen is None else _in_place(rows, task, scale, chosen)
+
+
+def sampled_rows(rows: GivenRows) -> npt.NDArray[np.intp] | None:
+    """Return the numbers of the rows of the sample, None where it is all of them."""
     size = max(SAMPLE_ROWS, SAMPLE_PER_COLUMN * (rows.n_columns + 1))
     if rows.n_rows <= size:
-        return _copied(rows, task, scale)
-    return _in_place(rows, task, scale, size)
+        return None
+    return np.sort(np.random.default_rng(0).choice(rows.n_rows, size, replace=False))
 
 
 def _copied(rows: GivenRows, task: Task, scale: float) -> Setup:
@@ -112,10 +119,9 @@ def _copied(rows: GivenRows, task: Task, scale: float) -> Setup:
     return Setup(basis, problem, problem, task, scale, data.weights)
 
 
-def _in_place(rows: GivenRows, task: Task, scale: float, size: int) -> Setup:
+def _in_place(rows: GivenRows, task: Task, scale: float, chosen: npt.NDArray[np.intp]) -> Setup:
     """Return the problem of rows that stay where they are, in the coordinates of a sample."""
-    chosen = np.random.default_rng(0).choice(rows.n_rows, size, replace=False)
-    data = rows.take(np.sort(chosen))
+    data = rows.take(chosen)
     if not (np.isfinite(data.exog).all() and np.isfinite(data.endog).all()):
         require_finite(rows)
     basis = basis_of(data.exog, data.endog, data.weights)
@@ -135,7 +141,7 @@ def _in_place(rows: GivenRows, task: Task, scale: float, size: int) -> Setup:
         _require_proportion(problem.theta, design[:, -1], (task.sigma or 0.0) * scale)
     weights = data.weights
     if weights is not None:  # as many observations for its rows as all rows have
-        weights = weights * (size / rows.n_rows * rows.weight_sum / weights.sum())
+        weights = weights * (chosen.size / rows.n_rows * rows.weight_sum / weights.sum())
     sample = _problem(ArrayRows(design, None, weights), basis, task, None)
     basis = replace(basis, design=basis.design[:0].copy())
     return Setup(basis, problem, sample, task, scale, rows.weights)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -76,6 +76,10 @@ class StreamRows(PartitionedRows):
     source: Source = field(kw_only=True)
     design: Design = field(kw_only=True)
     progress: bool = field(default=False, kw_only=True)
+
+    def grouped(self, groups: tuple[str, ...]) -> StreamRows:
+        """Return the same rows with the labels of some columns as groups."""
+        return replace(self, design=self.design.with_groups(groups))
 
     def parts(self) -> Iterator[Part]:
         """Iterate over the batches as rows, and hold them to what the first pass counted."""
