@@ -16,9 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg._typing import FloatArray
-from qhreg.engine.likelihood import Totals, reduce_rows
 from qhreg.engine.rows import ArrayRows, Block, Taken
-from qhreg.engine.zone import Zone
 from qhreg.exceptions import DataError
 from qhreg.solver import Solution, solve_rows, task_of
 from qhreg.solver.over_kappa import KappaSolution, gaussian_loglike, profile_over_kappa
@@ -284,20 +282,11 @@ class PartitionedRows(ABC):
         ends = np.cumsum([self.facts.counts[number] for number in numbers])
         return dict(zip(numbers, [0, *ends[:-1].tolist()], strict=True))
 
-    def totals(
-        self,
-        z: FloatArray,
-        tau: float,
-        kappa: float,
-        *,
-        hessian: bool = True,
-        since: Zone | None = None,
-        slack: bool = False,
-    ) -> Totals:
-        """Return the totals of all rows; which rows are in the zone is not kept, nor used."""
-        options = {"hessian": hessian, "slack": slack}
-        found: Totals = self.reduce(_totals, _summed_totals, self.view, z, tau, kappa, options)
-        return found
+    def fold(
+        self, function: Callable[..., Any], combine: Callable[[Sequence[Any]], Any], *args: Any
+    ) -> Any:
+        """Return the combination of ``function(rows, *args)`` over the partitions as rows."""
+        return self.reduce(_of_rows, combine, function, self.view, *args)
 
     def blocks(self) -> Iterator[Block]:
         """Iterate over the rows, one partition at a time on this machine."""
@@ -398,43 +387,11 @@ def _seen(function: Callable[..., Any], view: View, unit: float, part: Part, *ar
     return function(view.of(part, unit), *args)
 
 
-def _totals(
-    part: Part,
-    view: View,
-    z: FloatArray,
-    tau: float,
-    kappa: float,
-    options: dict[str, Any],
-) -> Totals:
-    """Return the totals of one partition, without the list of its rows in the zone."""
+def _of_rows(part: Part, function: Callable[..., Any], view: View, *args: Any) -> Any:
+    """Return a function of the rows of a partition."""
     rows = view.rows(part)
     with one_blas_thread(rows.exog.size):
-        found = reduce_rows(rows, z, tau, kappa, **options)
-    zone = found.zone
-    return found if zone is None else found._replace(zone=zone._replace(members=()))
-
-
-def _summed_totals(parts: Sequence[Totals]) -> Totals:
-    """Return the totals of several partitions."""
-    zones = [part.zone for part in parts if part.zone is not None]
-    zone = None
-    if zones:
-        zone = Zone(
-            (),
-            np.sum([z.gram for z in zones], axis=0),
-            np.sum([z.outside for z in zones], axis=0),
-            sum(z.weight_outside for z in zones),
-            None,
-        )
-    return Totals(
-        sum(part.loss for part in parts),
-        np.sum([part.slope for part in parts], axis=0),
-        sum(part.square for part in parts),
-        sum(part.excess for part in parts),
-        sum(part.rows_in_zone for part in parts),
-        zone,
-        min(part.slack for part in parts),
-    )
+        return function(rows, *args)
 
 
 _Placed = tuple[npt.NDArray[np.intp], Taken]

@@ -17,14 +17,14 @@ the box is feasible, and its dual value is a bound no matter how it was found.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from qhreg._typing import FloatArray, SideArray
-from qhreg.engine.rows import residuals
+from qhreg.engine.rows import RowBlocks, residuals
 from qhreg.family.loss import zone_part
 from qhreg.solver.newton import NewtonPoint, solve_positive
 from qhreg.solver.problem import Problem
@@ -202,11 +202,40 @@ def dual_from_newton(
     shift[:r] = correction
     theta = float(point.z[-1])
     here, shift = problem.to_rows(point.z), problem.to_rows(shift)
+    moved = problem.rows.fold(_moved_psi, _all_moved, here, shift, tau, kappa, keep)
+    if not np.isfinite(moved.alignment):
+        return None
+    overshoot = moved.overshoot
+    alignment = moved.alignment / (overshoot * theta)
+    square = moved.square / overshoot**2
+    value = float(dual_value(alignment, square, m, kappa, problem.theta))
+    kept = None
+    if keep:
+        free = np.concatenate(moved.inside)
+        free /= overshoot
+        side = np.concatenate(moved.sides)
+        kept = DualVector(side, -tau / overshoot, (1.0 - tau) / overshoot, free)
+    return DualPoint(value, alignment, square, overshoot=overshoot, kept=kept)
+
+
+class _Moved(NamedTuple):
+    """psi of some rows moved onto the null space: sums, overshoot, and the variables to keep."""
+
+    alignment: float
+    square: float
+    overshoot: float
+    sides: list[SideArray]
+    inside: list[FloatArray]
+
+
+def _moved_psi(
+    part: RowBlocks, here: FloatArray, shift: FloatArray, tau: float, kappa: float, keep: bool
+) -> _Moved:
     alignment = square = 0.0
     overshoot = 1.0
     sides: list[SideArray] = []
     inside: list[FloatArray] = []
-    for block in problem.rows.blocks():
+    for block in part.blocks():
         u = residuals(block, here)
         v = zone_part(u, tau, kappa)
         in_zone = v == u
@@ -220,17 +249,17 @@ def dual_from_newton(
             inside.append(v.take(np.flatnonzero(in_zone)))
             side = 2 * (u > 0.0).view(np.int8) - 1
             sides.append(side * ~in_zone)
-    if not np.isfinite(alignment):
-        return None
-    alignment /= overshoot * theta
-    square /= overshoot**2
-    value = float(dual_value(alignment, square, m, kappa, problem.theta))
-    kept = None
-    if keep:
-        free = np.concatenate(inside)
-        free /= overshoot
-        kept = DualVector(np.concatenate(sides), -tau / overshoot, (1.0 - tau) / overshoot, free)
-    return DualPoint(value, alignment, square, overshoot=overshoot, kept=kept)
+    return _Moved(alignment, square, overshoot, sides, inside)
+
+
+def _all_moved(parts: Sequence[_Moved]) -> _Moved:
+    return _Moved(
+        sum(part.alignment for part in parts),
+        sum(part.square for part in parts),
+        max(part.overshoot for part in parts),
+        [side for part in parts for side in part.sides],
+        [v for part in parts for v in part.inside],
+    )
 
 
 def dual_from_rows(

@@ -8,6 +8,7 @@ carries the scan over tau.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -165,13 +166,22 @@ def _problem(
 
 def _triangular_basis(rows: GivenRows) -> Basis:
     """Return the basis of all rows from a triangular factor accumulated over blocks."""
-    factor = np.empty((0, rows.n_columns + 1))
-    for block in rows.blocks():
-        assert block.endog is not None
-        stacked = np.vstack([factor, np.column_stack([block.exog, block.endog])])
-        factor = triangular_factor(stacked)
+    factor = rows.fold(_factor, _joint_factor)
     factor *= np.sqrt(factor.shape[0] / rows.n_rows)
     return basis_of(factor[:, :-1], factor[:, -1])
+
+
+def _factor(part: GivenRows) -> FloatArray:
+    factor = np.empty((0, part.n_columns + 1))
+    for block in part.blocks():
+        assert block.endog is not None
+        factor = _joint_factor([factor, np.column_stack([block.exog, block.endog])])
+    return factor
+
+
+def _joint_factor(parts: Sequence[FloatArray]) -> FloatArray:
+    """Return the triangular factor of all rows from those of some of them."""
+    return triangular_factor(np.vstack(parts))
 
 
 def _well_centred(basis: Basis, data: Taken) -> Basis:
@@ -217,10 +227,14 @@ def _reject_perfect_fit(rows: GivenRows, basis: Basis, task: Task) -> None:
 
 def _leaves_residual(rows: GivenRows, basis: Basis) -> bool:
     """Return whether a fit of all rows leaves more than rounding of the response."""
-    for block in rows.blocks():
+    return rows.fold(_misses, any, -basis.matrix[:-1, -1] / basis.matrix[-1, -1])
+
+
+def _misses(part: GivenRows, beta: FloatArray) -> bool:
+    """Return whether coefficients leave more than rounding of the response of some block."""
+    for block in part.blocks():
         assert block.endog is not None
-        residual = block.endog + block.exog @ (basis.matrix[:-1, -1] / basis.matrix[-1, -1])
-        if np.abs(residual).max() > 1e-12 * np.abs(block.endog).max():
+        if np.abs(block.endog - block.exog @ beta).max() > 1e-12 * np.abs(block.endog).max():
             return True
     return False
 
