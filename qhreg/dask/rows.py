@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import dask
-import numpy as np
-import pandas as pd
 
 from qhreg.dask.cluster import Cluster
 from qhreg.exceptions import DataError
 from qhreg.partitions.design import Design
-from qhreg.partitions.rows import Facts, Part, PartitionedRows, combined_facts, facts_of, require_rows
+from qhreg.partitions.rows import (
+    Facts,
+    Part,
+    PartitionedRows,
+    combined_facts,
+    facts_of,
+    require_rows,
+)
 from qhreg.progress import with_progress
 
 __all__ = ["DaskFrames", "DaskRows", "dask_rows", "design_parts"]

@@ -136,8 +136,9 @@ class Design:
         frame = to_pandas(data)
         _require_columns(frame, self.columns, name)
         gaps = _Gaps()
-        frame = _ready(frame, {**self.left.factor_infos, **self.right.factor_infos}, name)
+        infos = {**self.left.factor_infos, **self.right.factor_infos}
         left, right = _terms_of(self.left), _terms_of(self.right)
+        frame = _ready(frame, infos, name, coded=left is None or right is None)
         if left is not None and right is not None:
             y, x = _columns(frame, left, gaps, name)[:, 0], _columns(frame, right, gaps, name)
         else:
@@ -308,8 +309,13 @@ def _columns(frame: pd.DataFrame, terms: list[_Term], gaps: _Gaps, name: str) ->
     return matrix
 
 
-def _ready(frame: pd.DataFrame, infos: Mapping[Any, Any], name: str) -> pd.DataFrame:
-    """Return a frame whose columns hold what they hold elsewhere, or raise a DataError."""
+def _ready(
+    frame: pd.DataFrame, infos: Mapping[Any, Any], name: str, *, coded: bool = True
+) -> pd.DataFrame:
+    """Return a frame whose columns hold what they hold elsewhere, or raise a DataError.
+
+    `coded` gives categories the levels of the design.
+    """
     changed: dict[str, Any] = {}
     for info in infos.values():
         column = _column_of(info)
@@ -318,7 +324,7 @@ def _ready(frame: pd.DataFrame, infos: Mapping[Any, Any], name: str) -> pd.DataF
         values = frame[column]
         if info.type == "categorical":
             alone = sum(mentions(each.factor.name(), column) for each in infos.values()) == 1
-            if alone and not pd.api.types.is_bool_dtype(values.dtype):
+            if coded and alone and not pd.api.types.is_bool_dtype(values.dtype):
                 changed[column] = _with_levels(values, info.categories, name)
         elif not pd.api.types.is_numeric_dtype(values.dtype):
             if values.notna().any():
