@@ -279,6 +279,11 @@ class RegressionModel(_Base):  # type: ignore[misc]
         return len(self.endog)
 
     @property
+    def has_rows(self) -> bool:
+        """Whether the rows can be fitted again: not after `remove_data`."""
+        return self.exog is not None
+
+    @property
     def has_weights(self) -> bool:
         """Whether there are sampling weights; they count after `remove_data` too."""
         return "weights" in self._init_keys

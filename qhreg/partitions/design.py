@@ -389,9 +389,10 @@ def design_of(
     names = dict(namespace or {})
     used = [column for column in known if mentions(formula, column)]
     _require_columns(pd.DataFrame(columns=known), extras.names, "the data")
-    combine = partial(_combined, formula, names, known)
-    seen: _Seen = frames.reduce(used, _telling, combine, formula, names, known)
-    left, right = _specs(formula, lambda: iter([seen.frame]), names, known)
+    combine = partial(_combined, formula, names, used)
+    with unknown_names_told(formula, known):
+        seen: _Seen = frames.reduce(used, _telling, combine, formula, names, used)
+    left, right = _specs(formula, lambda: iter([seen.frame]), names)
     remembering = [
         factor.name()
         for spec in (left, right)
@@ -409,7 +410,7 @@ def design_of(
         def ready() -> Iterator[pd.DataFrame]:
             return (_ready(frame, infos, "the data") for frame in frames.frames(used) or ())
 
-        left, right = _specs(formula, ready, names, known)
+        left, right = _specs(formula, ready, names)
     if len(left.column_names) != 1:
         raise DataError(
             f"the response must be one column of numbers, got {', '.join(left.column_names)}"
@@ -419,13 +420,12 @@ def design_of(
 
 
 def _specs(
-    formula: str, chunks: Callable[[], Any], namespace: dict[str, Any], columns: Sequence[str]
+    formula: str, chunks: Callable[[], Any], namespace: dict[str, Any]
 ) -> tuple[patsy.DesignInfo, patsy.DesignInfo]:
     """Return the designs of both sides, from frames of which patsy sees one at a time."""
     env = patsy.EvalEnvironment([namespace])
     try:
-        with unknown_names_told(formula, list(columns)):
-            left, right = patsy.incr_dbuilders(formula, chunks, env)
+        left, right = patsy.incr_dbuilders(formula, chunks, env)
     except patsy.PatsyError as error:
         raise DataError(_said(error)) from error
     return left, right
@@ -435,6 +435,7 @@ def _telling(
     data: Any, name: str, formula: str, namespace: dict[str, Any], columns: Sequence[str]
 ) -> _Seen:
     """Return the rows of a frame that show its levels, and some."""
+    _require_columns(data, columns, name)
     frame = formula_frame(data, formula).reset_index(drop=True)
     empty = [column for column in frame.columns if not frame[column].notna().any()]
     kinds = {str(c): (_kind(frame[c]), name) for c in frame.columns if c not in empty}
@@ -443,7 +444,7 @@ def _telling(
     frame = frame.assign(**dict.fromkeys(empty, np.nan))  # no texts, though of any type
     first = frame.bfill().iloc[:2]  # a value of each column
     rows = [np.arange(len(first))]
-    for spec in _specs(formula, lambda: iter([first]), namespace, columns):
+    for spec in _specs(formula, lambda: iter([first]), namespace):
         for factor, info in spec.factor_infos.items():
             if info.type == "categorical":
                 values = factor.eval(info.state, frame)

@@ -92,6 +92,11 @@ class PartitionedModel(QuantileHuberMLE):
         """Number of rows."""
         return self.partitions.n_rows
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether the rows can be fitted again."""
+        return True
+
     def require_data(self) -> None:
         """Raise a DataError: the rows are never in memory."""
         raise DataError(

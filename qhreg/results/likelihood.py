@@ -351,8 +351,8 @@ class LikelihoodResults(RegressionResults):
         restrictions of the coefficients, the F test of least squares.
         """
         df = self._check_restricted(restricted)
-        p, there = self.solution.p, restricted.model.exog is not None
-        if self.model.exog is not None and there:
+        p, there = self.solution.p, restricted.model.has_rows
+        if self.model.exog is not None and restricted.model.exog is not None:
             inner, outer = restricted._fit_data, self._fit_data
             require_nested((inner.observations, inner.space), (outer.observations, outer.space))
         value = restricted.solution.loglike_restricted

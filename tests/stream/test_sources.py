@@ -97,7 +97,7 @@ def test_categories_keep_their_order_where_all_batches_share_it(data):
     coded = data.assign(region=pd.Categorical(data["region"], order))
     with pytest.warns(match="rank"):  # nobody lives in the west
         fit = quantile_huber(FORMULA, batches(coded)).fit()
-    assert [name for name in fit.params.index if "region" in name][0] == "region[T.north]"
+    assert next(name for name in fit.params.index if "region" in name) == "region[T.north]"
 
 
 def test_integers_in_one_file_are_numbers(data, memory, tmp_path):
@@ -193,7 +193,7 @@ def test_what_cannot_be_fitted_says_so(formula, source, options, said, data):
 
 def test_an_iterator_that_ends_is_noticed(data):
     parts = iter(cut(data) * 2)
-    with pytest.raises(DataError, match="no batches|same"):
+    with pytest.raises(DataError, match="batches"):
         quantile_huber("y ~ x1", lambda: parts).fit()
 
 
