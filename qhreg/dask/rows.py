@@ -22,20 +22,38 @@ from qhreg.partitions.rows import (
 )
 from qhreg.progress import with_progress
 
-__all__ = ["DaskFrames", "DaskRows", "dask_rows", "design_parts"]
+__all__ = ["DaskFrames", "DaskRows", "dask_rows"]
 
 
 @dataclass(frozen=True)
 class DaskFrames:
-    """The partitions of a Dask DataFrame; see :class:`qhreg.partitions.design.Frames`."""
+    """The partitions of one table on Dask; see :class:`qhreg.partitions.design.Frames`.
 
-    frame: Any
+    Attributes
+    ----------
+    table : dask DataFrame, or list of Delayed DataFrames
+        One graph: partitions of frames made apart need not be of the same rows (dask#12193).
+    columns : list of str
+        The columns there are.
+    cluster : Cluster
+        Where tasks run.
+    """
+
+    table: Any
+    columns: list[str]
     cluster: Cluster
 
-    @property
-    def columns(self) -> list[str]:
-        """The columns there are."""
-        return [str(column) for column in self.frame.columns]
+    def pieces(self, columns: Sequence[str]) -> list[Any]:
+        """Return the partitions with some columns, each a Delayed DataFrame."""
+        if isinstance(self.table, list):
+            return self.table
+        return list(self.table[list(columns)].to_delayed())
+
+    def parts(self, design: Design) -> list[Any]:
+        """Return the partitions as Delayed :class:`qhreg.partitions.rows.Part`."""
+        part = dask.delayed(_part, pure=False)
+        shared = dask.delayed(design, pure=False, traverse=False)
+        return [part(piece, shared, i) for i, piece in enumerate(self.pieces(design.columns))]
 
     def reduce(
         self,
@@ -46,8 +64,7 @@ class DaskFrames:
     ) -> Any:
         """Return the combination of ``function(frame, name, *args)`` over the partitions."""
         name = dask.delayed(_named, pure=False)
-        pieces = self.frame[list(columns)].to_delayed()
-        named = [name(piece, i) for i, piece in enumerate(pieces)]
+        named = [name(piece, i) for i, piece in enumerate(self.pieces(columns))]
         return self.cluster.reduce(named, _of_frame, combine, function, *args)
 
     def frames(self, columns: Sequence[str]) -> None:
@@ -62,6 +79,10 @@ def _name(number: int) -> str:
     return f"partition {number}"
 
 
+def _part(frame: Any, design: Design, number: int) -> Part:
+    return design.part(frame, _name(number), number)
+
+
 def _of_frame(named: tuple[Any, str], function: Callable[..., Any], *args: Any) -> Any:
     return function(*named, *args)
 
@@ -72,18 +93,21 @@ class DaskRows(PartitionedRows):
 
     Attributes
     ----------
+    frames : DaskFrames
+        The data.
+    design : Design
+        What makes rows of them.
     pieces : tuple of Delayed
         The partitions as :class:`qhreg.partitions.rows.Part`.
-    cluster : Cluster
-        Where they are.
     kept : bool
         Whether they are kept in memory, or read anew in each pass.
     passes : iterator
         Counts the passes.
     """
 
+    frames: DaskFrames = field(kw_only=True, repr=False)
+    design: Design = field(kw_only=True, repr=False)
     pieces: tuple[Any, ...] = field(kw_only=True, repr=False)
-    cluster: Cluster = field(kw_only=True)
     kept: bool = field(kw_only=True)
     passes: Iterator[int] = field(kw_only=True, repr=False)
 
@@ -91,36 +115,30 @@ class DaskRows(PartitionedRows):
         self, function: Callable[..., Any], combine: Callable[[list[Any]], Any], *args: Any
     ) -> Any:
         next(self.passes)
-        return self.cluster.reduce(self.pieces, function, combine, *args, kept=self.kept)
+        return self.frames.cluster.reduce(self.pieces, function, combine, *args, kept=self.kept)
+
+    def grouped(self, groups: tuple[str, ...]) -> DaskRows:
+        """Return the same rows with the labels of some columns as the groups of each part."""
+        design = self.design.with_groups(groups)
+        pieces = _full(self.frames.parts(design), self.facts)
+        return replace(self, design=design, pieces=pieces, kept=False)
 
     def parts(self) -> Iterator[Part]:
         """Iterate over the partitions, on this machine."""
-        for piece in self.pieces:
-            yield self.cluster.compute(piece)
-
-
-def design_parts(frame: Any, design: Design) -> list[Any]:
-    """Return the partitions of a Dask DataFrame as delayed rows, columns taken by name."""
-    part, shared = dask.delayed(_part, pure=False), dask.delayed(design, pure=False, traverse=False)
-    pieces = frame[list(design.columns)].to_delayed()
-    return [part(piece, shared, number) for number, piece in enumerate(pieces)]
-
-
-def _part(frame: Any, design: Design, number: int) -> Part:
-    return design.part(frame, _name(number), number)
+        return (self.frames.cluster.compute(piece) for piece in self.pieces)
 
 
 def dask_rows(
-    pieces: Sequence[Any], cluster: Cluster, persist: bool | str = "auto", progress: bool = False
+    frames: DaskFrames, design: Design, persist: bool | str = "auto", progress: bool = False
 ) -> DaskRows:
     """Return the rows, looked at once.
 
     Parameters
     ----------
-    pieces : sequence of Delayed
-        The partitions.
-    cluster : Cluster
-        Where they are.
+    frames : DaskFrames
+        The data.
+    design : Design
+        What makes rows of them.
     persist : {"auto", True, False}
         Whether to keep them in memory; "auto" does where they fit.
     progress : bool
@@ -128,15 +146,25 @@ def dask_rows(
     """
     if persist not in (True, False, "auto"):
         raise DataError(f"persist must be True, False or 'auto', got {persist!r}")
-    if persist is True:
+    cluster, pieces, kept = frames.cluster, frames.parts(design), persist is True
+    if kept:
         pieces = cluster.persist(pieces)
-    facts, size = cluster.reduce(pieces, _facts, _combined, kept=persist is True)
-    require_rows(facts)
-    kept = persist is True
+    facts, size = cluster.reduce(pieces, _facts, _combined, kept=kept)
     if persist == "auto" and size <= cluster.room():
         pieces, kept = cluster.persist(pieces), True
-    passes = iter(with_progress(itertools.count(), progress, "passes over the rows"))
-    return DaskRows(facts, pieces=tuple(pieces), cluster=cluster, kept=kept, passes=passes)
+    return DaskRows(
+        require_rows(facts),
+        frames=frames,
+        design=design,
+        pieces=_full(pieces, facts),
+        kept=kept,
+        passes=iter(with_progress(itertools.count(), progress, "passes over the rows")),
+    )
+
+
+def _full(pieces: Sequence[Any], facts: Facts) -> tuple[Any, ...]:
+    """Return the partitions that have rows."""
+    return tuple(piece for number, piece in enumerate(pieces) if facts.counts[number])
 
 
 def _facts(part: Part) -> tuple[Facts, int]:

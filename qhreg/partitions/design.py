@@ -258,6 +258,8 @@ _COLUMN = re.compile(r"([^\W\d]\w*)|C\(\s*([^\W\d]\w*)\s*(?:,.*)?\)")
 
 def _column_of(info: Any) -> str | None:
     """Return the column that a factor is, as it is or as ``C(column, ...)``; None for another one."""
+    if isinstance(info.factor, patsy.LookupFactor):
+        return str(info.factor.name())
     found = _COLUMN.fullmatch(info.factor.name())
     return None if found is None else str(found[1] or found[2])
 

@@ -104,7 +104,8 @@ class StreamRows(PartitionedRows):
     def _reduce(
         self, function: Callable[..., Any], combine: Callable[[list[Any]], Any], *args: Any
     ) -> Any:
-        return _combined((function(part, *args) for part in self.parts()), combine)
+        full = (part for part in self.parts() if part.observations.endog.size)
+        return _combined((function(part, *args) for part in full), combine)
 
 
 def stream_rows(source: Source, design: Design, progress: bool = False) -> StreamRows:
