@@ -236,9 +236,7 @@ def _require_finite(values: FloatArray, names: Sequence[str], name: str) -> None
     with np.errstate(all="ignore"):
         if np.isfinite(values.sum()):
             return
-    bad = [
-        name for name, fine in zip(names, np.isfinite(values).all(axis=0), strict=True) if not fine
-    ]
+    bad = [column for j, column in enumerate(names) if not np.isfinite(values[:, j]).all()]
     if bad:
         raise DataError(f"{name}: infinite values in {', '.join(bad)}; remove these rows")
 
@@ -438,7 +436,10 @@ def _telling(
 ) -> _Seen:
     """Return the rows of a frame that show its levels, and some."""
     _require_columns(data, columns, name)
-    frame = formula_frame(data, formula).reset_index(drop=True)
+    try:
+        frame = formula_frame(data, formula).reset_index(drop=True)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from error
     empty = [column for column in frame.columns if not frame[column].notna().any()]
     kinds = {str(c): (_kind(frame[c]), name) for c in frame.columns if c not in empty}
     if frame.empty:

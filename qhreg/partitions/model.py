@@ -76,6 +76,7 @@ class PartitionedModel(QuantileHuberMLE):
             for name in attributes:
                 setattr(holder, name, None)
         setattr(self.data, SPEC_NAME, design.right)
+        self.nobs_given = partitions.n_rows + partitions.facts.left_out
         self.formula, self._namespace = design.formula, design.namespace
         self._offset_name = design.extras.offset
         self._init_keys += [

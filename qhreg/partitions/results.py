@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from qhreg._precision import VANISHING
 from qhreg._typing import FloatArray
 from qhreg.covariance import CovarianceEstimate, DesignMoments, Parts
-from qhreg.covariance.scores import INTERPOLATED
 from qhreg.exceptions import NotOffered
 from qhreg.model import QuantileHuberMLE
 from qhreg.partitions.covariance import (
@@ -77,7 +77,7 @@ class PartitionedResults(QuantileHuberResults):
     @cached_property
     def share_below(self) -> float:
         """Share of the observations below the fitted line, weights included."""
-        slack = INTERPOLATED if self.kappa > 0.0 else 0.0
+        slack = VANISHING if self.kappa > 0.0 else 0.0
         return share_below_line(self._rows, self.solution, slack)
 
     def _estimate_covariance(self) -> CovarianceEstimate:
