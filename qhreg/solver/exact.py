@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from qhreg._precision import INTERPOLATED, ROUNDING
 from qhreg._typing import BoolArray, FloatArray, SideArray
-from qhreg.engine.rows import RowBlocks, residuals, weighted_columns
+from qhreg.engine.rows import ArrayRows, RowBlocks, residuals, weighted_columns
 from qhreg.family.loss import quantile_huber_loss, quantile_loss, zone_part
 from qhreg.solver.dual import GAP_TOLERANCE, TINY_KAPPA, DualVector, TauFit, dual_from_rows
 from qhreg.solver.interior import interior_point
@@ -55,7 +55,7 @@ def exact_fit(
     warm : bool
         Whether to trust `start` in deciding rows; otherwise a fit with a smoothed loss comes first.
     keep : bool
-        Whether to keep the dual variable of every row.
+        Whether to keep the dual variable of every row, where rows are held in memory.
     accuracy : float
         Duality gap per unit of weight that is good enough.
 
@@ -65,6 +65,7 @@ def exact_fit(
     right. Rows once decided wrongly stay undecided: a row far out in the design may change sides with
     every new centre.
     """
+    keep = keep and isinstance(problem.rows, ArrayRows)
     z, n_rows, passes = start, problem.rows.n_rows, 0
     count = int(n_rows ** (2 / 3) * np.sqrt(z.size))
     if count < n_rows and not warm:
