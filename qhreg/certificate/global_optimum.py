@@ -21,11 +21,12 @@ from qhreg.engine.rows import GivenRows
 from qhreg.family.normalizer import restricted_normalizer
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, report, start_of, task_of, value_shift
 from qhreg.solver.branch_and_bound import branch_and_bound
-from qhreg.solver.dual import DualVector, dual_value
+from qhreg.solver.dual import dual_value
 from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.inputs import rows_of
 from qhreg.solver.over_tau import local_fit
 from qhreg.solver.setup import Setup, set_up
+from qhreg.solver.tau_bound import TauDual, cross_product
 from qhreg.solver.threads import one_blas_thread
 
 __all__ = ["GlobalCertificate", "ProfileBound", "certify_global", "certify_rows", "profile_bound"]
@@ -129,7 +130,8 @@ def certify_global(
 
     Notes
     -----
-    Keeps one number per row for each fit made: about 8 n bytes times `n_fits`.
+    Keeps one number per row for each fit made, about 8 n bytes times `n_fits`; nothing of rows that are
+    not held in memory, where each fit costs two passes more.
 
     Examples
     --------
@@ -273,16 +275,15 @@ def profile_bound(setup: Setup, start: FloatArray, nodes: Iterable[float]) -> Pr
     problem, weights = setup.problem, setup.weights
     taus = np.unique(np.asarray(list(nodes), dtype=np.float64))
     alignment, square, cross = [0.0], [0.0], []
-    before: DualVector | None = None
+    before = TauDual(0.0, 0.0, 0.0)
     z = start
     for tau in taus:
         fit = fit_at(problem, float(tau), z, keep=True, warm=True)
-        v = fit.dual.kept
-        assert v is not None
-        cross.append(0.0 if before is None else v.dot(before, weights))
+        here = TauDual(fit.tau, fit.dual.alignment, fit.dual.square, fit.dual.kept)
+        cross.append(cross_product(before, here, weights))
         alignment.append(fit.dual.alignment)
         square.append(fit.dual.square)
-        before, z = v, fit.z
+        before, z = here, fit.z
     return ProfileBound(
         np.concatenate([[0.0], taus, [1.0]]),
         np.array([*alignment, 0.0]),

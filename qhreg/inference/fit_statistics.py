@@ -18,6 +18,7 @@ from qhreg.specification.parameters import Parameters, ParameterSpace
 
 __all__ = [
     "information_criterion",
+    "least_squares_fit",
     "loglike_obs",
     "null_loss",
     "robust_weights",
@@ -63,6 +64,26 @@ def information_criterion(llf: float, n_params: int, nobs: float, kind: str) -> 
     if kind not in ("aic", "aicc", "bic", "hqic"):
         raise ValueError(f"kind must be 'aic', 'aicc', 'bic' or 'hqic', got {kind!r}")
     return float(getattr(eval_measures, kind)(llf, nobs, n_params))
+
+
+def least_squares_fit(highest: float, n: float, p: float = 0.0) -> tuple[float, float]:
+    r"""Return sigma and log-likelihood of the normal law fitted by least squares.
+
+    .. math:: \sigma^2 = \mathrm{RSS} / m, \qquad
+              \ell = -\frac n2 \log(2\pi\sigma^2) - \frac m2, \qquad m = n - p
+
+    Parameters
+    ----------
+    highest : float
+        Maximum of the ordinary log-likelihood, of :func:`qhreg.solver.over_kappa.gaussian_loglike`.
+    n : float
+        Sum of the weights.
+    p : float
+        Rank of the regressors for the restricted likelihood, 0 for the ordinary one.
+    """
+    log_ratio = math.log(n / (n - p))
+    log_variance = log_ratio - 1.0 - math.log(2.0 * math.pi) - 2.0 * highest / n
+    return math.exp(0.5 * log_variance), highest - 0.5 * (n * log_ratio - p)
 
 
 def null_loss(observations: Any, parameters: Parameters) -> float:

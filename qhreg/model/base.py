@@ -16,7 +16,7 @@ from qhreg.family.distribution import quantile_huber
 from qhreg.family.domain import check_kappa, check_sigma, check_tau
 from qhreg.prediction import RowLaw, predict
 from qhreg.solver import DEFAULT_TAU_BOUNDS
-from qhreg.specification.alignment import RowSource, numeric_vector
+from qhreg.specification.alignment import RowSource, numeric_vector, to_pandas
 from qhreg.specification.formulas import (
     SPEC_NAME,
     check_formula,
@@ -279,6 +279,11 @@ class RegressionModel(_Base):  # type: ignore[misc]
         return len(self.endog)
 
     @property
+    def has_rows(self) -> bool:
+        """Whether the rows can be fitted again: not after `remove_data`."""
+        return self.exog is not None
+
+    @property
     def has_weights(self) -> bool:
         """Whether there are sampling weights; they count after `remove_data` too."""
         return "weights" in self._init_keys
@@ -466,7 +471,7 @@ def located(rows: Rows, beta: FloatArray) -> FloatArray:
 
 def _matrix(name: str, values: Any, columns: int) -> FloatArray:
     """Return regressors of new rows, or raise a DataError when their number is wrong."""
-    array = np.asarray(values, dtype=np.float64)
+    array = np.asarray(to_pandas(values), dtype=np.float64)
     if array.ndim < 2:
         array = array.reshape(-1, 1) if columns == 1 else array.reshape(1, -1)
     if array.ndim != 2 or array.shape[1] != columns:

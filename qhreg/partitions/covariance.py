@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -48,6 +48,7 @@ from qhreg.specification.model_data import ModelData, fit_model
 from qhreg.specification.observations import Observations
 
 __all__ = [
+    "bread_of",
     "design_moments_of",
     "information_ratio",
     "partitioned_covariance",
@@ -63,6 +64,7 @@ def partitioned_covariance(
     choice: CovarianceChoice,
     data: ModelData,
     solution: Solution,
+    bread: Callable[[], Parts],
     held: Sequence[str] = (),
     names: Sequence[str] | None = None,
 ) -> CovarianceEstimate:
@@ -76,6 +78,8 @@ def partitioned_covariance(
         The model that was fitted; its observations are :class:`PartitionedRows`.
     solution : Solution
         Its fit.
+    bread : callable
+        Returns the bread of :func:`bread_of`, where a sandwich is asked for.
     held : sequence of str
         Estimated parameters to treat as known, besides tau on its bound.
     names : sequence of str, optional
@@ -87,11 +91,11 @@ def partitioned_covariance(
             raise DomainError(NEEDS_CASES)
         estimate = nonrobust_covariance(design_moments_of(rows), solution, data.space, held)
     elif choice.cov_type in CORRECTIONS:
-        parts = _parts(data, solution, held)
+        parts = bread()
         meat = rows.reduce(_meat, _summed_meat, choice, parts, rows.nobs)
         estimate = from_meat(choice, parts, meat, rows.nobs - solution.rank)
     elif choice.cov_type == "cluster":
-        estimate = _clustered(choice, data, solution, held)
+        estimate = _clustered(choice, rows, bread())
     else:
         raise DomainError(
             f"cov_type={choice.cov_type!r} needs the rows in memory and in order: use nonrobust, HC0, "
@@ -125,8 +129,14 @@ def _combined_moments(parts: list[DesignMoments]) -> DesignMoments:
 # ---------------------------------------------------------------------- the bread
 
 
-def _parts(data: ModelData, solution: Solution, held: Sequence[str]) -> Parts:
-    """Return the parts of a sandwich but the rows: as covariance_parts, from sums."""
+def bread_of(data: ModelData, solution: Solution, held: Sequence[str]) -> Parts:
+    """Return the parts of a sandwich but the rows: as covariance_parts, from sums.
+
+    Parameters
+    ----------
+    data, solution, held
+        As in :func:`partitioned_covariance`.
+    """
     rows: Any = data.observations
     space = data.space
     bound = ("tau",) if solution.tau_at_bound and space.tau is None else ()
@@ -176,14 +186,10 @@ def _summed_meat(parts: list[Meat]) -> Meat:
     )
 
 
-def _clustered(
-    choice: CovarianceChoice, data: ModelData, solution: Solution, held: Sequence[str]
-) -> CovarianceEstimate:
+def _clustered(choice: CovarianceChoice, rows: Any, parts: Parts) -> CovarianceEstimate:
     """Return the covariance of clusters: of sums of influences over those rows that share them all."""
-    rows: Any = data.observations
     columns = choice.options["groups"]
     names = (columns,) if isinstance(columns, str) else tuple(columns)
-    parts = _parts(data, solution, held)
     sums: pd.DataFrame = rows.grouped(names).reduce(_group_sums, _summed_groups, parts)
     labels = [sums.index.get_level_values(level).to_numpy() for level in range(len(names))]
     inner = CovarianceChoice(
@@ -234,8 +240,8 @@ def _window(rows: PartitionedRows, fit: Solution) -> float:
     chosen = sampled_rows(rows)
     sample = rows.take(slice(None) if chosen is None else chosen)
     few = (sample.endog - sample.exog @ fit.beta) / fit.sigma
-    ends = np.quantile(few, [0.2, 0.3, 0.7, 0.8])
-    edges = np.unique([np.linspace(*ends[:2], BINS), np.linspace(*ends[2:], BINS)])
+    ends = np.quantile(few, [0.2, 0.3, 0.7, 0.8]).tolist()
+    edges = np.unique([np.linspace(a, b, BINS) for a, b in (ends[:2], ends[2:])])
     counts: _Counts = rows.reduce(_counts, _summed_counts, fit, edges)
     total, first, second = counts.sums
     places = np.arange(counts.weight.size, dtype=np.float64)
@@ -263,7 +269,7 @@ def _counts(part: Part, fit: Solution, edges: FloatArray) -> _Counts:
     obs = part.observations
     u, w = standardized(obs, fit), _weights(obs)
     interval = np.searchsorted(edges, u, side="right")
-    weight = np.bincount(interval, w, minlength=edges.size + 1)
+    weight: FloatArray = np.bincount(interval, w, minlength=edges.size + 1).astype(np.float64)
     return _Counts(np.array([w.sum(), w @ u, (w * u) @ u]), weight)
 
 
@@ -281,16 +287,15 @@ def _values(part: Part, fit: Solution, edges: FloatArray, near: list[int]) -> _V
 def _summed_values(parts: list[_Values]) -> _Values:
     values, place = np.unique(np.concatenate([p.values for p in parts]), return_inverse=True)
     weights = np.concatenate([p.weights for p in parts])
-    return _Values(values, np.bincount(place, weights, minlength=values.size))
+    total = np.bincount(place, weights, minlength=values.size).astype(np.float64)
+    return _Values(values, total)
 
 
 # ---------------------------------------------------------------------- other sums over the fit
 
 
-def information_ratio(data: ModelData, solution: Solution, held: Sequence[str]) -> FloatArray:
+def information_ratio(rows: PartitionedRows, parts: Parts) -> FloatArray:
     """Return the inverse bread times the meat, in inner coordinates: near one where the model holds."""
-    rows: Any = data.observations
-    parts = _parts(data, solution, held)
     meat: Meat = rows.reduce(_meat, _summed_meat, CovarianceChoice("HC0"), parts, rows.nobs)
     return parts.inner @ meat.products
 

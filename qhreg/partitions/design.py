@@ -136,8 +136,9 @@ class Design:
         frame = to_pandas(data)
         _require_columns(frame, self.columns, name)
         gaps = _Gaps()
-        frame = _ready(frame, {**self.left.factor_infos, **self.right.factor_infos}, name)
+        infos = {**self.left.factor_infos, **self.right.factor_infos}
         left, right = _terms_of(self.left), _terms_of(self.right)
+        frame = _ready(frame, infos, name, coded=left is None or right is None)
         if left is not None and right is not None:
             y, x = _columns(frame, left, gaps, name)[:, 0], _columns(frame, right, gaps, name)
         else:
@@ -235,7 +236,7 @@ def _require_finite(values: FloatArray, names: Sequence[str], name: str) -> None
     with np.errstate(all="ignore"):
         if np.isfinite(values.sum()):
             return
-    bad = [names[j] for j in np.flatnonzero(~np.isfinite(values).all(axis=0))]
+    bad = [column for j, column in enumerate(names) if not np.isfinite(values[:, j]).all()]
     if bad:
         raise DataError(f"{name}: infinite values in {', '.join(bad)}; remove these rows")
 
@@ -308,8 +309,13 @@ def _columns(frame: pd.DataFrame, terms: list[_Term], gaps: _Gaps, name: str) ->
     return matrix
 
 
-def _ready(frame: pd.DataFrame, infos: Mapping[Any, Any], name: str) -> pd.DataFrame:
-    """Return a frame whose columns hold what they hold elsewhere, or raise a DataError."""
+def _ready(
+    frame: pd.DataFrame, infos: Mapping[Any, Any], name: str, *, coded: bool = True
+) -> pd.DataFrame:
+    """Return a frame whose columns hold what they hold elsewhere, or raise a DataError.
+
+    `coded` gives categories the levels of the design.
+    """
     changed: dict[str, Any] = {}
     for info in infos.values():
         column = _column_of(info)
@@ -318,7 +324,7 @@ def _ready(frame: pd.DataFrame, infos: Mapping[Any, Any], name: str) -> pd.DataF
         values = frame[column]
         if info.type == "categorical":
             alone = sum(mentions(each.factor.name(), column) for each in infos.values()) == 1
-            if alone and not pd.api.types.is_bool_dtype(values.dtype):
+            if coded and alone and not pd.api.types.is_bool_dtype(values.dtype):
                 changed[column] = _with_levels(values, info.categories, name)
         elif not pd.api.types.is_numeric_dtype(values.dtype):
             if values.notna().any():
@@ -383,9 +389,10 @@ def design_of(
     names = dict(namespace or {})
     used = [column for column in known if mentions(formula, column)]
     _require_columns(pd.DataFrame(columns=known), extras.names, "the data")
-    combine = partial(_combined, formula, names, known)
-    seen: _Seen = frames.reduce(used, _telling, combine, formula, names, known)
-    left, right = _specs(formula, lambda: iter([seen.frame]), names, known)
+    combine = partial(_combined, formula, names, used)
+    with unknown_names_told(formula, known):
+        seen: _Seen = frames.reduce(used, _telling, combine, formula, names, used)
+    left, right = _specs(formula, lambda: iter([seen.frame]), names)
     remembering = [
         factor.name()
         for spec in (left, right)
@@ -403,7 +410,7 @@ def design_of(
         def ready() -> Iterator[pd.DataFrame]:
             return (_ready(frame, infos, "the data") for frame in frames.frames(used) or ())
 
-        left, right = _specs(formula, ready, names, known)
+        left, right = _specs(formula, ready, names)
     if len(left.column_names) != 1:
         raise DataError(
             f"the response must be one column of numbers, got {', '.join(left.column_names)}"
@@ -413,13 +420,12 @@ def design_of(
 
 
 def _specs(
-    formula: str, chunks: Callable[[], Any], namespace: dict[str, Any], columns: Sequence[str]
+    formula: str, chunks: Callable[[], Any], namespace: dict[str, Any]
 ) -> tuple[patsy.DesignInfo, patsy.DesignInfo]:
     """Return the designs of both sides, from frames of which patsy sees one at a time."""
     env = patsy.EvalEnvironment([namespace])
     try:
-        with unknown_names_told(formula, list(columns)):
-            left, right = patsy.incr_dbuilders(formula, chunks, env)
+        left, right = patsy.incr_dbuilders(formula, chunks, env)
     except patsy.PatsyError as error:
         raise DataError(_said(error)) from error
     return left, right
@@ -429,7 +435,11 @@ def _telling(
     data: Any, name: str, formula: str, namespace: dict[str, Any], columns: Sequence[str]
 ) -> _Seen:
     """Return the rows of a frame that show its levels, and some."""
-    frame = formula_frame(data, formula).reset_index(drop=True)
+    _require_columns(data, columns, name)
+    try:
+        frame = formula_frame(data, formula).reset_index(drop=True)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from error
     empty = [column for column in frame.columns if not frame[column].notna().any()]
     kinds = {str(c): (_kind(frame[c]), name) for c in frame.columns if c not in empty}
     if frame.empty:
@@ -437,7 +447,7 @@ def _telling(
     frame = frame.assign(**dict.fromkeys(empty, np.nan))  # no texts, though of any type
     first = frame.bfill().iloc[:2]  # a value of each column
     rows = [np.arange(len(first))]
-    for spec in _specs(formula, lambda: iter([first]), namespace, columns):
+    for spec in _specs(formula, lambda: iter([first]), namespace):
         for factor, info in spec.factor_infos.items():
             if info.type == "categorical":
                 values = factor.eval(info.state, frame)

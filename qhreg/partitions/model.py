@@ -76,6 +76,7 @@ class PartitionedModel(QuantileHuberMLE):
             for name in attributes:
                 setattr(holder, name, None)
         setattr(self.data, SPEC_NAME, design.right)
+        self.nobs_given = partitions.n_rows + partitions.facts.left_out
         self.formula, self._namespace = design.formula, design.namespace
         self._offset_name = design.extras.offset
         self._init_keys += [
@@ -91,6 +92,11 @@ class PartitionedModel(QuantileHuberMLE):
     def n_rows(self) -> int:
         """Number of rows."""
         return self.partitions.n_rows
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the rows can be fitted again."""
+        return True
 
     def require_data(self) -> None:
         """Raise a DataError: the rows are never in memory."""

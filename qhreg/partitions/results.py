@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from qhreg._precision import VANISHING
 from qhreg._typing import FloatArray
-from qhreg.covariance import CovarianceEstimate, DesignMoments
-from qhreg.covariance.scores import INTERPOLATED
+from qhreg.covariance import CovarianceEstimate, DesignMoments, Parts
 from qhreg.exceptions import NotOffered
 from qhreg.model import QuantileHuberMLE
 from qhreg.partitions.covariance import (
+    bread_of,
     design_moments_of,
     information_ratio,
     partitioned_covariance,
@@ -76,14 +77,19 @@ class PartitionedResults(QuantileHuberResults):
     @cached_property
     def share_below(self) -> float:
         """Share of the observations below the fitted line, weights included."""
-        slack = INTERPOLATED if self.kappa > 0.0 else 0.0
+        slack = VANISHING if self.kappa > 0.0 else 0.0
         return share_below_line(self._rows, self.solution, slack)
 
     def _estimate_covariance(self) -> CovarianceEstimate:
         names = [str(name) for name in self.model.data.param_names]
         return partitioned_covariance(
-            self._choice, self._fit_data, self._fit_solution, self._known, names
+            self._choice, self._fit_data, self.solution, lambda: self._bread, self._known, names
         )
+
+    @cached_property
+    def _bread(self) -> Parts:
+        """What all robust covariances share."""
+        return bread_of(self._fit_data, self.solution, self._known)
 
     def _score_and_moments(self) -> tuple[FloatArray, DesignMoments]:
         free = self._fit_data.space.free
@@ -92,7 +98,7 @@ class PartitionedResults(QuantileHuberResults):
     @cached_property
     def _information_ratio(self) -> tuple[float, float]:
         """Trace and logarithm of the determinant of inverse bread times meat."""
-        ratio = information_ratio(self._fit_data, self._fit_solution, self._known)
+        ratio = information_ratio(self._rows, self._bread)
         return float(np.trace(ratio)), float(np.linalg.slogdet(ratio)[1])
 
     def to_local(self) -> QuantileHuberResultsWrapper:

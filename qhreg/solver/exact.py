@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from qhreg._precision import INTERPOLATED, ROUNDING
 from qhreg._typing import BoolArray, FloatArray, SideArray
-from qhreg.engine.rows import RowBlocks, residuals, weighted_columns
+from qhreg.engine.rows import ArrayRows, RowBlocks, residuals, weighted_columns
 from qhreg.family.loss import quantile_huber_loss, quantile_loss, zone_part
 from qhreg.solver.dual import GAP_TOLERANCE, TINY_KAPPA, DualVector, TauFit, dual_from_rows
 from qhreg.solver.interior import interior_point
@@ -27,18 +28,6 @@ from qhreg.solver.vertex import Undecided, unique_vertex, vertex_of
 
 __all__ = ["exact_fit"]
 
-
-ALL_ROWS = 1000
-"""With at most this many rows none is decided in advance."""
-
-GATHERED = 256
-"""Undecided rows gathered at a time."""
-
-ROUGH = 1e-6
-"""Accuracy per unit of weight above which the interior-point method may stop early."""
-
-SAME_POINT = 1e-6
-"""Move from an interior point to a vertex, in mean residuals, that is the accuracy of the former."""
 
 EXACT = 1e-11
 """Accuracy of the interior-point method per unit of weight before a fit is moved to its vertex."""
@@ -66,7 +55,7 @@ def exact_fit(
     warm : bool
         Whether to trust `start` in deciding rows; otherwise a fit with a smoothed loss comes first.
     keep : bool
-        Whether to keep the dual variable of every row.
+        Whether to keep the dual variable of every row, where rows are held in memory.
     accuracy : float
         Duality gap per unit of weight that is good enough.
 
@@ -76,24 +65,24 @@ def exact_fit(
     right. Rows once decided wrongly stay undecided: a row far out in the design may change sides with
     every new centre.
     """
+    keep = keep and isinstance(problem.rows, ArrayRows)
     z, n_rows, passes = start, problem.rows.n_rows, 0
-    if n_rows > ALL_ROWS:
-        if not warm:
-            z, passes = _smoothed(problem, tau, start)
-        count = int(n_rows ** (2 / 3) * np.sqrt(z.size))
-        centres, reaches = np.empty((problem.to_rows(z).size, 0)), np.empty(0)
-        while count < n_rows:
-            centres = np.column_stack([centres, problem.to_rows(z)])
-            reaches = np.append(reaches, _reach(problem, centres[:, -1], count))
-            decision = Decision(centres, reaches, tau, problem.kappa)
-            undecided = _decide_rows(problem, decision, keep=keep)
-            fit = _fit_undecided(problem, tau, z, undecided)
-            passes += 3
-            if fit.proved(problem.n):
-                z = fit.z
-                if not problem.rows.fold(_any_wrong, any, decision, problem.to_rows(z)):
-                    return replace(_light(fit, undecided, keep=keep), passes=passes)
-            count *= 2
+    count = int(n_rows ** (2 / 3) * np.sqrt(z.size))
+    if count < n_rows and not warm:
+        z, passes = _smoothed(problem, tau, start)
+    centres, reaches = np.empty((problem.to_rows(z).size, 0)), np.empty(0)
+    while count < n_rows:
+        centres = np.column_stack([centres, problem.to_rows(z)])
+        reaches = np.append(reaches, _reach(problem, centres[:, -1], count))
+        decision = Decision(centres, reaches, tau, problem.kappa)
+        undecided = _decide_rows(problem, decision, keep=keep)
+        fit = _fit_undecided(problem, tau, z, undecided)
+        passes += 3
+        if fit.proved(problem.n):
+            z = fit.z
+            if not problem.rows.fold(_any_wrong, any, decision, problem.to_rows(z)):
+                return replace(_light(fit, undecided, keep=keep), passes=passes)
+        count *= 2
     none = Decision(problem.to_rows(z)[:, None], np.array([np.inf]), tau, problem.kappa)
     undecided = _decide_rows(problem, none, keep=keep)
     fit = _fit_all(problem, tau, z, undecided, accuracy)
@@ -230,12 +219,11 @@ def _gathered(
         start += size
         if block.weights is not None:
             weights.append(block.weights[chosen])
-        for some in (chosen[i : i + GATHERED] for i in range(0, chosen.size, GATHERED)):
-            rows = block.exog[some]
-            if block.endog is not None:
-                rows = np.column_stack([rows, block.endog[some]])
-            begin, end = end, end + some.size
-            design[begin:end] = rows if matrix is None else rows @ matrix
+        rows = block.exog[chosen]
+        if block.endog is not None:
+            rows = np.column_stack([rows, block.endog[chosen]])
+        begin, end = end, end + chosen.size
+        design[begin:end] = rows if matrix is None else rows @ matrix
     return design, np.concatenate(weights) if weights else None
 
 
@@ -323,7 +311,7 @@ def _fit_undecided(
     if width > 0.0 or not inner.converged or tol > EXACT:
         return inner_fit()
     vertex, v = vertex_of(undecided, inner.z, inner.v, tau)
-    if np.abs(undecided.design @ (vertex - inner.z)).max(initial=0.0) > SAME_POINT * inner.z[-1]:
+    if np.abs(undecided.design @ (vertex - inner.z)).max(initial=0.0) > INTERPOLATED * inner.z[-1]:
         return inner_fit()  # a face of optima: its corner is no better than its inside
     corner = _with_mean_loss(problem, undecided, vertex, tau)
     if corner is None:
@@ -346,7 +334,7 @@ def _with_mean_loss(
         return z
     loss = _sum(quantile_loss(undecided.design @ z, tau), undecided.weights)
     total = loss + float(undecided.linear @ z)
-    if not total > 1e-14 * loss:  # rows taken for decided are on the other side
+    if not total > ROUNDING * loss:  # rows taken for decided are on the other side
         return None
     return np.asarray(z * (problem.m / total))
 
@@ -355,7 +343,7 @@ def _fit_all(
     problem: Problem, tau: float, start: FloatArray, undecided: Undecided, accuracy: float
 ) -> TauFit:
     """Return the fit with every row undecided; from a neutral start when the given one misleads."""
-    if accuracy > ROUGH:
+    if accuracy > GAP_TOLERANCE:
         fit = _fit_undecided(problem, tau, start, undecided, 0.1 * accuracy)
         if fit.proved(problem.n, accuracy):
             return fit

@@ -9,7 +9,7 @@ import numpy as np
 
 from qhreg._typing import FloatArray
 from qhreg.engine.likelihood import Objective, objective, reduce_rows
-from qhreg.engine.rows import RowBlocks, residuals
+from qhreg.engine.rows import ArrayRows, RowBlocks, residuals
 from qhreg.engine.zone import Zone
 from qhreg.family.loss import quantile_huber_loss
 from qhreg.family.normalizer import LogNormalizer, restricted_normalizer
@@ -106,7 +106,9 @@ class Problem:
         return float(loss + self.normalizer(tau).value - self.m * math.log(z[-1]))
 
     def weights(self) -> FloatArray | None:
-        """Return the case weights of all rows, or None."""
+        """Return the case weights of all rows, or None; also where the rows are not held in memory."""
+        if not isinstance(self.rows, ArrayRows):
+            return None
         parts = [block.weights for block in self.rows.blocks() if block.weights is not None]
         return np.concatenate(parts) if parts else None
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from qhreg._precision import INTERPOLATED, ROUNDING
 from qhreg._typing import FloatArray
 from qhreg.engine.rows import ArrayRows, GivenRows, Taken
 from qhreg.exceptions import DataError
 from qhreg.solver.basis import (
     CHOLESKY_SAFE,
-    VANISHING,
     Basis,
     basis_of,
     recentred,
@@ -107,7 +107,7 @@ def sampled_rows(rows: GivenRows) -> npt.NDArray[np.intp] | None:
 
 def _copied(rows: GivenRows, task: Task, scale: float) -> Setup:
     """Return the problem of rows copied into a basis of theirs."""
-    data = rows.take(slice(None))
+    data = _finite(rows, slice(None))
     basis = basis_of(data.exog, data.endog, data.weights)
     if not _has_residual(basis, data.endog):
         _reject_perfect_fit(rows, basis, task)
@@ -119,11 +119,17 @@ def _copied(rows: GivenRows, task: Task, scale: float) -> Setup:
     return Setup(basis, problem, problem, task, scale, data.weights)
 
 
-def _in_place(rows: GivenRows, task: Task, scale: float, chosen: npt.NDArray[np.intp]) -> Setup:
-    """Return the problem of rows that stay where they are, in the coordinates of a sample."""
+def _finite(rows: GivenRows, chosen: npt.NDArray[np.intp] | slice) -> Taken:
+    """Return some rows; other rows that are not finite show in the first pass over them."""
     data = rows.take(chosen)
     if not (np.isfinite(data.exog).all() and np.isfinite(data.endog).all()):
         require_finite(rows)
+    return data
+
+
+def _in_place(rows: GivenRows, task: Task, scale: float, chosen: npt.NDArray[np.intp]) -> Setup:
+    """Return the problem of rows that stay where they are, in the coordinates of a sample."""
+    data = _finite(rows, chosen)
     basis = basis_of(data.exog, data.endog, data.weights)
     if basis.dependent.size or not _has_residual(basis, data.endog):
         basis = _triangular_basis(rows)
@@ -189,7 +195,7 @@ def _well_centred(basis: Basis, data: Taken) -> Basis:
     for done in range(4):
         residual = np.abs(basis.design[:, -1])
         middle = float(np.median(residual))
-        if residual.max() < SUSPECT_SPREAD * middle or (done and middle < VANISHING):
+        if residual.max() < SUSPECT_SPREAD * middle or (done and middle < INTERPOLATED):
             break  # no outliers, or most rows are interpolated
         problem = _problem(ArrayRows(basis.design, None, data.weights), basis, MEDIAN, None)
         start = np.zeros(basis.design.shape[1])
@@ -202,7 +208,7 @@ def _well_centred(basis: Basis, data: Taken) -> Basis:
     return basis
 
 
-def _has_residual(basis: Basis, endog: FloatArray, share: float = 1e-12) -> bool:
+def _has_residual(basis: Basis, endog: FloatArray, share: float = ROUNDING) -> bool:
     """Return whether least squares leaves more than rounding, or some share, of the response."""
     if basis.design.shape[0] <= basis.columns.size:
         return False
@@ -214,14 +220,14 @@ def _reject_perfect_fit(rows: GivenRows, basis: Basis, task: Task) -> None:
     """Raise a DataError: without residuals the likelihood grows without bound as sigma falls."""
     if task.sigma is not None:
         return
-    r = basis.columns.size
+    r, p = basis.columns.size, basis.matrix.shape[0] - 1
     cause = (
-        f"{rows.n_rows} rows for {r} independent columns leave no residuals"
+        f"{rows.n_rows} rows are too few for {p} columns: they leave no residuals"
         if rows.n_rows <= r
         else "the regressors fit endog exactly (a constant endog, or a copy of a column)"
     )
     raise DataError(
-        f"{cause}: sigma would go to 0 and the likelihood to infinity; fix sigma to fit"
+        f"{cause}, and sigma would go to 0. Use more rows or fewer columns, or give sigma"
     )
 
 
@@ -234,7 +240,7 @@ def _misses(part: GivenRows, beta: FloatArray) -> bool:
     """Return whether coefficients leave more than rounding of the response of some block."""
     for block in part.blocks():
         assert block.endog is not None
-        if np.abs(block.endog - block.exog @ beta).max() > 1e-12 * np.abs(block.endog).max():
+        if np.abs(block.endog - block.exog @ beta).max() > ROUNDING * np.abs(block.endog).max():
             return True
     return False
 

@@ -99,8 +99,8 @@ class ModelData:
         obs = self.observations
         if not isinstance(obs, Observations):
             return obs.gaussian_loglike(**options)  # type: ignore[no-any-return]
-        arrays = {"weights": obs.case_weights, "offset": obs.offset}
-        return gaussian_loglike(obs.exog, obs.endog, **arrays, **options)
+        options |= {"weights": obs.case_weights, "offset": obs.offset}
+        return gaussian_loglike(obs.exog, obs.endog, **options)
 
     def law(self, solution: Solution) -> RowLaw:
         """Return the law of the rows in a fit."""
@@ -219,7 +219,7 @@ def solution_and_width(
     kappa = fixed.pop("kappa")
     options |= fixed | {"tau_bounds": data.tau_bounds, "reml": data.reml, "rank": data.rank}
     if not isinstance(obs, Observations):  # rows that lie elsewhere
-        return obs.solved(kappa, **options)
+        return obs.solved(kappa, **options)  # type: ignore[no-any-return]
     options |= {"weights": obs.case_weights, "offset": obs.offset}
     if kappa is None:
         width = solve_kappa(obs.exog, obs.endog, **options)

@@ -13,7 +13,7 @@ from qhreg.partitions.design import RowColumns, design_of
 from qhreg.partitions.model import PartitionedModel
 from qhreg.partitions.results import PartitionedResults, PartitionedResultsWrapper
 from qhreg.solver import DEFAULT_TAU_BOUNDS
-from qhreg.specification.formulas import formula_namespace, mentions
+from qhreg.specification.formulas import formula_namespace, mentions, spec_text
 from qhreg.stream.rows import StreamFrames, StreamRows, stream_rows
 from qhreg.stream.sources import source_of
 
@@ -43,7 +43,7 @@ class StreamResults(PartitionedResults):
 
     def _predictions(self, source: Any, args: Any, kwargs: Any) -> Iterator[Any]:
         design = self.model.design
-        text = " ".join(factor.name() for factor in design.right.factor_infos)
+        text = spec_text(design.right)
         used = [
             name for name in design.columns if mentions(text, name) or name == design.extras.offset
         ]

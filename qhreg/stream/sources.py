@@ -120,27 +120,32 @@ class FunctionSource:
     def columns(self) -> list[str]:
         """The columns of the first batch."""
         for batch in self.function():
-            return [str(name) for name in _names(batch)]
+            named = batch.schema.names if isinstance(batch, _ARROW) else _table(batch, 0).columns
+            return [str(name) for name in named]
         raise DataError("the source returned no batches")
 
     def batches(self, columns: Sequence[str], *, coded: bool = False) -> Iterator[Batch]:
         """Iterate over the batches, numbered from zero."""
         for number, batch in enumerate(self.function()):
-            if isinstance(batch, (pa.Table, pa.RecordBatch)):
+            if isinstance(batch, _ARROW):
                 stored = [column for column in columns if column in batch.schema.names]
                 yield Batch(_frame(batch.select(stored), coded), f"batch {number}")
                 continue
-            frame = to_pandas(batch)
-            if not isinstance(frame, pd.DataFrame):
-                raise DataError(
-                    f"batch {number} must be an Arrow table or a frame, got {type(batch).__name__}"
-                )
+            frame = _table(batch, number)
             yield Batch(frame[[c for c in columns if c in frame.columns]], f"batch {number}")
 
 
-def _names(batch: Any) -> Any:
-    schema = getattr(batch, "schema", None)
-    return schema.names if isinstance(batch, (pa.Table, pa.RecordBatch)) else batch.columns
+_ARROW = (pa.Table, pa.RecordBatch)
+
+
+def _table(batch: Any, number: int) -> pd.DataFrame:
+    """Return a batch as a frame, or raise a DataError."""
+    frame = to_pandas(batch)
+    if not isinstance(frame, pd.DataFrame):
+        raise DataError(
+            f"batch {number} must be an Arrow table or a frame, got {type(batch).__name__}"
+        )
+    return frame
 
 
 def _frame(batch: Any, coded: bool) -> pd.DataFrame:
