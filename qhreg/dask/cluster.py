@@ -1,13 +1,14 @@
 """How sums over partitions are made on Dask: a task for each thread of a worker, then a tree.
 
-Partitions that are kept lie on workers. One task then runs over all partitions of a thread and returns
-one sum, so that a pass costs as many tasks as there are threads, however many partitions there are.
-Those that are read anew in each pass have a task each. Sums are added eight at a time.
+Partitions that are kept lie on workers, in one list for each thread: a pass costs as many tasks as there
+are threads, however many partitions there are. Those that are read anew in each pass have a task each.
+Sums are added eight at a time.
 """
 
 from __future__ import annotations
 
 import pickle
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,18 +22,60 @@ try:
     import distributed
     import psutil
     from dask.base import get_scheduler
+    from dask.delayed import Delayed
+    from dask.highlevelgraph import HighLevelGraph
 except ImportError as error:
     raise ImportError(
         "qhreg.dask needs Dask: install it with the extra, pip install 'qhreg[dask]'"
     ) from error
 
-__all__ = ["Cluster", "cluster_of"]
+__all__ = ["Cluster", "Pieces", "cluster_of", "pieces_of"]
 
 SPLIT_EVERY = 8
 """Sums that one task adds: as in Dask's own reductions of frames."""
 
 LOST = (distributed.KilledWorker, distributed.CancelledError)
 """What a cluster says that has lost its workers."""
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Partitions as tasks of one graph.
+
+    Attributes
+    ----------
+    graph : HighLevelGraph
+        The graph.
+    keys : tuple of str
+        Its tasks that are partitions, or lists of them where they are kept.
+    kept : bool
+        Whether they lie in the memory of the workers.
+    """
+
+    graph: HighLevelGraph
+    keys: tuple[Any, ...]
+    kept: bool
+
+    @property
+    def delayed(self) -> list[Any]:
+        """The partitions as Delayed objects."""
+        return [Delayed(key, self.graph) for key in self.keys]
+
+    def with_tasks(self, name: str, tasks: dict[str, Any], key: str) -> Any:
+        """Return one of some tasks on these partitions, as a Delayed object."""
+        layers = {**self.graph.layers, name: tasks}
+        needed = {**self.graph.dependencies, name: set(self.graph.layers)}
+        return Delayed(key, HighLevelGraph(layers, needed), layer=name)
+
+    def some(self, numbers: Sequence[int]) -> Pieces:
+        """Return some of the partitions."""
+        return Pieces(self.graph, tuple(self.keys[i] for i in numbers), self.kept)
+
+
+def pieces_of(delayed: Sequence[Any], kept: bool = False) -> Pieces:
+    """Return Delayed partitions as tasks of one graph."""
+    graphs = (each.__dask_graph__() for each in delayed)
+    return Pieces(HighLevelGraph.merge(*graphs), tuple(each.key for each in delayed), kept)
 
 
 @dataclass(frozen=True)
@@ -59,76 +102,83 @@ class Cluster:
             return future.result(timeout=self.timeout)
         except distributed.TimeoutError as error:
             future.cancel()
-            raise ClusterError(
-                f"no answer from the cluster within {self.timeout:g} s, which has "
-                f"{len(self.client.nthreads())} workers: start workers, or give more time by timeout="
-            ) from error
+            raise self._silent() from error
         except LOST as error:
             raise ClusterError(f"the cluster gave the fit up: {error}") from error
 
+    def _silent(self) -> ClusterError:
+        return ClusterError(
+            f"no answer from the cluster within {self.timeout:g} s, which has "
+            f"{len(self.client.nthreads())} workers: start workers, or give more time by timeout="
+        )
+
     def reduce(
         self,
-        parts: Sequence[Any],
+        pieces: Pieces,
         function: Callable[..., Any],
         combine: Callable[[list[Any]], Any],
         *args: Any,
-        kept: bool = False,
     ) -> Any:
         """Return the combination of ``function(part, *args)``.
 
         Parameters
         ----------
-        parts : sequence of Delayed
+        pieces : Pieces
             The partitions.
         function, combine, *args
             As in :meth:`qhreg.engine.rows.RowBlocks.fold`.
-        kept : bool
-            Whether the partitions lie on the workers.
         """
-        # one object, sent to each worker once; Dask would look into its arrays for tasks
-        call = dask.delayed(cloudpickle.dumps((function, combine, args)), pure=False)
-        over, join = (dask.delayed(each, pure=False) for each in (_over, _joined))
-        groups = self._groups(parts) if kept and self.client is not None else [[p] for p in parts]
-        values = [over(group, call) for group in groups]
+        call = f"qhreg-{uuid.uuid4().hex}"
+        tasks: dict[str, Any] = {call: cloudpickle.dumps((function, combine, args))}
+        values: list[str] = []
+        for key in pieces.keys:
+            values.append(f"{call}-over-{len(tasks)}")
+            tasks[values[-1]] = (_over, key if pieces.kept else [key], call)
         while len(values) > 1:
-            values = [join(list(some), call) for some in _in_groups(values, SPLIT_EVERY)]
+            groups, values = _in_groups(values, SPLIT_EVERY), []
+            for group in groups:
+                values.append(f"{call}-joined-{len(tasks)}")
+                tasks[values[-1]] = (_joined, group, call)
         try:
-            return self.compute(values[0])
+            return self.compute(pieces.with_tasks(call, tasks, values[0]))
         except QhregError:
             raise
         except Exception as error:
-            raise self._located(parts, error) from error
+            raise self._located(pieces, error) from error
 
-    def _groups(self, parts: Sequence[Any]) -> list[list[Any]]:
-        """Return the partitions that lie together, one group for each thread of their worker."""
-        holders = self.client.who_has(distributed.futures_of(list(parts)))
-        threads = self.client.nthreads()
-        lying: dict[str, list[Any]] = {}
-        for part in parts:
-            holder = next(iter(holders.get(part.key, ())), "")
-            lying.setdefault(holder, []).append(part)
-        return [
-            list(some)
-            for holder, held in lying.items()
-            for some in _in_groups(held, -(-len(held) // threads.get(holder, 1)))
-        ]
-
-    def _located(self, parts: Sequence[Any], error: Exception) -> Exception:
+    def _located(self, pieces: Pieces, error: Exception) -> Exception:
         """Return the error of the first partition that cannot be read, with its number."""
-        touch = dask.delayed(_touched, pure=False)
-        for number, part in enumerate(parts):
+        for number, key in enumerate(pieces.keys):
+            task = f"qhreg-{uuid.uuid4().hex}"
             try:
-                self.compute(touch(part))
+                self.compute(pieces.with_tasks(task, {task: (_touched, key)}, task))
             except ClusterError:
                 break
             except Exception as own:
                 return DataError(f"partition {number} cannot be read: {own}")
         return error
 
-    def persist(self, parts: Sequence[Any]) -> list[Any]:
-        """Return the partitions, kept in memory from their first use on."""
-        keep = dask.persist if self.client is None else self.client.persist
-        return list(keep(*parts) if self.client is None else keep(list(parts)))
+    def persist(self, pieces: Pieces) -> Pieces:
+        """Return the partitions kept in memory, in one list for each thread of a worker."""
+        if self.client is None:
+            together = [dask.delayed(list)([part]) for part in pieces.delayed]
+            return pieces_of(dask.persist(*together), kept=True)
+        parts = self.client.persist(pieces.delayed)
+        futures = distributed.futures_of(parts)
+        try:
+            distributed.wait(futures, timeout=self.timeout)
+        except distributed.TimeoutError as error:
+            raise self._silent() from error
+        holders, threads = self.client.who_has(futures), self.client.nthreads()
+        lying: dict[str, list[Any]] = {}
+        for part in parts:
+            lying.setdefault(next(iter(holders.get(part.key, ())), ""), []).append(part)
+        together = [
+            dask.delayed(list)(some)
+            for holder, held in lying.items()
+            for some in _in_groups(held, -(-len(held) // threads.get(holder, 1)))
+        ]
+        return pieces_of(self.client.persist(together), kept=True)
 
     def room(self) -> float:
         """Return the bytes up to which workers hold data without spilling: Dask's memory target."""
@@ -146,7 +196,7 @@ def cluster_of(client: Any = None, timeout: float | None = None) -> Cluster:
     return Cluster(client, timeout)
 
 
-def _in_groups(items: Sequence[Any], size: int) -> list[Sequence[Any]]:
+def _in_groups(items: list[Any], size: int) -> list[list[Any]]:
     return [items[i : i + size] for i in range(0, len(items), size)]
 
 

@@ -222,6 +222,7 @@ def fit(
     offset: Any = None,
     groups: Any = None,
     names: Sequence[str] | None = None,
+    missing: str = "raise",
     cov_type: str | None = None,
     client: Any = None,
     persist: bool | str = "auto",
@@ -243,6 +244,8 @@ def fit(
         As `endog`. `groups` are those of ``cov_type="cluster"``.
     names : sequence of str, optional
         Names of the columns of an array.
+    missing : {"raise", "drop"}
+        What to do with rows that have a missing value.
     cov_type, client, persist, timeout, progress, **options
         As in :meth:`DaskRegression.fit`.
 
@@ -273,7 +276,7 @@ def fit(
     vectors = {role: values for role, values in vectors.items() if values is not None}
     table, columns, labels = _table(exog, vectors, names)
     extras = RowColumns(*(labels.get(role) for role in ("freq_weights", "weights", "offset")))
-    design = _design(columns, labels["endog"], extras)
+    design = _design(columns, labels["endog"], extras, missing)
     frames = DaskFrames(table, [*columns, *labels.values()], cluster_of(client, timeout))
     rows = dask_rows(frames, design, persist, progress)
     model = DaskModel(rows, design, kappa=kappa, tau=tau, sigma=sigma, tau_bounds=tau_bounds)
@@ -343,11 +346,11 @@ def _side_by_side(columns: list[str], labels: list[str], exog: Any, *vectors: An
     return frame.assign(**dict(zip(labels, vectors, strict=True)))
 
 
-def _design(columns: list[str], endog: str, extras: RowColumns) -> Design:
+def _design(columns: list[str], endog: str, extras: RowColumns, missing: str) -> Design:
     """Return the design of columns as they are."""
     sides = [
         [patsy.Term([patsy.LookupFactor(name)]) for name in side] for side in ([endog], columns)
     ]
     numbers = pd.DataFrame([[0.0] * (len(columns) + 1)], columns=[*columns, endog])
     left, right = patsy.design_matrix_builders(sides, lambda: iter([numbers]), 0)
-    return Design("", left, right, {}, (*columns, endog, *extras.names), extras, "raise")
+    return Design("", left, right, {}, (*columns, endog, *extras.names), extras, missing)

@@ -9,7 +9,7 @@ from typing import Any
 
 import dask
 
-from qhreg.dask.cluster import Cluster
+from qhreg.dask.cluster import Cluster, Pieces, pieces_of
 from qhreg.exceptions import DataError
 from qhreg.partitions.design import Design
 from qhreg.partitions.rows import (
@@ -49,11 +49,12 @@ class DaskFrames:
             return self.table
         return list(self.table[list(columns)].to_delayed())
 
-    def parts(self, design: Design) -> list[Any]:
-        """Return the partitions as Delayed :class:`qhreg.partitions.rows.Part`."""
+    def parts(self, design: Design) -> Pieces:
+        """Return the partitions as tasks that make a :class:`qhreg.partitions.rows.Part` each."""
         part = dask.delayed(_part, pure=False)
         shared = dask.delayed(design, pure=False, traverse=False)
-        return [part(piece, shared, i) for i, piece in enumerate(self.pieces(design.columns))]
+        pieces = self.pieces(design.columns)
+        return pieces_of([part(piece, shared, i) for i, piece in enumerate(pieces)])
 
     def reduce(
         self,
@@ -65,7 +66,7 @@ class DaskFrames:
         """Return the combination of ``function(frame, name, *args)`` over the partitions."""
         name = dask.delayed(_named, pure=False)
         named = [name(piece, i) for i, piece in enumerate(self.pieces(columns))]
-        return self.cluster.reduce(named, _of_frame, combine, function, *args)
+        return self.cluster.reduce(pieces_of(named), _of_frame, combine, function, *args)
 
     def frames(self, columns: Sequence[str]) -> None:
         """Return None: the rows stay where they are."""
@@ -97,35 +98,32 @@ class DaskRows(PartitionedRows):
         The data.
     design : Design
         What makes rows of them.
-    pieces : tuple of Delayed
-        The partitions as :class:`qhreg.partitions.rows.Part`.
-    kept : bool
-        Whether they are kept in memory, or read anew in each pass.
+    pieces : Pieces
+        The partitions, kept in memory or read anew in each pass.
     passes : iterator
         Counts the passes.
     """
 
     frames: DaskFrames = field(kw_only=True, repr=False)
     design: Design = field(kw_only=True, repr=False)
-    pieces: tuple[Any, ...] = field(kw_only=True, repr=False)
-    kept: bool = field(kw_only=True)
+    pieces: Pieces = field(kw_only=True, repr=False)
     passes: Iterator[int] = field(kw_only=True, repr=False)
 
     def _reduce(
         self, function: Callable[..., Any], combine: Callable[[list[Any]], Any], *args: Any
     ) -> Any:
         next(self.passes)
-        return self.frames.cluster.reduce(self.pieces, function, combine, *args, kept=self.kept)
+        return self.frames.cluster.reduce(self.pieces, function, combine, *args)
 
     def grouped(self, groups: tuple[str, ...]) -> DaskRows:
         """Return the same rows with the labels of some columns as the groups of each part."""
         design = self.design.with_groups(groups)
-        pieces = _full(self.frames.parts(design), self.facts)
-        return replace(self, design=design, pieces=pieces, kept=False)
+        return replace(self, design=design, pieces=_full(self.frames.parts(design), self.facts))
 
     def parts(self) -> Iterator[Part]:
         """Iterate over the partitions, on this machine."""
-        return (self.frames.cluster.compute(piece) for piece in self.pieces)
+        parts = _full(self.frames.parts(self.design), self.facts)
+        return (self.frames.cluster.compute(part) for part in parts.delayed)
 
 
 def dask_rows(
@@ -146,25 +144,23 @@ def dask_rows(
     """
     if persist not in (True, False, "auto"):
         raise DataError(f"persist must be True, False or 'auto', got {persist!r}")
-    cluster, pieces, kept = frames.cluster, frames.parts(design), persist is True
-    if kept:
+    cluster, pieces = frames.cluster, frames.parts(design)
+    facts, size = cluster.reduce(pieces, _facts, _combined)
+    pieces = _full(pieces, facts)
+    if persist is True or (persist == "auto" and size <= cluster.room()):
         pieces = cluster.persist(pieces)
-    facts, size = cluster.reduce(pieces, _facts, _combined, kept=kept)
-    if persist == "auto" and size <= cluster.room():
-        pieces, kept = cluster.persist(pieces), True
     return DaskRows(
         require_rows(facts),
         frames=frames,
         design=design,
-        pieces=_full(pieces, facts),
-        kept=kept,
+        pieces=pieces,
         passes=iter(with_progress(itertools.count(), progress, "passes over the rows")),
     )
 
 
-def _full(pieces: Sequence[Any], facts: Facts) -> tuple[Any, ...]:
+def _full(pieces: Pieces, facts: Facts) -> Pieces:
     """Return the partitions that have rows."""
-    return tuple(piece for number, piece in enumerate(pieces) if facts.counts[number])
+    return pieces.some([number for number in sorted(facts.counts) if facts.counts[number]])
 
 
 def _facts(part: Part) -> tuple[Facts, int]:
