@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pandas as pd
 import patsy
+from patsy.categorical import guess_categorical
 
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.exceptions import DataError, MissingValuesError
@@ -180,8 +182,7 @@ class Design:
     ) -> tuple[FloatArray, FloatArray]:
         """Return response and regressors of a frame, rows with missing values as they come."""
         try:
-            with unknown_names_told(self.formula, list(frame.columns)):
-                left, right = patsy.build_design_matrices([self.left, self.right], frame, gaps)
+            left, right = patsy.build_design_matrices([self.left, self.right], frame, gaps)
         except (patsy.PatsyError, TypeError, ValueError) as error:
             raise DataError(f"{name}: {_said(error)}") from error
         return np.asarray(left, dtype=np.float64)[:, 0], np.asarray(right, dtype=np.float64)
@@ -389,10 +390,9 @@ def design_of(
     names = dict(namespace or {})
     used = [column for column in known if mentions(formula, column)]
     _require_columns(pd.DataFrame(columns=known), extras.names, "the data")
-    combine = partial(_combined, formula, names, used)
-    with unknown_names_told(formula, known):
-        seen: _Seen = frames.reduce(used, _telling, combine, formula, names, used)
-    left, right = _specs(formula, lambda: iter([seen.frame]), names)
+    combine = partial(_combined, formula, names, known)
+    seen: _Seen = frames.reduce(used, _telling, combine, formula, names, known)
+    left, right = _specs(formula, lambda: iter([seen.frame]), names, known)
     remembering = [
         factor.name()
         for spec in (left, right)
@@ -410,7 +410,7 @@ def design_of(
         def ready() -> Iterator[pd.DataFrame]:
             return (_ready(frame, infos, "the data") for frame in frames.frames(used) or ())
 
-        left, right = _specs(formula, ready, names)
+        left, right = _specs(formula, ready, names, known)
     if len(left.column_names) != 1:
         raise DataError(
             f"the response must be one column of numbers, got {', '.join(left.column_names)}"
@@ -419,15 +419,22 @@ def design_of(
     return Design(formula, left, right, names, columns, extras, missing)
 
 
-def _specs(
-    formula: str, chunks: Callable[[], Any], namespace: dict[str, Any]
-) -> tuple[patsy.DesignInfo, patsy.DesignInfo]:
-    """Return the designs of both sides, from frames of which patsy sees one at a time."""
-    env = patsy.EvalEnvironment([namespace])
+@contextmanager
+def _errors_told(formula: str, columns: Sequence[str]) -> Iterator[None]:
+    """Turn what patsy raises into a DataError."""
     try:
-        left, right = patsy.incr_dbuilders(formula, chunks, env)
+        with unknown_names_told(formula, columns):
+            yield
     except patsy.PatsyError as error:
         raise DataError(_said(error)) from error
+
+
+def _specs(
+    formula: str, chunks: Callable[[], Any], namespace: dict[str, Any], columns: Sequence[str]
+) -> tuple[patsy.DesignInfo, patsy.DesignInfo]:
+    """Return the designs of both sides, from frames of which patsy sees one at a time."""
+    with _errors_told(formula, columns):
+        left, right = patsy.incr_dbuilders(formula, chunks, patsy.EvalEnvironment([namespace]))
     return left, right
 
 
@@ -435,7 +442,7 @@ def _telling(
     data: Any, name: str, formula: str, namespace: dict[str, Any], columns: Sequence[str]
 ) -> _Seen:
     """Return the rows of a frame that show its levels, and some."""
-    _require_columns(data, columns, name)
+    _require_columns(data, [column for column in columns if mentions(formula, column)], name)
     try:
         frame = formula_frame(data, formula).reset_index(drop=True)
     except DataError as error:
@@ -445,12 +452,16 @@ def _telling(
     if frame.empty:
         return _Seen(frame, {})
     frame = frame.assign(**dict.fromkeys(empty, np.nan))  # no texts, though of any type
-    first = frame.bfill().iloc[:2]  # a value of each column
-    rows = [np.arange(len(first))]
-    for spec in _specs(formula, lambda: iter([first]), namespace):
-        for factor, info in spec.factor_infos.items():
-            if info.type == "categorical":
-                values = factor.eval(info.state, frame)
+    rows = [np.arange(min(len(frame), 2))]
+    with _errors_told(formula, columns):
+        parsed = patsy.ModelDesc.from_formula(formula)
+        terms = parsed.lhs_termlist + parsed.rhs_termlist
+        for factor in {factor for term in terms for factor in term.factors}:
+            state: dict[str, Any] = {}
+            if factor.memorize_passes_needed(state, patsy.EvalEnvironment([namespace])):
+                continue  # a pass over all rows finds its levels too
+            values = factor.eval(state, frame)
+            if guess_categorical(values):
                 labels = values.data if hasattr(values, "contrast") else values  # of C(...)
                 rows.append(np.flatnonzero(~pd.Series(np.asarray(labels)).duplicated()))
     return _Seen(frame.iloc[np.unique(np.concatenate(rows))], kinds)

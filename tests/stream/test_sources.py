@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -100,6 +102,30 @@ def test_categories_keep_their_order_where_all_batches_share_it(data):
     assert next(name for name in fit.params.index if "region" in name) == "region[T.north]"
 
 
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "y ~ C(region, Treatment('south')) * x1",
+        "y ~ C(region, Sum) + C(x1 > 0.5)",
+        "np.log(y + 100) ~ half(x1) + I(x2**2) + x1:x2",
+        "y ~ C(year) + year:x1 + x2",
+        "y ~ standardize(x1) * C(region)",
+        "y ~ 1",
+    ],
+)
+def test_formulas(formula, data):
+    fit = quantile_huber(formula, batches(data, 40)).fit()
+    memory = QuantileHuberMLE.from_formula(formula, data).fit()
+    assert list(fit.params.index) == list(memory.params.index)
+    np.testing.assert_allclose(fit.params, memory.params, rtol=1e-7, atol=1e-7)
+    some = data.head()
+    np.testing.assert_allclose(fit.predict(some), memory.predict(some), rtol=1e-7)
+
+
+def half(values):
+    return 0.5 * values
+
+
 def test_integers_in_one_file_are_numbers(data, memory, tmp_path):
     parts = [part.assign(x1=part["x1"].round()) for part in cut(data)]
     parts[1]["x1"] = parts[1]["x1"].astype(int)
@@ -121,6 +147,22 @@ def test_rows_with_missing_values_are_left_out_as_in_memory(data):
     assert fit.nobs == memory.nobs == len(data) - 5
     np.testing.assert_allclose(fit.params, memory.params, rtol=1e-7)
     np.testing.assert_allclose(fit.bse, memory.bse, rtol=1e-6)
+
+
+def test_one_batch_is_in_memory_at_a_time(data):
+    alive, most = set(), []
+
+    def source():
+        for part in cut(data, 30):
+            batch = part.copy()
+            alive.add(id(batch))
+            weakref.finalize(batch, alive.discard, id(batch))
+            most.append(len(alive))
+            yield batch
+            del batch, part
+
+    quantile_huber("y ~ x1 + x2", source).fit().bse  # noqa: B018
+    assert max(most) <= 3
 
 
 # ---------------------------------------------------------------------- faults
@@ -184,6 +226,8 @@ def test_missing_labels_of_clusters_are_located(data, tmp_path):
         ("y ~ x1", None, {"missing": "skip"}, "missing must be"),
         ("region ~ x1", None, {}, "must be numeric"),
         ("x1", None, {}, "form"),
+        ("y ~ x1 +", None, {}, "expected a noun"),
+        ("y ~ poly(x1, 2)", None, {}, "no function 'poly'"),
     ],
 )
 def test_what_cannot_be_fitted_says_so(formula, source, options, said, data):
