@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import dask
-
 from qhreg.dask.cluster import Cluster, Pieces, pieces_of
 from qhreg.exceptions import DataError
 from qhreg.partitions.design import Design
@@ -51,10 +49,7 @@ class DaskFrames:
 
     def parts(self, design: Design) -> Pieces:
         """Return the partitions as tasks that make a :class:`qhreg.partitions.rows.Part` each."""
-        part = dask.delayed(_part, pure=False)
-        shared = dask.delayed(design, pure=False, traverse=False)
-        pieces = self.pieces(design.columns)
-        return pieces_of([part(piece, shared, i) for i, piece in enumerate(pieces)])
+        return pieces_of(self.pieces(design.columns), _part, design)
 
     def reduce(
         self,
@@ -64,15 +59,14 @@ class DaskFrames:
         *args: Any,
     ) -> Any:
         """Return the combination of ``function(frame, name, *args)`` over the partitions."""
-        name = dask.delayed(_named, pure=False)
-        named = [name(piece, i) for i, piece in enumerate(self.pieces(columns))]
-        return self.cluster.reduce(pieces_of(named), _of_frame, combine, function, *args)
+        named = pieces_of(self.pieces(columns), _named)
+        return self.cluster.reduce(named, _of_frame, combine, function, *args)
 
     def frames(self, columns: Sequence[str]) -> None:
         """Return None: the rows stay where they are."""
 
 
-def _named(frame: Any, number: int) -> tuple[Any, str]:
+def _named(frame: Any, shared: None, number: int) -> tuple[Any, str]:
     return frame, _name(number)
 
 
