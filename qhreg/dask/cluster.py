@@ -235,4 +235,4 @@ def _room(target: float, dask_worker: Any) -> float:
     limit = dask_worker.memory_manager.memory_limit
     if not limit:
         return float("inf")
-    return max(target * limit - psutil.Process().memory_info().rss, 0.0)
+    return float(max(target * limit - psutil.Process().memory_info().rss, 0.0))

@@ -110,9 +110,12 @@ class DaskRows(PartitionedRows):
         return self.frames.cluster.reduce(self.pieces, function, combine, *args)
 
     def grouped(self, groups: tuple[str, ...]) -> DaskRows:
-        """Return the same rows with the labels of some columns as the groups of each part."""
+        """Return the same rows with the labels of some columns as the groups of each part.
+
+        For sums alone: with other columns Dask may cut the rows into other partitions.
+        """
         design = self.design.with_groups(groups)
-        return replace(self, design=design, pieces=_full(self.frames.parts(design), self.facts))
+        return replace(self, design=design, pieces=self.frames.parts(design))
 
     def parts(self) -> Iterator[Part]:
         """Iterate over the partitions, on this machine."""
@@ -140,11 +143,11 @@ def dask_rows(
         raise DataError(f"persist must be True, False or 'auto', got {persist!r}")
     cluster, pieces = frames.cluster, frames.parts(design)
     facts, size = cluster.reduce(pieces, _facts, _combined)
-    pieces = _full(pieces, facts)
+    pieces = _full(pieces, require_rows(facts))
     if persist is True or (persist == "auto" and size <= cluster.room()):
         pieces = cluster.persist(pieces)
     return DaskRows(
-        require_rows(facts),
+        facts,
         frames=frames,
         design=design,
         pieces=pieces,
