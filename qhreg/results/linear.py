@@ -28,7 +28,8 @@ from qhreg.exceptions import ColumnRangeError, DomainError
 from qhreg.family.normalizer import location_level, log_curvature
 from qhreg.inference.fit_statistics import information_criterion, least_squares_fit, share_below
 from qhreg.inference.intervals import wald_intervals, wald_ratios
-from qhreg.results.base import ResultsWrapper, label_methods
+from qhreg.profile.curve import curve_of
+from qhreg.results.base import ResultsWrapper, label_methods, retvals
 from qhreg.results.likelihood import LikelihoodResults
 from qhreg.results.summary import Tables, linear_tables
 from qhreg.solver import Solution
@@ -62,6 +63,7 @@ class QuantileHuberResults(LikelihoodResults):
     """
 
     _parts_of = staticmethod(covariance_parts)
+    _curve_of = staticmethod(curve_of)
     _made_from_data = (
         "_covariance",
         "llf",
@@ -107,7 +109,7 @@ class QuantileHuberResults(LikelihoodResults):
     @cached_property
     def mle_retvals(self) -> dict[str, Any]:
         """What the solver said, and how small the score is."""
-        return {**_retvals(self.solution), "gradient_norm": self.gradient_norm}
+        return {**retvals(self.solution), "gradient_norm": self.gradient_norm}
 
     @property
     def parameters(self) -> Parameters:
@@ -364,10 +366,6 @@ class QuantileHuberResults(LikelihoodResults):
     def _wald_limits(self, critical: float) -> FloatArray:
         return wald_intervals(self.params, self.bse, self.space, critical)
 
-    def _profile_limits(self, alpha: float, places: list[int] | None, **options: Any) -> FloatArray:
-        limits: FloatArray = self.profile_intervals(alpha, places=places, **options)
-        return limits
-
     # ------------------------------------------------------------------ plots
 
     @property
@@ -375,27 +373,9 @@ class QuantileHuberResults(LikelihoodResults):
         return self.fittedvalues, self.resid, self.tau, self.kappa, self.sigma
 
 
-def _retvals(solution: Solution) -> dict[str, Any]:
-    """Return what the solver said, under the names statsmodels uses where it has one."""
-    return {
-        "converged": solution.converged,
-        "warnflag": 0 if solution.converged else 1,
-        "iterations": solution.iterations,
-        "fcalls": solution.passes,
-        "fopt": solution.value,
-        "duality_gap": solution.gap,
-        "tau_slope": solution.tau_slope,
-        "tau_at_bound": solution.tau_at_bound,
-        "certified": solution.certified,
-        "rank": solution.rank,
-        "rows_in_zone": solution.rows_in_zone,
-        "message": solution.reason,
-    }
-
-
 class QuantileHuberResultsWrapper(ResultsWrapper):
     """Results with the names of the parameters and the labels of the rows."""
 
 
-label_methods(QuantileHuberResultsWrapper, QuantileHuberResults, ("conf_int", "profile_intervals"))
+label_methods(QuantileHuberResultsWrapper, QuantileHuberResults)
 populate_wrapper(QuantileHuberResultsWrapper, QuantileHuberResults)

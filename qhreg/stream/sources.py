@@ -105,7 +105,8 @@ class DatasetSource:
                 for batch in fragment.to_batches(
                     schema=schema, columns=stored, batch_size=BATCH_ROWS
                 ):
-                    yield Batch(_frame(batch, coded).assign(**folder), name)
+                    frame = _frame(batch, coded)
+                    yield Batch(frame.assign(**folder) if folder else frame, name)
             except (pa.ArrowException, OSError) as error:
                 raise DataError(f"{name}: {error}") from error
 
@@ -158,5 +159,5 @@ def _frame(batch: Any, coded: bool) -> pd.DataFrame:
             for column in batch.columns
         ]
         batch = pa.table(columns, names=batch.schema.names)
-    frame: pd.DataFrame = batch.to_pandas()
+    frame: pd.DataFrame = batch.to_pandas(split_blocks=True)  # numbers stay where Arrow has them
     return frame

@@ -117,7 +117,7 @@ def test_replicates_are_drawn_with_estimate_and_interval(fit):
         np.testing.assert_allclose(drawn, [fit.params[name], *limits.loc[name]])
         assert sum(patch.get_height() for patch in ax.patches) == len(replicates.params)
     assert len(replicates.plot().axes) == len(fit.params)
-    with pytest.raises(DomainError, match="no parameter is called 'q'"):
+    with pytest.raises(DomainError, match="no parameter 'q'"):
         replicates.plot(["q"])
 
 
