@@ -507,11 +507,10 @@ def scale_location_figure(
 
     Examples
     --------
-    >>> from scipy import special, stats
     >>> from qhreg.diagnostics.residuals import scale_location_figure
     >>> figure = scale_location_figure([0.0, 1.0], [-1.0, 1.0], 0.5, 1.0)
-    >>> round(figure.expected, 6) == round(stats.norm.expect(lambda z: abs(z) ** 0.5), 6)
-    True
+    >>> round(figure.expected, 3)
+    0.822
     """
     f, root = np.asarray(fitted, dtype=np.float64), np.sqrt(np.abs(normal_scores(u, tau, kappa)))
     w = np.ones(f.size) if weights is None else np.asarray(weights, dtype=np.float64)

@@ -31,7 +31,7 @@ from qhreg.model.base import RegressionModel, Rows, located
 from qhreg.solver import DEFAULT_TAU_BOUNDS
 from qhreg.specification.alignment import to_pandas
 from qhreg.specification.inputs import KEYWORDS, number
-from qhreg.specification.parameters import RowLaw
+from qhreg.specification.parameters import RowLaw, checked_vector
 
 __all__ = ["QuantileHuberDistributional"]
 
@@ -321,16 +321,11 @@ class QuantileHuberDistributional(RegressionModel):
 
     def checked_params(self, params: Any) -> FloatArray:
         """Return a parameter vector as floats, or raise if its length or its values are wrong."""
-        if np.iscomplexobj(params):
-            # statsmodels tries complex steps first, and falls back to real ones on this error
-            raise TypeError("params must be real: the likelihood is not analytic")
-        vector = np.asarray(params, dtype=np.float64)
-        if vector.shape != (self.nparams,):
-            scale, tau = map(len, self.further_names.values())
-            raise DataError(
-                f"params must have shape ({self.nparams},) for {self.k_exog} coefficients of the "
-                f"location, {scale} of log sigma and {tau} of logit tau; got {vector.shape}"
-            )
+        scale, tau = map(len, self.further_names.values())
+        wanted = (
+            f"{self.k_exog} coefficients of the location, {scale} of log sigma, {tau} of logit tau"
+        )
+        vector = checked_vector(params, self.nparams, wanted)
         if not bool(np.isfinite(vector).all()):
             raise DataError("params contains NaN or infinite values")
         return vector

@@ -13,7 +13,7 @@ from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.domain import check_kappa, check_sigma, check_tau
 
-__all__ = ["EXTRA_NAMES", "ParameterSpace", "Parameters", "RowLaw", "positions"]
+__all__ = ["EXTRA_NAMES", "ParameterSpace", "Parameters", "RowLaw", "checked_vector", "positions"]
 
 
 EXTRA_NAMES = ("sigma", "tau", "kappa")
@@ -101,15 +101,8 @@ class ParameterSpace:
 
     def unpack(self, params: Any) -> Parameters:
         """Return the four parts of a vector, or raise if its length or its values are wrong."""
-        if np.iscomplexobj(params):
-            # statsmodels tries complex steps first, and falls back to real ones on this error
-            raise TypeError("params must be real: the likelihood is not analytic")
-        vector = np.asarray(params, dtype=np.float64)
-        if vector.shape != (self.size,):
-            wanted = ", ".join((f"{self.k} coefficients", *self.extra_names))
-            raise DataError(
-                f"params must have shape ({self.size},) for {wanted}; got {vector.shape}"
-            )
+        wanted = ", ".join((f"{self.k} coefficients", *self.extra_names))
+        vector = checked_vector(params, self.size, wanted)
         values = {name: getattr(self, name) for name in EXTRA_NAMES}
         values.update(zip(self.extra_names, (float(v) for v in vector[self.k :]), strict=True))
         return Parameters(
@@ -118,6 +111,17 @@ class ParameterSpace:
             check_tau(values["tau"]),
             check_kappa(values["kappa"]),
         )
+
+
+def checked_vector(params: Any, size: int, wanted: str) -> FloatArray:
+    """Return a parameter vector as floats, or raise if its length is not that of what is wanted."""
+    if np.iscomplexobj(params):
+        # statsmodels tries complex steps first, and falls back to real ones on this error
+        raise TypeError("params must be real: the likelihood is not analytic")
+    vector = np.asarray(params, dtype=np.float64)
+    if vector.shape != (size,):
+        raise DataError(f"params must have shape ({size},) for {wanted}; got {vector.shape}")
+    return vector
 
 
 def positions(cols: Any, names: Sequence[str]) -> list[int]:
