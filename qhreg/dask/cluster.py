@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
@@ -71,10 +71,6 @@ class Pieces:
         name = _new_name()
         tasks = {f"{name}-{i}": task for i, task in enumerate(self.tasks)}
         return self.with_tasks(tasks, *tasks)
-
-    def some(self, numbers: Sequence[int]) -> Pieces:
-        """Return some of the partitions."""
-        return replace(self, tasks=tuple(self.tasks[i] for i in numbers))
 
 
 def pieces_of(frames: Sequence[Any], function: Callable[..., Any], shared: Any = None) -> Pieces:
