@@ -40,42 +40,49 @@ LOST = (distributed.KilledWorker, distributed.CancelledError)
 
 @dataclass(frozen=True)
 class Pieces:
-    """Partitions as tasks of one graph.
+    """Partitions as tasks on one graph.
 
     Attributes
     ----------
     graph : HighLevelGraph
         The graph.
-    keys : tuple of str
-        Its tasks that are partitions, or lists of them where they are kept.
+    tasks : tuple
+        What makes each partition: ``(function, key, ...)``, part of whatever task uses it; where they
+        are kept, the key of a list of them.
     kept : bool
         Whether they lie in the memory of the workers.
     """
 
     graph: HighLevelGraph
-    keys: tuple[Any, ...]
-    kept: bool
+    tasks: tuple[Any, ...]
+    kept: bool = False
+
+    def with_tasks(self, tasks: dict[str, Any], *keys: str) -> list[Any]:
+        """Return some of further tasks on these partitions as Delayed objects."""
+        name = keys[0]
+        layers = {**self.graph.layers, name: tasks}
+        needed = {**self.graph.dependencies, name: set(self.graph.layers)}
+        graph = HighLevelGraph(layers, needed)
+        return [Delayed(key, graph, layer=name) for key in keys]
 
     @property
     def delayed(self) -> list[Any]:
         """The partitions as Delayed objects."""
-        return [Delayed(key, self.graph) for key in self.keys]
-
-    def with_tasks(self, name: str, tasks: dict[str, Any], key: str) -> Any:
-        """Return one of some tasks on these partitions, as a Delayed object."""
-        layers = {**self.graph.layers, name: tasks}
-        needed = {**self.graph.dependencies, name: set(self.graph.layers)}
-        return Delayed(key, HighLevelGraph(layers, needed), layer=name)
-
-    def some(self, numbers: Sequence[int]) -> Pieces:
-        """Return some of the partitions."""
-        return Pieces(self.graph, tuple(self.keys[i] for i in numbers), self.kept)
+        name = _new_name()
+        tasks = {f"{name}-{i}": task for i, task in enumerate(self.tasks)}
+        return self.with_tasks(tasks, *tasks)
 
 
-def pieces_of(delayed: Sequence[Any], kept: bool = False) -> Pieces:
-    """Return Delayed partitions as tasks of one graph."""
-    graphs = (each.__dask_graph__() for each in delayed)
-    return Pieces(HighLevelGraph.merge(*graphs), tuple(each.key for each in delayed), kept)
+def pieces_of(frames: Sequence[Any], function: Callable[..., Any], shared: Any = None) -> Pieces:
+    """Return ``function(frame, shared, number)`` of Delayed frames as tasks on one graph."""
+    name = _new_name()
+    graphs = [frame.__dask_graph__() for frame in frames]
+    graph = HighLevelGraph.merge(*graphs, HighLevelGraph({name: {name: shared}}, {name: set()}))
+    return Pieces(graph, tuple((function, each.key, name, i) for i, each in enumerate(frames)))
+
+
+def _new_name() -> str:
+    return f"qhreg-{uuid.uuid4().hex}"
 
 
 @dataclass(frozen=True)
@@ -128,19 +135,19 @@ class Cluster:
         function, combine, *args
             As in :meth:`qhreg.engine.rows.RowBlocks.fold`.
         """
-        call = f"qhreg-{uuid.uuid4().hex}"
+        call = _new_name()
         tasks: dict[str, Any] = {call: cloudpickle.dumps((function, combine, args))}
         values: list[str] = []
-        for key in pieces.keys:
+        for piece in pieces.tasks:
             values.append(f"{call}-over-{len(tasks)}")
-            tasks[values[-1]] = (_over, key if pieces.kept else [key], call)
+            tasks[values[-1]] = (_over, piece if pieces.kept else [piece], call)
         while len(values) > 1:
             groups, values = _in_groups(values, SPLIT_EVERY), []
             for group in groups:
                 values.append(f"{call}-joined-{len(tasks)}")
                 tasks[values[-1]] = (_joined, group, call)
         try:
-            return self.compute(pieces.with_tasks(call, tasks, values[0]))
+            return self.compute(*pieces.with_tasks(tasks, values[0]))
         except QhregError:
             raise
         except Exception as error:
@@ -148,10 +155,10 @@ class Cluster:
 
     def _located(self, pieces: Pieces, error: Exception) -> Exception:
         """Return the error of the first partition that cannot be read, with its number."""
-        for number, key in enumerate(pieces.keys):
-            task = f"qhreg-{uuid.uuid4().hex}"
+        for number, piece in enumerate(pieces.tasks):
+            name = _new_name()
             try:
-                self.compute(pieces.with_tasks(task, {task: (_touched, key)}, task))
+                self.compute(*pieces.with_tasks({name: (_touched, piece)}, name))
             except ClusterError:
                 break
             except Exception as own:
@@ -160,9 +167,9 @@ class Cluster:
 
     def persist(self, pieces: Pieces) -> Pieces:
         """Return the partitions kept in memory, in one list for each thread of a worker."""
+        together = dask.delayed(list, pure=False)
         if self.client is None:
-            together = [dask.delayed(list)([part]) for part in pieces.delayed]
-            return pieces_of(dask.persist(*together), kept=True)
+            return _kept(dask.persist(*(together([part]) for part in pieces.delayed)))
         parts = self.client.persist(pieces.delayed)
         futures = distributed.futures_of(parts)
         try:
@@ -173,12 +180,12 @@ class Cluster:
         lying: dict[str, list[Any]] = {}
         for part in parts:
             lying.setdefault(next(iter(holders.get(part.key, ())), ""), []).append(part)
-        together = [
-            dask.delayed(list)(some)
+        groups = [
+            together(some)
             for holder, held in lying.items()
             for some in _in_groups(held, -(-len(held) // threads.get(holder, 1)))
         ]
-        return pieces_of(self.client.persist(together), kept=True)
+        return _kept(self.client.persist(groups))
 
     def room(self) -> float:
         """Return the bytes up to which workers hold data without spilling: Dask's memory target."""
@@ -194,6 +201,11 @@ def cluster_of(client: Any = None, timeout: float | None = None) -> Cluster:
         owner = getattr(get_scheduler(), "__self__", None)
         client = owner if isinstance(owner, distributed.Client) else None
     return Cluster(client, timeout)
+
+
+def _kept(groups: Sequence[Any]) -> Pieces:
+    graphs = [group.__dask_graph__() for group in groups]
+    return Pieces(HighLevelGraph.merge(*graphs), tuple(group.key for group in groups), kept=True)
 
 
 def _in_groups(items: list[Any], size: int) -> list[list[Any]]:
@@ -219,4 +231,4 @@ def _room(target: float, dask_worker: Any) -> float:
     limit = dask_worker.memory_manager.memory_limit
     if not limit:
         return float("inf")
-    return max(target * limit - psutil.Process().memory_info().rss, 0.0)
+    return float(max(target * limit - psutil.Process().memory_info().rss, 0.0))

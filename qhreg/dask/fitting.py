@@ -275,7 +275,7 @@ def fit(
     }
     vectors = {role: values for role, values in vectors.items() if values is not None}
     table, columns, labels = _table(exog, vectors, names)
-    extras = RowColumns(*(labels.get(role) for role in ("freq_weights", "weights", "offset")))
+    extras = RowColumns(labels.get("freq_weights"), labels.get("weights"), labels.get("offset"))
     design = _design(columns, labels["endog"], extras, missing)
     frames = DaskFrames(table, [*columns, *labels.values()], cluster_of(client, timeout))
     rows = dask_rows(frames, design, persist, progress)

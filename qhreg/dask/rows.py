@@ -5,15 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
-
-import dask
 
 from qhreg.dask.cluster import Cluster, Pieces, pieces_of
 from qhreg.exceptions import DataError
 from qhreg.partitions.design import Design
 from qhreg.partitions.rows import (
-    Facts,
     Part,
     PartitionedRows,
     combined_facts,
@@ -37,11 +35,14 @@ class DaskFrames:
         The columns there are.
     cluster : Cluster
         Where tasks run.
+    counts : list of int
+        Numbers of rows that earlier passes saw.
     """
 
     table: Any
     columns: list[str]
     cluster: Cluster
+    counts: list[int] = field(default_factory=list)
 
     def pieces(self, columns: Sequence[str]) -> list[Any]:
         """Return the partitions with some columns, each a Delayed DataFrame."""
@@ -51,10 +52,7 @@ class DaskFrames:
 
     def parts(self, design: Design) -> Pieces:
         """Return the partitions as tasks that make a :class:`qhreg.partitions.rows.Part` each."""
-        part = dask.delayed(_part, pure=False)
-        shared = dask.delayed(design, pure=False, traverse=False)
-        pieces = self.pieces(design.columns)
-        return pieces_of([part(piece, shared, i) for i, piece in enumerate(pieces)])
+        return pieces_of(self.pieces(design.columns), _part, design)
 
     def reduce(
         self,
@@ -64,15 +62,17 @@ class DaskFrames:
         *args: Any,
     ) -> Any:
         """Return the combination of ``function(frame, name, *args)`` over the partitions."""
-        name = dask.delayed(_named, pure=False)
-        named = [name(piece, i) for i, piece in enumerate(self.pieces(columns))]
-        return self.cluster.reduce(pieces_of(named), _of_frame, combine, function, *args)
+        named = pieces_of(self.pieces(columns), _named)
+        joined = partial(_counted, combine)
+        value, count = self.cluster.reduce(named, _of_frame, joined, function, *args)
+        self.counts.append(count)
+        return value
 
     def frames(self, columns: Sequence[str]) -> None:
         """Return None: the rows stay where they are."""
 
 
-def _named(frame: Any, number: int) -> tuple[Any, str]:
+def _named(frame: Any, shared: None, number: int) -> tuple[Any, str]:
     return frame, _name(number)
 
 
@@ -84,8 +84,15 @@ def _part(frame: Any, design: Design, number: int) -> Part:
     return design.part(frame, _name(number), number)
 
 
-def _of_frame(named: tuple[Any, str], function: Callable[..., Any], *args: Any) -> Any:
-    return function(*named, *args)
+def _of_frame(named: tuple[Any, str], function: Callable[..., Any], *args: Any) -> tuple[Any, int]:
+    return function(*named, *args), len(named[0])
+
+
+def _counted(
+    combine: Callable[[list[Any]], Any], parts: Sequence[tuple[Any, int]]
+) -> tuple[Any, int]:
+    values, counts = zip(*parts, strict=True)
+    return combine(list(values)), sum(counts)
 
 
 @dataclass(frozen=True)
@@ -113,17 +120,22 @@ class DaskRows(PartitionedRows):
         self, function: Callable[..., Any], combine: Callable[[list[Any]], Any], *args: Any
     ) -> Any:
         next(self.passes)
-        return self.frames.cluster.reduce(self.pieces, function, combine, *args)
+        full, joined = partial(_of_full, function), partial(_joined_full, combine)
+        return self.frames.cluster.reduce(self.pieces, full, joined, *args)
 
     def grouped(self, groups: tuple[str, ...]) -> DaskRows:
-        """Return the same rows with the labels of some columns as the groups of each part."""
+        """Return the same rows with the labels of some columns as the groups of each part.
+
+        For sums alone: with other columns Dask may cut the rows into other partitions.
+        """
         design = self.design.with_groups(groups)
-        return replace(self, design=design, pieces=_full(self.frames.parts(design), self.facts))
+        return replace(self, design=design, pieces=self.frames.parts(design))
 
     def parts(self) -> Iterator[Part]:
         """Iterate over the partitions, on this machine."""
-        parts = _full(self.frames.parts(self.design), self.facts)
-        return (self.frames.cluster.compute(part) for part in parts.delayed)
+        pieces = self.frames.parts(self.design).delayed
+        parts = (self.frames.cluster.compute(piece) for piece in pieces)
+        return (part for part in parts if part.observations.endog.size)
 
 
 def dask_rows(
@@ -145,10 +157,13 @@ def dask_rows(
     if persist not in (True, False, "auto"):
         raise DataError(f"persist must be True, False or 'auto', got {persist!r}")
     cluster, pieces = frames.cluster, frames.parts(design)
-    facts, size = cluster.reduce(pieces, _facts, _combined)
-    pieces = _full(pieces, facts)
-    if persist is True or (persist == "auto" and size <= cluster.room()):
+    if persist == "auto":
+        n = frames.counts[-1] if frames.counts else cluster.reduce(pieces, _count, sum)
+        width = len(design.exog_names) + 1 + len(design.extras.names)
+        persist = 8 * width * n <= cluster.room()
+    if persist:
         pieces = cluster.persist(pieces)
+    facts = cluster.reduce(pieces, facts_of, combined_facts)
     return DaskRows(
         require_rows(facts),
         frames=frames,
@@ -158,18 +173,15 @@ def dask_rows(
     )
 
 
-def _full(pieces: Pieces, facts: Facts) -> Pieces:
-    """Return the partitions that have rows."""
-    return pieces.some([number for number in sorted(facts.counts) if facts.counts[number]])
+def _count(part: Part) -> int:
+    return int(part.observations.endog.size)
 
 
-def _facts(part: Part) -> tuple[Facts, int]:
-    """Return the facts of a partition, and its bytes."""
-    obs = part.observations
-    arrays = (obs.exog, obs.endog, obs.offset, obs.freq_weights, obs.weights, *part.groups)
-    return facts_of(part), sum(each.nbytes for each in arrays if each is not None)
+def _of_full(function: Callable[..., Any], part: Part, *args: Any) -> Any:
+    """Return a function of a partition, None where it has no rows."""
+    return function(part, *args) if part.observations.endog.size else None
 
 
-def _combined(parts: Sequence[tuple[Facts, int]]) -> tuple[Facts, int]:
-    facts, sizes = zip(*parts, strict=True)
-    return combined_facts(facts), sum(sizes)
+def _joined_full(combine: Callable[[list[Any]], Any], values: Sequence[Any]) -> Any:
+    full = [value for value in values if value is not None]
+    return combine(full) if full else None

@@ -87,7 +87,7 @@ def _uninterpolated(problem: Problem, fit: TauFit) -> FloatArray:
 def _gram_between(problem: Problem, z: FloatArray, low: float, high: float) -> FloatArray:
     """Return the sum of x x' over the rows with residuals between two values."""
     add: Any = partial(np.sum, axis=0)
-    total = problem.rows.fold(_gram_inside, add, problem.to_rows(z), low, high)
+    total: FloatArray = problem.rows.fold(_gram_inside, add, problem.to_rows(z), low, high)
     if problem.matrix is not None:
         total = problem.matrix.T @ total @ problem.matrix
     return total[:-1, :-1]
