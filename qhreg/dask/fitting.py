@@ -15,7 +15,8 @@ import patsy
 from qhreg.dask.cluster import cluster_of
 from qhreg.dask.rows import DaskFrames, dask_rows
 from qhreg.exceptions import DataError
-from qhreg.partitions.design import Design, RowColumns, design_of
+from qhreg.partitions.design import Design, RowColumns
+from qhreg.partitions.first_pass import design_of
 from qhreg.partitions.model import PartitionedModel
 from qhreg.partitions.results import PartitionedResults, PartitionedResultsWrapper
 from qhreg.solver import DEFAULT_TAU_BOUNDS

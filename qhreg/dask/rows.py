@@ -25,7 +25,7 @@ __all__ = ["DaskFrames", "DaskRows", "dask_rows"]
 
 @dataclass(frozen=True)
 class DaskFrames:
-    """The partitions of one table on Dask; see :class:`qhreg.partitions.design.Frames`.
+    """The partitions of one table on Dask; see :class:`qhreg.partitions.first_pass.Frames`.
 
     Attributes
     ----------

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from qhreg.partitions.design import RowColumns, design_of
+from qhreg.partitions.design import RowColumns
+from qhreg.partitions.first_pass import design_of
 from qhreg.partitions.model import PartitionedModel
 from qhreg.partitions.results import PartitionedResults, PartitionedResultsWrapper
 from qhreg.solver import DEFAULT_TAU_BOUNDS

@@ -34,7 +34,7 @@ def _combined(results: Iterator[Any], combine: Callable[[list[Any]], Any]) -> An
 
 @dataclass(frozen=True)
 class StreamFrames:
-    """The batches of a source as frames; see :class:`qhreg.partitions.design.Frames`."""
+    """The batches of a source as frames; see :class:`qhreg.partitions.first_pass.Frames`."""
 
     source: Source
 
