@@ -27,6 +27,7 @@ NEEDS = {
     "howto/boosting.md": ("sklearn", "lightgbm"),
     "howto/sklearn.md": ("sklearn",),
     "howto/frames.md": ("polars", "pyarrow"),
+    "howto/large_data.md": ("pyarrow", "dask"),
 }
 
 FENCE = re.compile(r"^(`{3,}|~{3,}|:{3,})(.*?)\n(.*?)^\1$", flags=re.MULTILINE | re.DOTALL)
