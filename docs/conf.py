@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE / "_extensions")]
+sys.path[:0] = [str(HERE.parent), str(HERE / "_extensions"), str(HERE)]
 # the kernels that run the notebooks see this copy of the package, too
 os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
 
