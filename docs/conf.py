@@ -41,7 +41,8 @@ nb_execution_timeout = 300
 # --- API ---
 autosummary_generate = True
 # pages of names that are gone would be left over from an earlier build
-LISTED = set(re.findall(r"^   (qhreg[.\w]+)$", (HERE / "api.md").read_text(), flags=re.MULTILINE))
+PAGES = (HERE / "api.md").read_text() + (HERE / "inner.md").read_text()
+LISTED = set(re.findall(r"^   (qhreg[.\w]+)$", PAGES, flags=re.MULTILINE))
 for page in (HERE / "generated" / "api").glob("*.rst"):
     if page.stem not in LISTED:
         page.unlink()

