@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from qhreg._precision import VANISHING
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.covariance.choice import (
     COVARIANCE_TYPES,
@@ -24,7 +25,7 @@ from qhreg.covariance.parts import (
     positive_inverse,
     to_parameters,
 )
-from qhreg.covariance.sandwich import CORRECTIONS, LEVERAGE_ONE, group_codes, lags, sandwich
+from qhreg.covariance.sandwich import CORRECTIONS, group_codes, lags, sandwich
 from qhreg.exceptions import CurvatureWarning, DomainError, warn_caller
 from qhreg.solver import Solution
 from qhreg.specification.model_data import ModelData
@@ -348,7 +349,7 @@ def decided_alone(parts: Parts, rows: slice, leverage: FloatArray) -> BoolArray:
         Their leverage.
     """
     decided = np.zeros_like(parts.identified)
-    one = np.flatnonzero(1.0 - leverage <= LEVERAGE_ONE)
+    one = np.flatnonzero(1.0 - leverage <= VANISHING)
     if one.size:
         transform = parts.transform
         moves = np.abs(transform @ (transform.T @ parts.observations.exog[rows][one].T))

@@ -46,7 +46,7 @@ from qhreg.regularized.penalized import (
 from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
 from qhreg.solver.basis import basis_of
 from qhreg.solver.dual import GAP_TOLERANCE
-from qhreg.solver.inputs import rows_of
+from qhreg.solver.inputs import require_finite, rows_of
 from qhreg.solver.over_tau import FLAT_SLOPE, ProfileNode, profile_minima, tau_grid
 from qhreg.solver.problem import Problem, Task, smoothing_width
 from qhreg.solver.setup import SAMPLE_PER_COLUMN, SAMPLE_ROWS
@@ -304,7 +304,9 @@ def _set_up(
     if not isinstance(reml, (bool, np.bool_)):
         raise DomainError(f"reml must be True or False, got {reml!r}")
     task = task_of(kappa, tau, sigma, tau_bounds, reml=bool(reml))
-    x, y, w = rows_of(exog, endog, weights, offset).take(slice(None))
+    rows = rows_of(exog, endog, weights, offset)
+    require_finite(rows)
+    x, y, w = rows.take(slice(None))
     penalty = penalty_of(
         x, 1.0, L1_wt, penalty_weights=penalty_weights, standardize=standardize, weights=w
     )

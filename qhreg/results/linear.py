@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from statsmodels.base.wrapper import populate_wrapper
 
+from qhreg._precision import VANISHING
 from qhreg._typing import FloatArray
 from qhreg.certificate import BiconvexityCertificate, biconvexity_certificate
 from qhreg.certificate.global_optimum import GlobalCertificate, certify_global
@@ -21,7 +22,7 @@ from qhreg.covariance import (
     estimate_covariance,
     nonrobust_covariance,
 )
-from qhreg.covariance.scores import INTERPOLATED, score_sum, standardized
+from qhreg.covariance.scores import score_sum, standardized
 from qhreg.diagnostics import LEVELS, fit_figure
 from qhreg.exceptions import ColumnRangeError, DomainError
 from qhreg.family.normalizer import location_level, log_curvature
@@ -177,7 +178,7 @@ class QuantileHuberResults(LikelihoodResults):
         """
         obs = self.model.observations
         if self.kappa > 0.0:
-            return share_below(self.resid, obs.case_weights, INTERPOLATED * self.sigma)
+            return share_below(self.resid, obs.case_weights, VANISHING * self.sigma)
         return share_below(standardized(obs, self.solution), obs.case_weights)
 
     @cached_property
