@@ -62,6 +62,9 @@ def heavy_modules():
     return set(answer.stdout.split())
 
 
+OPTIONAL = ["matplotlib", "sklearn", "dask", "lightgbm", "tqdm", "cvxpy", "threadpoolctl"]
+
+
 @pytest.mark.parametrize("name", OPTIONAL)
 def test_importing_qhreg_does_not_import_an_optional_library(name, heavy_modules):
     assert "qhreg" in heavy_modules
