@@ -1,0 +1,1 @@
+"""What is measured: estimates, intervals, times, memory."""
