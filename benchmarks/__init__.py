@@ -1,1 +1,1 @@
-"""What is measured: estimates, intervals, times, memory."""
+"""Measurements of speed, memory, accuracy and size, and the studies behind the tables of the docs."""

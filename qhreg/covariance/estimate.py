@@ -401,8 +401,9 @@ def warn_unidentified(identified: BoolArray, names: Sequence[str] | None) -> Non
     """
     lost = np.flatnonzero(~identified).tolist()
     labels = [str(j) if names is None else str(names[j]) for j in lost]
-    if len(lost) == identified.size:
-        text = "the data do not determine the curvature: no parameter has a standard error"
-    else:
-        text = f"the data do not determine how uncertain these are: {', '.join(labels)}"
-    warn_caller(f"{text} (NaN)", CurvatureWarning)
+    which = "any parameter" if len(lost) == identified.size else ", ".join(labels)
+    warn_caller(
+        f"no standard error (NaN) for {which}: the data do not determine it. Leave columns out, or use "
+        'conf_int(method="profile")',
+        CurvatureWarning,
+    )

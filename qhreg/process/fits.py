@@ -1,14 +1,14 @@
 """Fits at many values of tau to the same rows: the process of the coefficients over tau.
 
-The data are set up once, and every fit starts from its neighbours. Curves at neighbouring values must
-not cross; slopes that are the same at all values mean noise that does not depend on the regressors.
+Every fit is one of its own: a start from a neighbouring tau saves nothing. Curves at neighbouring
+values must not cross; slopes that are the same at all values mean noise that does not depend on the regressors.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,8 @@ from qhreg._typing import BoolArray, FloatArray
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.domain import check_kappa, check_tau
 from qhreg.inference.hypothesis_tests import HypothesisTest, chi2_test, f_test
-from qhreg.profile.curve import TauCurve, tau_curve
 from qhreg.progress import with_progress
-from qhreg.solver import Solution, report, solve
-from qhreg.solver.over_tau import LocalFit
+from qhreg.solver import Solution, solve
 from qhreg.specification.model_data import ModelData
 
 __all__ = ["Crossings", "equality_test", "find_crossings", "fit_taus", "tau_levels"]
@@ -35,7 +33,7 @@ SINGULAR = 1e-10
 
 
 def tau_levels(taus: Any = None, *, quantiles: Any = None, kappa: float = 0.0) -> tuple[float, ...]:
-    """Return the values of tau, increasing and checked.
+    """Return the values of tau, checked, in the order given.
 
     Parameters
     ----------
@@ -51,7 +49,7 @@ def tau_levels(taus: Any = None, *, quantiles: Any = None, kappa: float = 0.0) -
     --------
     >>> from qhreg.process.fits import tau_levels
     >>> tau_levels(quantiles=[0.1, 0.5, 0.9])
-    (0.1, 0.5, 0.9)
+    (0.9, 0.5, 0.1)
     """
     if (taus is None) == (quantiles is None):
         raise DomainError("give either taus or quantiles")
@@ -66,10 +64,10 @@ def tau_levels(taus: Any = None, *, quantiles: Any = None, kappa: float = 0.0) -
     if quantiles is not None:
         check_tau(given)
         given = np.array([float(f"{1.0 - level:.15g}") for level in given])
-    levels = sorted(float(check_tau(float(tau))) for tau in given)
+    levels = tuple(float(check_tau(float(tau))) for tau in given)
     if len(set(levels)) < len(levels):
         raise DomainError(f"every level must be given once, got {given.tolist()}")
-    return tuple(levels)
+    return levels
 
 
 def fit_taus(
@@ -82,7 +80,7 @@ def fit_taus(
     data : ModelData
         The model; its own tau is not used.
     taus : sequence of float
-        Increasing values in (0, 1).
+        Values in (0, 1), each once.
     progress : bool
         Whether to show a progress bar, where tqdm is installed.
 
@@ -103,36 +101,22 @@ def fit_taus(
     kappa = data.space.kappa
     if kappa is None:
         raise DomainError("several values of tau need one width: fix kappa in the model")
-    space = replace(data.space, tau=None)
-    data = replace(data, space=space, tau_bounds=(0.5 * taus[0], 0.5 + 0.5 * taus[-1]))
-    order = sorted(range(len(taus)), key=lambda i: abs(taus[i] - 0.5))
     obs = data.observations
-    first = solve(
-        obs.exog,
-        obs.endog,
-        kappa=kappa,
-        tau=taus[order[0]],
-        sigma=space.sigma,
-        weights=obs.case_weights,
-        offset=obs.offset,
-        names=data.names,
-        reml=data.reml,
-        rank=data.rank,
+    return tuple(
+        solve(
+            obs.exog,
+            obs.endog,
+            kappa=kappa,
+            tau=tau,
+            sigma=data.space.sigma,
+            weights=obs.case_weights,
+            offset=obs.offset,
+            names=data.names,
+            reml=data.reml,
+            rank=data.rank,
+        )
+        for tau in with_progress(taus, progress, "process")
     )
-    curve = tau_curve(data, first, kappa)
-    found = {order[0]: first}
-    for i in with_progress(order[1:], progress, "process"):
-        found[i] = _solution(curve, taus[i], data.names)
-    return tuple(found[i] for i in range(len(taus)))
-
-
-def _solution(curve: TauCurve, tau: float, names: Sequence[str]) -> Solution:
-    """Return the fit at one tau in the units of the data."""
-    curve(tau)
-    fit = curve.fits[tau]
-    setup = replace(curve.setup, task=replace(curve.setup.task, tau=tau))
-    local = LocalFit(fit, fit.iterations, fit.passes, "warm start from a neighbouring tau")
-    return report(setup, local, certified=False, names=names)
 
 
 @dataclass(frozen=True, repr=False)

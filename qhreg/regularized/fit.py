@@ -47,6 +47,7 @@ from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
 from qhreg.solver.basis import basis_of
 from qhreg.solver.dual import GAP_TOLERANCE
 from qhreg.solver.inputs import require_finite, rows_of
+from qhreg.solver.joint import bound_reached
 from qhreg.solver.over_tau import FLAT_SLOPE, ProfileNode, profile_minima, tau_grid
 from qhreg.solver.problem import Problem, Task, smoothing_width
 from qhreg.solver.setup import SAMPLE_PER_COLUMN, SAMPLE_ROWS
@@ -130,12 +131,12 @@ def warn_about(solution: RegularizedSolution) -> None:
     """Warn when a fit is not proved or tau ended on a bound."""
     if not solution.converged:
         warn_caller(
-            f"the penalised fit did not converge: duality gap {solution.gap:.3g}, subgradient "
-            f"violated by {solution.subgradient:.3g}, slope in tau {solution.tau_slope:.3g}",
+            f"the penalised fit did not converge (duality gap {solution.gap:.3g}, subgradient off by "
+            f"{solution.subgradient:.3g}, slope in tau {solution.tau_slope:.3g}): try standardize=True",
             ConvergenceWarning,
         )
     elif solution.tau_at_bound:
-        warn_caller(f"tau ended on its bound {solution.tau:g}", BoundaryWarning)
+        warn_caller(bound_reached(solution.tau), BoundaryWarning)
 
 
 # ---------------------------------------------------------------------- the penalty

@@ -205,14 +205,14 @@ def _reject_perfect_fit(rows: GivenRows, basis: Basis, task: Task) -> None:
     """Raise a DataError: without residuals the likelihood grows without bound as sigma falls."""
     if task.sigma is not None:
         return
-    r = basis.columns.size
+    r, p = basis.columns.size, basis.matrix.shape[0] - 1
     cause = (
-        f"{rows.n_rows} rows for {r} independent columns leave no residuals"
+        f"{rows.n_rows} rows are too few for {p} columns: they leave no residuals"
         if rows.n_rows <= r
         else "the regressors fit endog exactly (a constant endog, or a copy of a column)"
     )
     raise DataError(
-        f"{cause}: sigma would go to 0 and the likelihood to infinity; fix sigma to fit"
+        f"{cause}, and sigma would go to 0. Use more rows or fewer columns, or give sigma"
     )
 
 

