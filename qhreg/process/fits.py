@@ -1,7 +1,8 @@
 """Fits at many values of tau to the same rows: the process of the coefficients over tau.
 
 Every fit is one of its own: a start from a neighbouring tau saves nothing. Curves at neighbouring
-values must not cross; slopes that are the same at all values mean noise that does not depend on the regressors.
+values must not cross; slopes that are the same at all values mean noise that does not depend on the
+regressors.
 """
 
 from __future__ import annotations
