@@ -4,8 +4,9 @@
     python -m benchmarks.bench_solver --quick   # without a million rows and 500 columns
 
 Ours is `solve` with its defaults: coefficients, sigma and tau by REML, kappa = 4, the scan over tau
-included; lines with one quantile fix tau = 1/2 and kappa = 0, as their peers do. Times are processor times, the least of alternating repeats: on a busy machine wall time says
-more about the neighbours. R's peers are timed where R with quantreg and conquer is installed.
+included; lines with one quantile fix tau = 1/2 and kappa = 0, as their peers do, and ten quantiles stand
+beside one of R's. Times are processor times, the least of alternating repeats: on a busy machine wall
+time says more about the neighbours. R's peers are timed where R with quantreg and conquer is installed.
 """
 
 from __future__ import annotations

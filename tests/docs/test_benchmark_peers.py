@@ -89,6 +89,7 @@ def test_python_peers_agree_with_independent_fits(peers):
     assert quantile["objective"] == pytest.approx(highs_quantile(X, y, 0.3)[1], rel=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("peer", "library", "rtol"),
     [
