@@ -12,7 +12,7 @@ import statsmodels.formula
 from solver_data import regression
 
 from qhreg import QuantileHuberDistributional, QuantileHuberMLE
-from qhreg.diagnostics import LEVELS
+from qhreg.diagnostics.residuals import LEVELS
 from qhreg.exceptions import DomainError
 from qhreg.family.distribution import quantile_huber
 
@@ -178,12 +178,23 @@ def test_a_variable_that_is_none_or_constant_is_refused(frame):
     data = frame.assign(same=1.5, quoted=frame["z"]).rename(columns={"quoted": "z.2"})
     fit = QuantileHuberMLE.from_formula("y ~ x + Q('z.2') + same - 1", data).fit()
     assert fit.plot_fit("z.2").get_title().startswith("at x = ")
+    assert fit.plot_partial_residuals("z.2").get_xlabel() == "z.2"
+    with pytest.raises(DomainError, match="no regressor varies"):
+        QuantileHuberMLE.from_formula("y ~ 1", frame).fit().plot_fit()
     with pytest.raises(DomainError, match="same is constant"):
         fit.plot_fit("same")
     with pytest.raises(DomainError, match="'tau' is no regressor: choose one of x"):
         fit.plot_fit("tau")
     with pytest.raises(DomainError, match="there is no column 9"):
         fit.plot_fit(9)
+
+
+def test_a_regressor_outside_the_data_is_asked_into_them(frame, engine):
+    other = np.random.default_rng(0).normal(size=len(frame))
+    fit = QuantileHuberMLE.from_formula("y ~ x + other", frame).fit()
+    with pytest.raises(DomainError, match="put other into the data"):
+        fit.plot_fit("x")
+    np.testing.assert_array_equal(line(fit.plot_fit("other"), 0)[0], other)
 
 
 def test_a_distributional_fit_has_bands_that_follow_its_scale_and_asymmetry(frame):
