@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from qhreg._typing import FloatArray
+from qhreg.boosting.pool import HERE, Pool
 from qhreg.covariance.information import unit_information
 from qhreg.family.loss import loss_slope, quantile_huber_loss
 from qhreg.family.normalizer import log_normalizer_derivatives
@@ -24,7 +25,7 @@ SCALE_TOLERANCE = 1e-6
 
 
 def symmetric_scale(
-    residuals: FloatArray, weights: FloatArray, kappa: float
+    residuals: FloatArray, weights: FloatArray, kappa: float, pool: Pool = HERE
 ) -> tuple[float, float]:
     r"""Return the maximum-likelihood sigma at tau = 1/2 around zero, and the mean loss there.
 
@@ -38,6 +39,8 @@ def symmetric_scale(
         Residuals, and their case weights.
     kappa : float
         Huber width in units of sigma.
+    pool : Pool
+        Where the rows are.
 
     Examples
     --------
@@ -47,20 +50,19 @@ def symmetric_scale(
     >>> sigma, round(loss, 4)
     (1.0, 2.3863)
     """
-    share = weights / weights.sum()
-    sigma = 0.5 * float(np.abs(residuals) @ share)
+    share = weights / pool.total(weights.sum())
+    sigma = 0.5 * float(pool.total(np.abs(residuals) @ share)[0])
     step = np.inf if sigma > 0.0 else 0.0
     while abs(step) > SCALE_TOLERANCE:
         u = residuals / sigma
         psi = loss_slope(u, 0.5, kappa)
-        score = float((u * psi) @ share)
-        slope = 1.0 + kappa * float(psi * psi * (np.abs(psi) < 0.5) @ share) / score
-        step = math.log(score) / slope
+        score, inside = pool.total((u * psi) @ share, psi * psi * (np.abs(psi) < 0.5) @ share)
+        step = math.log(score) / (1.0 + kappa * inside / score)
         sigma *= math.exp(step)
     sigma = max(sigma, float(np.finfo(float).tiny))
-    mean = float(quantile_huber_loss(residuals / sigma, 0.5, kappa) @ share)
+    (mean,) = pool.total(quantile_huber_loss(residuals / sigma, 0.5, kappa) @ share)
     log_c = float(log_normalizer_derivatives(0.5, kappa).value)
-    return sigma, mean + log_c + math.log(sigma)
+    return sigma, float(mean) + log_c + math.log(sigma)
 
 
 def location_gradient(
