@@ -1,0 +1,1 @@
+"""Fits of data larger than memory, read batch by batch."""
