@@ -6,8 +6,19 @@ arrays; only the sums travel. A random sample of the rows is gathered for the st
 
 from __future__ import annotations
 
+from typing import Any
+
 from qhreg.dask.fitting import fit
 from qhreg.dask.results import DaskResults
 from qhreg.dask.rows import DaskRows
 
-__all__ = ["DaskResults", "DaskRows", "fit"]
+__all__ = ["DaskResults", "DaskRows", "QuantileHuberBoostingRegressor", "fit"]
+
+
+def __getattr__(name: str) -> Any:
+    """Return the boosting regressor, which needs packages that the rest does not."""
+    if name != "QuantileHuberBoostingRegressor":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from qhreg.dask.boosting import QuantileHuberBoostingRegressor
+
+    return QuantileHuberBoostingRegressor
