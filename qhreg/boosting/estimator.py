@@ -61,7 +61,8 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
     scale : {"constant", "boosted"}
         Whether sigma is one number, or grows as trees of its own.
     n_estimators : int
-        Most stages.
+        Most stages. Where rows are held out they say how many are kept; with ``cv=None``, and in the
+        paper's scheme, which has 200, all of them are run.
     learning_rate : float
         Shrinkage of each stage. The paper has 1.
     max_depth, max_leaf_nodes : int or None
@@ -167,7 +168,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         tau: float | None = None,
         sigma: float | None = None,
         scale: str = "constant",
-        n_estimators: int = 200,
+        n_estimators: int = 1000,
         learning_rate: float = 0.1,
         max_depth: int | None = 3,
         max_leaf_nodes: int | None = None,
