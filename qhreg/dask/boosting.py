@@ -103,10 +103,14 @@ class QuantileHuberBoostingRegressor(LocalRegressor):
         if self.scheme != "two-step" or self.interval != "law":
             raise DomainError("rows on Dask have scheme='two-step' and interval='law' only")
         if not (self.cv is None or isinstance(self.cv, Integral)):
-            raise DomainError(f"cv must be a number of folds or None for rows on Dask, got {self.cv!r}")
+            raise DomainError(
+                f"cv must be a number of folds or None for rows on Dask, got {self.cv!r}"
+            )
         client = default_client() if client is None else client
         if timeout is None:
-            timeout = parse_timedelta(dask.config.get("distributed.scheduler.worker-ttl") or "5 minutes")
+            timeout = parse_timedelta(
+                dask.config.get("distributed.scheduler.worker-ttl") or "5 minutes"
+            )
         parts = client.compute(_partitions(X, y, sample_weight))
         _complete(client, parts)
         sizes = client.gather(client.map(len, parts, pure=False))

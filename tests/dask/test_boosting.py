@@ -76,7 +76,9 @@ def test_two_workers_fit_what_one_fits_and_what_is_fitted_in_memory(two_workers,
     seed = local._lightgbm_options(y.size, np.random.RandomState(local.random_state))["seed"]
     _, fold = drawn_rows([2000] * 10, range(10), 1.0, 5, seed)
     folds = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(5)]
-    assert_same(two, LocalRegressor(**options, cv=folds, random_state=local.random_state).fit(X, y), X)
+    assert_same(
+        two, LocalRegressor(**options, cv=folds, random_state=local.random_state).fit(X, y), X
+    )
 
 
 def test_weights_count_and_stages_end(two_workers):
@@ -89,7 +91,9 @@ def test_weights_count_and_stages_end(two_workers):
     expected = LocalRegressor(**options).fit(*repeated)
     np.testing.assert_allclose(weighted.predict(X), expected.predict(X), atol=1e-5)
     assert weighted.tau_ == pytest.approx(expected.tau_, abs=1e-4)
-    stopped = model(learning_rate=0.5, n_iter_no_change=5).fit(*on_dask(X, y, size=500), client=two_workers)
+    stopped = model(learning_rate=0.5, n_iter_no_change=5).fit(
+        *on_dask(X, y, size=500), client=two_workers
+    )
     assert np.argmin(stopped.validation_score_) == stopped.n_estimators_ < 200
     assert stopped.validation_score_.size == stopped.n_estimators_ + 1 + 5
 
