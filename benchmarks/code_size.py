@@ -82,13 +82,14 @@ def sizes() -> None:
     print("| **all** | " + " | ".join(f"**{total}**" for total in totals) + " |")
 
 
-def reasons() -> None:
-    """Print every constant with its reason."""
-    print("| module | constant | value | reason |\n|---|---|---|---|")
+def reasons() -> str:
+    """Return a table of every constant with its reason."""
+    lines = ["| module | constant | value | reason |", "|---|---|---|---|"]
     for path in sorted(PACKAGE.rglob("*.py")):
+        module = path.relative_to(PACKAGE).as_posix()
         for name, value, reason in constants(ast.parse(path.read_text())):
-            module = path.relative_to(PACKAGE).as_posix()
-            print(f"| {module} | `{name}` | {value} | {reason} |")
+            lines.append(f"| {module} | `{name}` | {value} | {reason.replace('|', '/')} |")
+    return "\n".join(lines)
 
 
 def walked(action) -> tuple[int, int]:
@@ -133,7 +134,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--constants", action="store_true", help="every constant with its reason")
     if parser.parse_args().constants:
-        reasons()
+        print(reasons())
     else:
         sizes()
         traces()

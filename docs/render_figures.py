@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 import statsmodels.api as sm
 
-from qhreg import QuantileHuberMLE, quantile_huber
+from qhreg import QuantileHuberDistributional, QuantileHuberMLE, compare_models, quantile_huber
 from qhreg.diagnostics import tau_loss_figure
 from qhreg.exceptions import BoundaryWarning
 from qhreg.plotting import plot_tau_loss
@@ -79,6 +79,31 @@ def crime_model(**options: Any) -> Any:
     return QuantileHuberMLE.from_formula(formula, crime, **options)
 
 
+def terms_frame() -> pd.DataFrame:
+    """A smooth effect, a factor, and noise whose scale grows."""
+    rng = np.random.default_rng(0)
+    n = 400
+    frame = pd.DataFrame({"x": rng.uniform(0.0, 10.0, n), "z": rng.normal(size=n)})
+    frame["group"] = rng.choice(["first", "second", "third"], n, p=[0.5, 0.3, 0.2])
+    effect = frame["group"].map({"first": 0.0, "second": 1.0, "third": -1.0})
+    frame["y"] = np.sin(frame["x"]) + 0.5 * frame["z"] + effect + 0.5 * rng.gumbel(size=n)
+    frame["w"] = 0.3 * frame["x"] + rng.gumbel(size=n) * np.exp(0.2 * frame["x"] - 1.0)
+    return frame
+
+
+def penalised_model() -> Any:
+    """Fifteen regressors, of which three count."""
+    rng = np.random.default_rng(0)
+    X = sm.add_constant(rng.normal(size=(200, 15)))
+    y = 2.0 * X[:, 1] - X[:, 2] + 0.5 * X[:, 3] + rng.gumbel(size=200)
+    return QuantileHuberMLE(y, X)
+
+
+def crime_comparison() -> Any:
+    crime = sm.datasets.statecrime.load_pandas().data
+    return compare_models("murder ~ urban + poverty + hs_grad + single", crime)
+
+
 def engel_process(reference: Any = "ols", **options: Any) -> Any:
     engel = sm.datasets.engel.load_pandas().data
     model = QuantileHuberMLE.from_formula("foodexp ~ income", engel, **options)
@@ -88,9 +113,14 @@ def engel_process(reference: Any = "ols", **options: Any) -> Any:
 
 def figures() -> dict[str, Callable[[], Any]]:
     """Return what draws each picture."""
-    engel, small = engel_fit(), small_fit()
+    engel, small, crime = engel_fit(), small_fit(), crime_model().fit()
+    frame = terms_frame()
+    terms = QuantileHuberMLE.from_formula("y ~ bs(x, df=5) + z + group", frame).fit()
+    law = QuantileHuberDistributional.from_formula("w ~ x + group", frame, scale="~ x").fit()
+    ols = sm.OLS.from_formula(crime.model.formula, crime.model.data.frame).fit()
     return {
         "profile_tau": lambda: engel.plot_profile("tau"),
+        "profile_tau_details": lambda: engel.plot_profile("tau", details=True),
         "profile_tau_whole": lambda: engel.plot_profile("tau", whole=True),
         "profile_sigma": lambda: engel.plot_profile("sigma"),
         "profile_kappa": lambda: engel.plot_profile("kappa"),
@@ -99,9 +129,7 @@ def figures() -> dict[str, Callable[[], Any]]:
         "profile_sigma_small": lambda: small.plot_profile("sigma"),
         "profile_two_maxima": lambda: two_maxima_fit().plot_profile("tau"),
         "profile_bound": lambda: bound_fit().plot_profile("tau"),
-        "profile_kappa_estimated": lambda: engel_fit(kappa=None).plot_profile(
-            "tau", progress=False
-        ),
+        "profile_kappa_estimated": lambda: engel_fit(kappa=None).plot_profile("tau"),
         "profile_constrained": lambda: engel.model.fit_constrained("income = 0.6").plot_profile(
             "tau"
         ),
@@ -114,7 +142,23 @@ def figures() -> dict[str, Callable[[], Any]]:
         "worm": lambda: engel.plot_worm(),
         "pit": lambda: engel.plot_pit(),
         "residuals": lambda: engel.plot_residuals(),
+        "scale_location": lambda: engel.plot_scale_location(),
         "fit": lambda: engel.plot_fit(),
+        "fit_several": lambda: crime.plot_fit("single"),
+        "fit_spline": lambda: terms.plot_fit("x"),
+        "fit_factor": lambda: terms.plot_fit("group"),
+        "fit_distributional": lambda: law.plot_fit("x"),
+        "parameters": lambda: law.plot_parameters("x"),
+        "coefficients": lambda: crime.plot_coefficients(),
+        "coefficients_beside": lambda: crime.plot_coefficients(beside={"least squares": ols}),
+        "comparison": lambda: crime_comparison().plot(),
+        "comparison_coefficients": lambda: crime_comparison().plot_coefficients(),
+        "penalty_path": lambda: penalised_model().fit_regularized_path().plot(),
+        "cross_validation": lambda: penalised_model().cross_validate_penalty().plot(),
+        "bootstrap": lambda: engel.bootstrap(n_boot=199).plot(),
+        "influence": lambda: crime.get_influence().plot_influence(),
+        "partial_residuals_spline": lambda: terms.plot_partial_residuals("bs(x, df=5)"),
+        "partial_residuals_factor": lambda: terms.plot_partial_residuals("group"),
         "process": lambda: engel_process(kappa=0.0),
         "process_joint": lambda: engel_process("joint"),
         "process_many": lambda: crime_model().fit_process(np.linspace(0.1, 0.9, 9)).plot(),

@@ -19,6 +19,7 @@ from qhreg.regularized import largest_alpha, solve_regularized
 from qhreg.regularized.results import cross_validate
 from qhreg.solver import DEFAULT_TAU_BOUNDS, solve_rows, task_of
 from qhreg.solver.over_kappa import solve_kappa
+from qhreg.specification.alignment import to_pandas
 from qhreg.specification.observations import Observations
 
 try:
@@ -133,12 +134,22 @@ def _exact_fit(design: _Design, endog: FloatArray, weights: Any, **problem: Any)
     return replace(solution, sigma=0.0)
 
 
-def _levels(name: str, levels: Any) -> Any:
-    """Return probabilities strictly between 0 and 1."""
+def check_levels(name: str, levels: Any) -> FloatArray:
+    """Return probabilities strictly between 0 and 1, or raise a DomainError."""
     numbers = np.asarray(check_real(name, levels))
     if numbers.ndim > 1 or not bool(np.all((numbers > 0.0) & (numbers < 1.0))):
         raise DomainError(f"{name} must lie strictly between 0 and 1, got {levels!r}")
     return numbers
+
+
+def case_weights(sample_weight: Any, exog: Any) -> FloatArray:
+    """Return case weights, or raise an error where they are negative or leave nothing to fit."""
+    weights: FloatArray = _check_sample_weight(
+        sample_weight, exog, dtype=np.float64, ensure_non_negative=True
+    )
+    if not weights.any():
+        raise DataError("all sample weights are zero: there is nothing to fit")
+    return weights
 
 
 class _LinearEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -159,14 +170,8 @@ class _LinearEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[_Design, FloatArray, Any]:
         """Return the data as scikit-learn checks them."""
         checks = {"accept_sparse": accept_sparse, "y_numeric": True, "ensure_min_samples": 2}
-        exog, endog = validate_data(self, X, y, dtype=FLOATS, **checks)
-        weights = None
-        if sample_weight is not None:
-            weights = _check_sample_weight(
-                sample_weight, exog, dtype=np.float64, ensure_non_negative=True
-            )
-            if not weights.any():
-                raise DataError("all sample weights are zero: there is nothing to fit")
+        exog, endog = validate_data(self, to_pandas(X), to_pandas(y), dtype=FLOATS, **checks)
+        weights = None if sample_weight is None else case_weights(sample_weight, exog)
         return _Design(exog, self.fit_intercept), np.asarray(endog, dtype=np.float64), weights
 
     def _options(self) -> dict[str, Any]:
@@ -212,7 +217,7 @@ class _LinearEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return self.predict_quantile(X, 0.5)
         if which not in ("mean", "location"):
             raise DomainError(f"which must be 'mean', 'median' or 'location', got {which!r}")
-        exog = validate_data(self, X, reset=False, accept_sparse=["csr"], dtype=FLOATS)
+        exog = validate_data(self, to_pandas(X), reset=False, accept_sparse=["csr"], dtype=FLOATS)
         location: FloatArray = exog @ self.coef_ + self.intercept_
         if which == "mean":
             location += self.sigma_ * quantile_huber.mean(self.tau_, self.kappa_)
@@ -233,7 +238,7 @@ class _LinearEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ndarray, shape (n,) or (n, k)
             Quantiles of the fitted law; that the estimates are uncertain is not counted.
         """
-        noise = self.sigma_ * quantile_huber.ppf(_levels("q", q), self.tau_, self.kappa_)
+        noise = self.sigma_ * quantile_huber.ppf(check_levels("q", q), self.tau_, self.kappa_)
         return np.asarray(np.add.outer(self.predict(X, which="location"), noise))
 
     def predict_interval(self, X: Any, coverage: Any = 0.9) -> FloatArray:
@@ -251,7 +256,7 @@ class _LinearEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ndarray, shape (n, 2)
             Lower and upper ends.
         """
-        tail = 0.5 * (1.0 - float(_levels("coverage", coverage)))
+        tail = 0.5 * (1.0 - float(check_levels("coverage", coverage)))
         return self.predict_quantile(X, [tail, 1.0 - tail])
 
 

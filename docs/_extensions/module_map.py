@@ -1,4 +1,4 @@
-"""The table of modules on the contributing page: each with the first line of its docstring."""
+"""Tables of the contributing page: modules with their first lines, constants with their reasons."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 import qhreg
+from benchmarks.code_size import reasons
 
 PACKAGE = Path(qhreg.__file__).parent
 
@@ -34,6 +35,14 @@ class ModuleMap(SphinxDirective):
         return self.parse_text_to_nodes("\n".join(table))
 
 
+class ConstantTable(SphinxDirective):
+    """A table of all numeric constants of the package."""
+
+    def run(self) -> list[nodes.Node]:
+        return self.parse_text_to_nodes(reasons())
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("module-map", ModuleMap)
+    app.add_directive("constant-table", ConstantTable)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -19,7 +19,6 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import (
     _check_monotonic_cst,
-    _check_sample_weight,
     check_is_fitted,
     validate_data,
 )
@@ -29,12 +28,13 @@ from qhreg.boosting.conformal import cross_interval, fold_models
 from qhreg.boosting.folds import Folds, cross_folds, evaluation_fold
 from qhreg.boosting.noise import Noise
 from qhreg.boosting.paper import PaperFit, fit_paper
-from qhreg.boosting.plot import plot_path
 from qhreg.boosting.pool import HERE, Pool
 from qhreg.boosting.trees import TreeSum, readable
 from qhreg.boosting.twostep import TwoStepFit, fit_two_step
-from qhreg.exceptions import DataError, DomainError, warn_caller
+from qhreg.estimator import FLOATS, case_weights, check_levels
+from qhreg.exceptions import DomainError, warn_caller
 from qhreg.family.distribution import quantile_huber
+from qhreg.specification.alignment import to_pandas
 
 __all__ = ["QuantileHuberBoostingRegressor"]
 
@@ -227,9 +227,9 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         tags = self.__sklearn_tags__().input_tags
         return validate_data(
             self,
-            exog,
+            to_pandas(exog),
             reset=reset,
-            dtype=[np.float64, np.float32],
+            dtype=FLOATS,
             accept_sparse=["csr"] if tags.sparse else False,
             ensure_all_finite="allow-nan" if tags.allow_nan else True,
             **options,
@@ -254,7 +254,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
             them, and the trees from X alone.
         """
         exog, endog = self._checked(X, reset=True, y=y, y_numeric=True)
-        weights = _case_weights(sample_weight, exog)
+        weights = case_weights(sample_weight, exog)
         endog = np.asarray(endog, dtype=np.float64)
         rng = check_random_state(self.random_state)
         if self.scheme == "paper":
@@ -468,7 +468,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         -------
         ndarray, shape (n,) or (n, k)
         """
-        levels = _levels("q", q)
+        levels = check_levels("q", q)
         law = self.predict_distribution(X)
         columns = [law.ppf(level) for level in np.atleast_1d(levels)]
         return np.stack(columns, axis=-1) if levels.ndim else np.asarray(columns[0])
@@ -488,7 +488,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         ndarray, shape (n, 2) or (n, k, 2)
             Lower and upper ends.
         """
-        probabilities = _levels("coverage", coverage)
+        probabilities = check_levels("coverage", coverage)
         if probabilities.ndim:
             each = [self.predict_interval(X, float(one)) for one in probabilities]
             return np.stack(each, axis=1)
@@ -529,20 +529,10 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         **line_options
             Passed to `Axes.plot`.
         """
+        from qhreg.plotting import plot_tau_path
+
         check_is_fitted(self)
-        return plot_path(self.tau_path_, ax, **line_options)
-
-
-def _case_weights(sample_weight: Any, exog: Any) -> FloatArray:
-    """Return case weights, or raise a DataError where they leave nothing to fit."""
-    weights: FloatArray = _check_sample_weight(sample_weight, exog, dtype=np.float64)
-    if bool((weights < 0.0).any()):
-        raise DataError(
-            f"sample_weight must not be negative, got {int((weights < 0.0).sum())} below zero"
-        )
-    if not weights.any():
-        raise DataError("all sample weights are zero: there is nothing to fit")
-    return weights
+        return plot_tau_path(self.tau_path_, ax, **line_options)
 
 
 def _stacked(exog: Any, more: Any) -> Any:
@@ -581,14 +571,3 @@ def _groups(constraints: Any, p: int) -> list[list[int]]:
     groups = [sorted({int(j) for j in group}) for group in constraints]
     rest = sorted(set(range(p)) - {j for group in groups for j in group})
     return groups + ([rest] if rest else [])
-
-
-def _levels(name: str, levels: Any) -> FloatArray:
-    """Return levels as an array, or raise a DomainError unless all lie strictly between 0 and 1."""
-    try:
-        array = np.asarray(levels, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DomainError(f"{name} must be a number or numbers, got {levels!r}") from error
-    if array.ndim > 1 or not bool(np.all((array > 0.0) & (array < 1.0))):
-        raise DomainError(f"{name} must lie strictly between 0 and 1, got {levels!r}")
-    return array

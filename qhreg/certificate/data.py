@@ -87,7 +87,7 @@ class DataCertificate:
         }
         return [
             ("smallest margin", f"{self.margin:.6g} at tau = {self.argmin_tau:.6g}"),
-            ("share outside zone there", f"{self.outside:.6g}"),
+            ("share outside quadratic zone", f"{self.outside:.6g}"),
             ("convex in tau", verdict[self.status]),
         ]
 

@@ -177,9 +177,9 @@ def fit_formula(data: pd.DataFrame, options: argparse.Namespace) -> Any:
     for name in ("weights", "freq_weights", "offset", "groups"):
         column = getattr(options, name)
         if column is not None and column not in data.columns:
-            columns = ", ".join(str(each) for each in data.columns)
-            raise DataError(f"there is no column {column!r}; the columns are {columns}")
-    given = {
+            known = ", ".join(str(each) for each in data.columns)
+            raise DataError(f"there is no column {column!r}; the columns are {known}")
+    columns = {
         "weights": options.weights,
         "freq_weights": options.freq_weights,
         "offset": options.offset,
@@ -194,13 +194,10 @@ def fit_formula(data: pd.DataFrame, options: argparse.Namespace) -> Any:
             sigma=options.sigma,
             missing=options.missing,
             eval_env={"np": np},
-            **{name: value for name, value in given.items() if value is not None},
+            **{name: value for name, value in columns.items() if value is not None},
         )
     except SyntaxError as error:
-        raise DataError(
-            f"cannot read the formula {options.formula!r}; a column whose name is not a word is "
-            "written Q('its name')"
-        ) from error
+        raise DataError(f"cannot read the formula {options.formula!r}: {error.msg}") from error
     except PatsyError as error:
         # its own text marks the place by carets on a second line
         raise DataError(f"the formula {options.formula!r}: {error.message}") from error
@@ -215,7 +212,9 @@ def _plain(value: Any) -> Any:
     return value if math.isfinite(value) else None
 
 
-def as_json(results: Any, formula: str, alpha: float = 0.05) -> dict[str, Any]:
+def as_json(
+    results: Any, formula: str, alpha: float = 0.05, interval: str = "wald"
+) -> dict[str, Any]:
     """Return the fit as numbers, texts, lists and dicts; None stands for NaN and infinity.
 
     Parameters
@@ -226,8 +225,10 @@ def as_json(results: Any, formula: str, alpha: float = 0.05) -> dict[str, Any]:
         Its formula.
     alpha : float
         One minus the coverage of the intervals.
+    interval : {"wald", "profile", "bootstrap"}
+        The kind of intervals.
     """
-    limits = np.asarray(results.conf_int(alpha=alpha))
+    limits = np.asarray(results.conf_int(alpha=alpha, method=interval))
     certificate = results.certificate
     names = ("sigma", "tau", "kappa", "llf", "aic", "bic", "nobs", "df_model", "df_resid")
     return {
@@ -241,6 +242,8 @@ def as_json(results: Any, formula: str, alpha: float = 0.05) -> dict[str, Any]:
             for name, (low, high) in zip(results.params.index, limits, strict=True)
         },
         "alpha": alpha,
+        "interval": interval,
+        "rows_dropped": _dropped(results),
         "cov_type": results.cov_type,
         **{name: _plain(getattr(results, name)) for name in names},
         "quantile_level": _plain(results.quantile_level),
@@ -256,32 +259,53 @@ def as_json(results: Any, formula: str, alpha: float = 0.05) -> dict[str, Any]:
     }
 
 
+def _dropped(results: Any) -> int:
+    """Return how many of the given rows are not in a fit."""
+    return int(results.model.nobs_given - len(results.model.endog))
+
+
+def _interval_table(results: Any, alpha: float, interval: str) -> str:
+    """Return intervals of another kind than those of the summary as a text."""
+    limits = results.conf_int(alpha=alpha, method=interval)
+    table = limits.set_axis([f"[{0.5 * alpha:g}", f"{1.0 - 0.5 * alpha:g}]"], axis=1)
+    name = {"profile": "profile-likelihood"}.get(interval, interval)
+    return f"{100 * (1 - alpha):g} % {name} intervals\n{table.to_string(float_format='%.4f')}"
+
+
 def _run_fit(options: argparse.Namespace) -> None:
     if not 0.0 < options.alpha < 1.0:
         raise DomainError(f"--alpha must lie between 0 and 1, got {options.alpha:g}")
-    for target in (options.save, options.report):
-        if target is not None:
-            check_target(target)
+    keep = [] if options.force else [options.data, *filter(None, [options.save])]
+    for target in filter(None, (options.save, options.report)):
+        check_target(target, keep)
     if options.report is not None and not options.report.lower().endswith((".html", ".htm")):
         raise DomainError(f"a report is an HTML page and ends in .html, got {options.report!r}")
     results = fit_formula(read_table(options.data, _text_format(options)), options)
+    if _dropped(results):
+        _note(f"{_dropped(results)} of {results.model.nobs_given} rows left out: missing values")
     proof = results.certify_global() if options.certify else None
     if options.save is not None:
         results.save(options.save)
+        _note(f"model saved to {options.save}")
     if options.report is not None:
         from qhreg.cli.report import html_report
 
-        page = html_report(results, title=options.formula, alpha=options.alpha)
+        page = html_report(
+            results, title=options.formula, alpha=options.alpha, interval=options.interval
+        )
         Path(options.report).write_text(page, encoding="utf-8")
+        _note(f"report written to {options.report}")
     if options.json:
-        made = as_json(results, options.formula, options.alpha)
+        numbers = as_json(results, options.formula, options.alpha, options.interval)
         if proof is not None:
             names = ("gap", "lower_bound", "upper_bound")
-            made["global_certificate"] = {name: _plain(getattr(proof, name)) for name in names}
-            made["global_certificate"]["holds"] = bool(proof.holds)
-        _say(json.dumps(made, indent=2, allow_nan=False))
+            numbers["global_certificate"] = {name: _plain(getattr(proof, name)) for name in names}
+            numbers["global_certificate"]["holds"] = bool(proof.holds)
+        _say(json.dumps(numbers, indent=2, allow_nan=False))
         return
     _say(str(results.summary(alpha=options.alpha)))
+    if options.interval != "wald":
+        _say(f"\n{_interval_table(results, options.alpha, options.interval)}")
     if proof is not None:
         _say(f"\n{proof}")
 
@@ -331,7 +355,7 @@ def predictions(results: Any, data: pd.DataFrame, options: argparse.Namespace) -
             letter = "q" if options.which == "quantile" else "prob"
             return table.set_axis([f"{letter}_{value:g}" for value in values], axis=1)
         single = {name: value[0] for name, value in extra.items()}
-        made = results.get_prediction(data, which=options.which, **single)
+        prediction = results.get_prediction(data, which=options.which, **single)
     except AttributeError as error:
         # patsy fails on its own message when it meets text where the model had numbers
         text = [str(name) for name, dtype in data.dtypes.items() if not _holds_numbers(dtype)]
@@ -340,8 +364,7 @@ def predictions(results: Any, data: pd.DataFrame, options: argparse.Namespace) -
         raise DataError(
             f"the model had numbers where the new data hold text; columns with text: {', '.join(text)}"
         ) from error
-    table = made.summary_frame(options.alpha)
-    return pd.DataFrame(table)
+    return pd.DataFrame(prediction.summary_frame(options.alpha))
 
 
 def _beside(table: pd.DataFrame, data: pd.DataFrame, names: list[str]) -> pd.DataFrame:
@@ -366,7 +389,7 @@ def _run_predict(options: argparse.Namespace) -> None:
     if not 0.0 < options.alpha < 1.0:
         raise DomainError(f"--alpha must lie between 0 and 1, got {options.alpha:g}")
     if options.out is not None:
-        check_target(options.out)
+        check_target(options.out, [] if options.force else [options.data, options.model])
     results = _load(options.model)
     data = read_table(options.data, _text_format(options))
     table = predictions(results, data, options)
@@ -377,6 +400,7 @@ def _run_predict(options: argparse.Namespace) -> None:
         sys.stdout.write(text)
     else:
         Path(options.out).write_text(text, encoding="utf-8")
+        _note(f"{len(table)} predictions written to {options.out}")
 
 
 # ------------------------------------------------------------------ paper
@@ -411,6 +435,11 @@ def _text_format(options: argparse.Namespace) -> TextFormat:
     return TextFormat(
         options.sep, options.decimal, options.thousands, options.encoding, tuple(options.na)
     )
+
+
+def _note(text: str) -> None:
+    """Write a line about the work on the error stream: the other one is for results."""
+    sys.stderr.write(f"qhreg: {text}\n")
 
 
 def _say(text: str) -> None:

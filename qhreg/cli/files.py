@@ -8,7 +8,7 @@ import gzip
 import importlib.util
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
 from pathlib import Path
@@ -246,15 +246,19 @@ def _check_permission(folder: Path, target: Path) -> None:
         raise DataError(f"cannot write {target}: no permission in the folder {folder}")
 
 
-def check_target(file: str | Path) -> None:
-    """Raise a DataError when a file cannot be written, before the work that it is for.
+def check_target(file: str | Path, keep: Sequence[str] = ()) -> None:
+    """Raise a DataError when a file cannot or must not be written, before the work that it is for.
 
     Parameters
     ----------
     file : path
         The file to be written.
+    keep : sequence of paths
+        Files that must not be written over.
     """
     path = Path(file)
+    if any(path.resolve() == Path(each).resolve() for each in keep) and path.is_file():
+        raise DataError(f"{path} is there already, data or a model: choose another name or --force")
     if path.is_dir():
         raise DataError(f"cannot write {path}: it is a folder")
     if not path.parent.is_dir():

@@ -13,6 +13,9 @@ __all__ = ["make_parser"]
 COVARIANCES = ("nonrobust", "HC0", "HC1", "HC2", "HC3", "cluster", "HAC", "bootstrap")
 """The types of standard errors."""
 
+INTERVALS = ("wald", "profile", "bootstrap")
+"""The kinds of confidence intervals."""
+
 DESCRIPTION = """\
 Regression when the noise leans to one side: coefficients, scale sigma and
 asymmetry tau of the quantile Huber likelihood, estimated together.
@@ -35,7 +38,8 @@ tau is the slope of the loss on negative residuals and 1 - tau that on positive
 ones: noise with a long right tail gives a high tau. x'beta is the 1 - tau quantile
 only at --kappa 0; the summary prints its level.
 
-In formulas np is numpy: "np.log(y) ~ x". Names with blanks: Q("my column").
+A formula is Python code, and is run: fit none that you would not run. np is numpy, as in
+"np.log(y) ~ x". A column whose name is not a word: Q("Solar.R").
 
 Standard errors: HC3, the default, and HC0 to HC2 hold for any noise in independent rows;
 nonrobust trusts the density; cluster allows dependence within --groups, HAC between
@@ -58,7 +62,7 @@ with its standard error and intervals, several levels or thresholds as columns.
 A saved model is a Python pickle: open only files that you trust.
 
 examples:
-  qhreg predict m.pickle --data new.csv                         mean, with intervals
+  qhreg predict m.pickle --data new.csv                         the line, with intervals
   qhreg predict m.pickle --data new.csv --which quantile --q 0.05 0.5 0.95
   qhreg predict m.pickle --data new.csv --which prob --y-values 100 --out p.csv
   qhreg predict m.pickle --data new.csv --keep household
@@ -152,6 +156,12 @@ def _add_text_format(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_force(parser: Any) -> None:
+    parser.add_argument(
+        "--force", action="store_true", help="write over a file that is read, or a saved model"
+    )
+
+
 def _add_fit(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "fit",
@@ -212,6 +222,12 @@ def _add_fit(commands: argparse._SubParsersAction[_Parser]) -> None:
     errors.add_argument("--groups", metavar="COLUMN", help="clusters, for --cov-type cluster")
     errors.add_argument("--maxlags", type=int, metavar="L", help="lags, for --cov-type HAC")
     errors.add_argument(
+        "--interval",
+        choices=INTERVALS,
+        default="wald",
+        help="by standard errors (default), the likelihood ratio, or resampling rows",
+    )
+    errors.add_argument(
         "--alpha", type=float, default=0.05, help="one minus the coverage of intervals (0.05)"
     )
     output = parser.add_argument_group("output")
@@ -223,12 +239,13 @@ def _add_fit(commands: argparse._SubParsersAction[_Parser]) -> None:
     output.add_argument(
         "--certify", action="store_true", help="also prove that the maximum is global over tau"
     )
-    output.add_argument("--save", metavar="FILE", help="save the fitted model as a pickle")
+    output.add_argument("--save", metavar="FILE", help="save the fitted model, a Python pickle")
     output.add_argument(
         "--report",
         metavar="FILE",
-        help="write one self-contained HTML page: summary, certificates, profile, diagnostics",
+        help="write one self-contained HTML page: a reading, pictures, tables, proofs",
     )
+    _add_force(output)
 
 
 def _add_predict(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -236,7 +253,7 @@ def _add_predict(commands: argparse._SubParsersAction[_Parser]) -> None:
         "predict",
         help="predict new rows from a saved model",
         description=(
-            "Predict new rows from a model saved by 'qhreg fit --save': the mean of y unless --which\n"
+            "Predict new rows from a model saved by 'qhreg fit --save': the fitted line unless --which\n"
             "says otherwise. Prints CSV with columns named after what is predicted."
         ),
         epilog=PREDICT_EPILOG,
@@ -249,8 +266,8 @@ def _add_predict(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument(
         "--which",
         choices=("mean", "location", "median", "quantile", "prob", "var"),
-        default="mean",
-        help="what to predict (default mean; the default of predict in Python is location)",
+        default="location",
+        help="what to predict (default location, the fitted line, as predict in Python)",
     )
     parser.add_argument("--q", type=float, nargs="+", metavar="Q", help="levels of the quantiles")
     parser.add_argument(
@@ -260,6 +277,7 @@ def _add_predict(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--alpha", type=float, default=0.05, help="one minus the coverage of intervals (0.05)"
     )
     parser.add_argument("--out", metavar="FILE", help="write the CSV here instead of printing it")
+    _add_force(parser)
     parser.add_argument(
         "--keep",
         nargs="*",

@@ -1,14 +1,19 @@
-"""A fit as one self-contained HTML page: tables, certificates, pictures, nothing to download."""
+"""A fit as one self-contained HTML page: a reading, pictures, tables, proofs, nothing to download."""
 
 from __future__ import annotations
 
 import base64
 import html
 import io
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from qhreg._version import __version__
-from qhreg.exceptions import DataError
+from qhreg.exceptions import QhregError
 
 __all__ = ["html_report"]
 
@@ -17,93 +22,250 @@ body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; marg
 main { max-width: 60rem; margin: 0 auto; padding: 1rem; }
 h1 { font-size: 1.5rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.15rem; margin-top: 2rem; border-bottom: 1px solid #ccc; }
-section { overflow-x: auto; }
 table { border-collapse: collapse; margin: 0.5rem 0; font-variant-numeric: tabular-nums; }
 caption { text-align: left; font-weight: 600; padding: 0.3rem 0; }
-th, td { padding: 0.15rem 0.7rem; text-align: right; border-top: 1px solid #e4e4e4; }
+th, td { padding: 0.15rem 0.7rem; text-align: right; border: 0; border-top: 1px solid #e4e4e4; }
 th:first-child { text-align: left; }
 img { max-width: 100%; height: auto; }
-pre { overflow-x: auto; }
-@media screen { .simpletable :is(th, td) { white-space: nowrap; } }
-@media (max-width: 40rem) {
-  img.wide { max-width: none; width: 52rem; }
-  pre { white-space: pre-wrap; }
-}
+pre { white-space: pre-wrap; overflow-wrap: anywhere; }
+.scroll { overflow-x: auto; }
+.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 25rem), 1fr)); }
+@media screen { .scroll :is(th, td) { white-space: nowrap; } }
+@media (max-width: 40rem) { th, td { padding: 0.15rem 0.4rem; } }
 @media print {
   main { max-width: none; padding: 0; }
-  section { overflow: visible; }
+  .scroll { overflow: visible; }
   h2 { break-after: avoid; }
   img, table, pre { break-inside: avoid; }
-  pre { white-space: pre-wrap; }
 }
 footer { color: #666; font-size: 0.85rem; margin-top: 2rem; }
 """
 
-
-def _png(figure: Any, description: str, kind: str = "") -> str:
-    """Return a figure as an image element that carries its own data; a wide one scrolls on a phone."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=120)
-    data = base64.b64encode(buffer.getvalue()).decode("ascii")
-    name = f' class="{kind}"' if kind else ""
-    return f'<img{name} alt="{html.escape(description)}" src="data:image/png;base64,{data}">'
-
-
-def _figure(width: float, height: float) -> Any:
-    """Return a figure that belongs to no window."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise DataError("the report needs matplotlib: pip install 'qhreg[plot]'") from error
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def _section(title: str, *parts: str) -> str:
-    return f"<section><h2>{html.escape(title)}</h2>{''.join(parts)}</section>"
+SHOWN = 6
+"""Regressors along which the fit is drawn."""
 
 
 def _paragraph(text: object) -> str:
     return f"<p>{html.escape(str(text))}</p>"
 
 
-def _certificates(results: Any, proof: Any) -> str:
-    parts = [results.certificate._repr_html_()]
-    if proof is None:
-        parts.append(
-            _paragraph(
-                "tau is fixed: the problem is convex, and the duality gap bounds the distance to "
-                f"the highest log-likelihood: {results.duality_gap:.1e}."
-            )
+def _scrolling(table: str) -> str:
+    return f'<div class="scroll">{table}</div>'
+
+
+def _panels(*pictures: str) -> str:
+    return f'<div class="panels">{"".join(pictures)}</div>'
+
+
+def _section(title: str, content: Callable[[], str]) -> str:
+    """Return a section, or why there is none for this fit."""
+    try:
+        text = content()
+    except QhregError as error:
+        text = _paragraph(f"Not available: {error}")
+    return f"<section><h2>{html.escape(title)}</h2>{text}</section>"
+
+
+def _picture(draw: Callable[..., Any], description: str) -> str:
+    """Return what a plotting method draws, as an image element that carries its own data."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("the report needs matplotlib: pip install 'qhreg[plot]'") from error
+    figure, buffer = Figure(figsize=(6.0, 4.4), layout="constrained"), io.BytesIO()
+    draw(ax=figure.subplots())
+    figure.savefig(buffer, format="png", dpi=120)
+    data = base64.b64encode(buffer.getvalue()).decode("ascii")
+    return f'<img alt="{html.escape(description)}" src="data:image/png;base64,{data}">'
+
+
+class _Report:
+    """The parts of the page, each computed once.
+
+    Parameters
+    ----------
+    results, alpha, interval
+        As in `html_report`.
+    """
+
+    def __init__(self, results: Any, alpha: float, interval: str) -> None:
+        self.results, self.alpha, self.interval = results, alpha, interval
+        self.coverage = f"{100 * (1 - alpha):g} %"
+
+    @cached_property
+    def limits(self) -> pd.DataFrame:
+        """Intervals of the kind asked for."""
+        limits = np.asarray(self.results.conf_int(alpha=self.alpha, method=self.interval))
+        return pd.DataFrame(limits, self.results.params.index, ["lower", "upper"])
+
+    @cached_property
+    def goodness(self) -> Any:
+        """Tests of the fitted law."""
+        return self.results.goodness_of_fit()
+
+    @cached_property
+    def proof(self) -> Any:
+        """That no other tau is better; None where tau is fixed."""
+        return self.results.certify_global() if self.results.tau_estimated else None
+
+    @cached_property
+    def regressors(self) -> list[str]:
+        """Columns that are not constant."""
+        exog, names = self.results.model.exog, self.results.model.exog_names
+        return [str(names[j]) for j in np.flatnonzero(np.ptp(exog, axis=0) > 0.0)]
+
+    # ------------------------------------------------------------------ the reading
+
+    def reading(self) -> str:
+        """Return what the numbers say, in sentences."""
+        sentences = [self._rows_read(), self._noise_read(), *self._coefficients_read()]
+        try:
+            sentences.append(self._law_read())
+        except QhregError as error:
+            sentences.append(f"Whether the residuals have the fitted law is not tested: {error}.")
+        items = "".join(f"<li>{html.escape(text)}</li>" for text in sentences)
+        return f"<ul>{items}</ul>"
+
+    def _rows_read(self) -> str:
+        model = self.results.model
+        rows, dropped = len(model.endog), model.nobs_given - len(model.endog)
+        level, share = self.results.quantile_level, self.results.share_below
+        text = f"{rows} rows were fitted" + (
+            f", {dropped} more left out: they have missing values. " if dropped else ". "
         )
-    else:
-        parts.append(proof._repr_html_())
-        if results.space.kappa is None:
-            parts.append(_paragraph(f"This holds at the estimated kappa = {results.kappa:.4g}."))
-    return _section("Certificates", *parts)
+        return text + (
+            f"The line is the level below which {100 * level:.0f} % of the fitted distribution "
+            f"of {model.endog_names} lie, and {100 * share:.0f} % of the rows."
+        )
+
+    def _noise_read(self) -> str:
+        tau = self.results.tau
+        if not self.results.tau_estimated:
+            return f"The asymmetry tau = {tau:.4g} was fixed, not estimated."
+        side = "right" if tau > 0.5 else "left"
+        if self.results.solution.tau_at_bound:
+            return (
+                f"tau = {tau:.4g} is on the bound of its range: all of the tail is on the {side}."
+            )
+        low, high = map(float, self.limits.loc["tau"].to_numpy())
+        where = "inside" if low <= 0.5 <= high else "outside"
+        return (
+            f"The noise has its longer tail on the {side}: tau = {tau:.3f}, {self.coverage} interval "
+            f"{low:.3f} to {high:.3f}. Symmetric noise, tau = 1/2, is {where} it."
+        )
+
+    def _coefficients_read(self) -> list[str]:
+        limits = self.limits.loc[[name for name in self.regressors if name in self.limits.index]]
+        away = (limits["lower"] > 0.0) | (limits["upper"] < 0.0)
+        known = limits.notna().all(axis=1)
+        groups = {
+            f"{self.coverage} intervals without zero": limits.index[away & known],
+            f"{self.coverage} intervals that hold zero": limits.index[~away & known],
+            "No interval": limits.index[~known],
+        }
+        estimates = self.results.params
+        return [
+            f"{what}: {', '.join(f'{name} ({estimates[name]:.4g})' for name in names)}."
+            for what, names in groups.items()
+            if len(names)
+        ]
+
+    def _law_read(self) -> str:
+        pvalue = self.goodness.ad_pvalue
+        if pvalue >= self.alpha:
+            return f"The residuals agree with the fitted law (Anderson-Darling test, p = {pvalue:.2g})."
+        kind = self.results.cov_type
+        errors = "rely on the law" if kind == "nonrobust" else "do not rely on the law"
+        return (
+            f"The residuals do not agree with the fitted law (Anderson-Darling test, p = {pvalue:.2g}): "
+            f"take predicted quantiles with care. Standard errors of type {kind} {errors}."
+        )
+
+    # ------------------------------------------------------------------ tables and pictures
+
+    def fit_pictures(self) -> str:
+        """Return the data with the fit along the regressors."""
+        if not self.regressors:
+            return _panels(_picture(self.results.plot_density, "Residuals and fitted density"))
+        draw = self.results.plot_fit
+        pictures = [
+            _picture(lambda ax, name=name: draw(name, ax=ax), f"Data and fit along {name}")
+            for name in self.regressors[:SHOWN]
+        ]
+        more = len(self.regressors) - SHOWN
+        rest = _paragraph(f"{more} more regressors are not drawn.") if more > 0 else ""
+        return _panels(*pictures) + rest
+
+    def estimates(self) -> str:
+        """Return the parameters with their intervals."""
+        fit = self.results
+        pvalues = fit.pvalues.map(lambda p: "" if np.isnan(p) else f"{p:.3f}")
+        columns = {"estimate": fit.params, "std err": fit.bse, "p-value": pvalues}
+        table = pd.concat([pd.DataFrame(columns), self.limits], axis=1)
+        kind = {"wald": "Wald", "profile": "profile-likelihood"}.get(self.interval, self.interval)
+        text = (
+            f"{kind[0].upper()}{kind[1:]} intervals of {self.coverage}, standard errors of type "
+            f"{fit.cov_type}. The p-value of tau is that of 1/2, the others are of zero."
+        )
+        shown = table.to_html(float_format="{:.4g}".format, na_rep="", border=0)
+        return _scrolling(shown) + _paragraph(text)
+
+    def diagnostics(self) -> str:
+        """Return tests of the fitted law, and pictures of the residuals."""
+        names = {
+            "density": "Residuals and fitted density",
+            "residuals": "Residuals against fitted values",
+            "qq": "Quantiles of the residuals against those of the law",
+            "pit": "Distribution function at the residuals",
+        }
+        pictures = [
+            _picture(getattr(self.results, f"plot_{name}"), text) for name, text in names.items()
+        ]
+        try:
+            tests = _scrolling(self.goodness._repr_html_())
+            tests += _paragraph(
+                f"p-values by {self.goodness.n_boot} samples from the fit, refitted."
+            )
+        except QhregError as error:
+            tests = _paragraph(f"No test: {error}")
+        return tests + _panels(*pictures)
+
+    def asymmetry(self) -> str:
+        """Return the profile likelihood of tau, and the tests of symmetry."""
+        fit = self.results
+        options = {} if fit.space.kappa is None else {"certificate": self.proof}
+        profile = fit.profile_likelihood("tau", alpha=self.alpha, **options)
+        low, high = profile.conf_int()
+        text = f"{self.coverage} profile-likelihood interval of tau: {low:.4f} to {high:.4f}."
+        picture = _picture(profile.plot, "Profile likelihood of tau with its interval")
+        tests = f"<pre>{html.escape(str(fit.test_symmetry()))}</pre>"
+        return _paragraph(text) + _panels(picture) + tests
+
+    def proofs(self) -> str:
+        """Return what is proved about the fit."""
+        fit = self.results
+        parts = [_scrolling(fit.certificate._repr_html_())]
+        if self.proof is None:
+            parts.append(
+                _paragraph(
+                    "tau is fixed: the problem is convex, and the duality gap bounds the distance to "
+                    f"the highest log-likelihood: {fit.duality_gap:.1e}."
+                )
+            )
+        else:
+            parts.append(_scrolling(self.proof._repr_html_()))
+            if fit.space.kappa is None:
+                parts.append(_paragraph(f"This holds at the estimated kappa = {fit.kappa:.4g}."))
+        return "".join(parts)
+
+    def summary(self) -> str:
+        """Return the summary of the fit."""
+        return _scrolling(self.results.summary(alpha=self.alpha).as_html())
 
 
-def _profile(results: Any, proof: Any, alpha: float) -> str:
-    figure = _figure(7.0, 4.6)
-    options = {} if results.space.kappa is None else {"certificate": proof}
-    profile = results.profile_likelihood("tau", alpha=alpha, **options)
-    profile.plot(ax=figure.subplots())
-    low, high = profile.conf_int()
-    text = (
-        f"{100 * (1 - alpha):g} % profile-likelihood interval of tau: {low:.4f} to {high:.4f}. "
-        "tau = 1/2 is symmetric noise."
-    )
-    symmetry = f"<pre>{html.escape(str(results.test_symmetry()))}</pre>"
-    picture = _png(figure, "Profile likelihood of tau with its interval")
-    return _section("Asymmetry", _paragraph(text), picture, symmetry)
-
-
-def _diagnostics(results: Any) -> str:
-    figure = _figure(13.5, 8.0)
-    results.plot_diagnostics(fig=figure)
-    return _section("Diagnostics", _png(figure, "Diagnostics of the residuals", "wide"))
-
-
-def html_report(results: Any, *, title: str = "", alpha: float = 0.05) -> str:
+def html_report(
+    results: Any, *, title: str = "", alpha: float = 0.05, interval: str = "wald"
+) -> str:
     """Return a fit as one HTML page that needs no other file.
 
     Parameters
@@ -114,11 +276,14 @@ def html_report(results: Any, *, title: str = "", alpha: float = 0.05) -> str:
         Heading, such as the formula.
     alpha : float
         One minus the coverage of the intervals.
+    interval : {"wald", "profile", "bootstrap"}
+        The kind of intervals, as in `conf_int`.
 
     Returns
     -------
     str
-        The page: summary, certificates, profile likelihood of an estimated tau, diagnostics.
+        The page: what the numbers say, the data with the fit, estimates, tests of the fitted law,
+        profile likelihood of an estimated tau, proofs, summary.
 
     Examples
     --------
@@ -131,14 +296,19 @@ def html_report(results: Any, *, title: str = "", alpha: float = 0.05) -> str:
     '<!DOCTYPE html>'
     """
     heading = html.escape(title or "Quantile Huber regression")
-    proof = results.certify_global() if results.tau_estimated else None
-    sections = [
-        _section("Summary", results.summary(alpha=alpha).as_html()),
-        _certificates(results, proof),
-    ]
-    if proof is not None:
-        sections.append(_profile(results, proof, alpha))
-    sections.append(_diagnostics(results))
+    report = _Report(results, alpha, interval)
+    contents = {
+        "What it says": report.reading,
+        "Data and fit": report.fit_pictures,
+        "Estimates": report.estimates,
+        "Does the law fit?": report.diagnostics,
+        "Asymmetry": report.asymmetry,
+        "Proofs": report.proofs,
+        "Summary": report.summary,
+    }
+    if not results.tau_estimated:
+        del contents["Asymmetry"]
+    sections = [_section(name, content) for name, content in contents.items()]
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

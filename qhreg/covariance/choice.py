@@ -93,7 +93,7 @@ COVARIANCE_TYPES = {
         "bootstrap",
         "covariance of the replicates",
         "Efron (1979)",
-        ("kind", "n_boot", "rng", "seed", "groups", "n_jobs", "progress"),
+        ("kind", "n_boot", "rng", "groups", "n_jobs", "progress"),
     ),
 }
 """The types of covariance: what each is, its formula, a reference and its options."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from qhreg._precision import VANISHING
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.covariance.choice import (
     COVARIANCE_TYPES,
@@ -24,7 +25,7 @@ from qhreg.covariance.parts import (
     positive_inverse,
     to_parameters,
 )
-from qhreg.covariance.sandwich import CORRECTIONS, LEVERAGE_ONE, group_codes, lags, sandwich
+from qhreg.covariance.sandwich import CORRECTIONS, group_codes, lags, sandwich
 from qhreg.exceptions import CurvatureWarning, DomainError, warn_caller
 from qhreg.solver import Solution
 from qhreg.specification.model_data import ModelData
@@ -348,7 +349,7 @@ def decided_alone(parts: Parts, rows: slice, leverage: FloatArray) -> BoolArray:
         Their leverage.
     """
     decided = np.zeros_like(parts.identified)
-    one = np.flatnonzero(1.0 - leverage <= LEVERAGE_ONE)
+    one = np.flatnonzero(1.0 - leverage <= VANISHING)
     if one.size:
         transform = parts.transform
         moves = np.abs(transform @ (transform.T @ parts.observations.exog[rows][one].T))
@@ -400,8 +401,9 @@ def warn_unidentified(identified: BoolArray, names: Sequence[str] | None) -> Non
     """
     lost = np.flatnonzero(~identified).tolist()
     labels = [str(j) if names is None else str(names[j]) for j in lost]
-    if len(lost) == identified.size:
-        text = "the data do not determine the curvature: no parameter has a standard error"
-    else:
-        text = f"the data do not determine how uncertain these are: {', '.join(labels)}"
-    warn_caller(f"{text} (NaN)", CurvatureWarning)
+    which = "any parameter" if len(lost) == identified.size else ", ".join(labels)
+    warn_caller(
+        f"no standard error (NaN) for {which}: the data do not determine it. Leave columns out, or use "
+        'conf_int(method="profile")',
+        CurvatureWarning,
+    )

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from scipy import special
 from scipy.linalg.lapack import dpotrf
 
+from qhreg._blocks import row_blocks
 from qhreg._typing import FloatArray
 from qhreg.exceptions import ColumnRangeError, DataError, DomainError
 from qhreg.family.domain import check_kappa, check_sigma, check_tau
@@ -42,21 +43,12 @@ __all__ = [
     "expected_information",
     "gram_factor",
     "normalizer_hessian",
-    "row_blocks",
     "unit_information",
 ]
 
 
 PARAMETERS = ("beta", "sigma", "tau", "kappa")
 """The parameters in the order of the rows of every matrix."""
-
-
-BLOCK_BYTES = 1_800_000
-"""Size of a block of rows: its columns are used several times while they are in cache, and OpenBLAS
-takes a product with four other columns, of less than a million multiplications, without packing it."""
-
-BLOCK_ROWS = 16_000
-"""Rows of a block: larger vectors go back to the system after every use."""
 
 
 @dataclass(frozen=True)
@@ -272,13 +264,6 @@ class DesignMoments:
     def gram(self) -> FloatArray:
         """X'WX."""
         return self.factor.T @ self.factor
-
-
-def row_blocks(n: int, p: int) -> list[slice]:
-    """Return slices of about as many rows each, BLOCK_ROWS and BLOCK_BYTES at most."""
-    step = min(BLOCK_ROWS, max(256, BLOCK_BYTES // (8 * max(p, 1))))
-    step = -(-n // max(-(-n // step), 1))  # as many blocks, none much shorter than the others
-    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 
 def _weighted_block(

@@ -22,9 +22,11 @@ from typing import NamedTuple
 import numpy as np
 from statsmodels.tools.sm_exceptions import ModelWarning
 
+from qhreg._blocks import row_blocks
+from qhreg._precision import ROUNDING
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.covariance.bandwidth import bread_window
-from qhreg.covariance.information import design_moments, row_blocks
+from qhreg.covariance.information import design_moments
 from qhreg.covariance.scores import (
     CriterionHessian,
     Fitted,
@@ -55,10 +57,6 @@ __all__ = [
 
 OPEN = (1e-9, 1.0 - 1e-9)
 """Range of tau in the wider fit: on a bound of the model the curvature would not be a minimum's."""
-
-ROUNDING = 1e-12
-"""Curvature, as a share of that of a parameter on which every row tells as much as can be, below which
-there is none."""
 
 LOADING = 1e-8
 """Share of its standard error below which an estimate does not move along a direction."""

@@ -28,6 +28,7 @@ import numpy as np
 import pandas as pd
 from statsmodels.stats import sandwich_covariance as statsmodels_sandwich
 
+from qhreg._precision import VANISHING
 from qhreg._typing import FloatArray, IntArray
 from qhreg.exceptions import DataError, DomainError
 
@@ -36,9 +37,6 @@ __all__ = ["CORRECTIONS", "group_codes", "lag_weights", "lags", "sandwich", "sco
 
 CORRECTIONS = ("HC0", "HC1", "HC2", "HC3")
 """What allows for few rows."""
-
-LEVERAGE_ONE = 1e-10
-"""Distance of a leverage from one that is rounding error."""
 
 
 def score_factors(correction: str, leverage: FloatArray | None) -> FloatArray | None:
@@ -58,7 +56,7 @@ def score_factors(correction: str, leverage: FloatArray | None) -> FloatArray | 
     if leverage is None:
         raise DomainError(f"{correction} needs the leverage of the rows")
     left = 1.0 - leverage
-    left = np.where(left > LEVERAGE_ONE, left, 1.0)
+    left = np.where(left > VANISHING, left, 1.0)
     return np.asarray(1.0 / (np.sqrt(left) if correction == "HC2" else left))
 
 

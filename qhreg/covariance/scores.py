@@ -16,11 +16,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from qhreg._blocks import row_blocks
+from qhreg._precision import ROUNDING, VANISHING
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.covariance.information import (
     check_free,
     normalizer_hessian,
-    row_blocks,
     score_scale,
     unit_information,
 )
@@ -45,14 +46,8 @@ __all__ = [
 ]
 
 
-INTERPOLATED = 1e-10
-"""A standardised residual this small is one that the fit at kappa = 0 made zero."""
-
-ROUNDING = 2e-12
-"""So is one that is so small beside the terms it is the difference of: in raw units they may cancel."""
-
 NEAR = 1e-3
-"""No standardised residual above this is taken for rounding error, however large these terms are."""
+"""No standardised residual above this is taken for rounding error, however large its terms are."""
 
 
 class Fitted(Protocol):
@@ -112,7 +107,7 @@ def interpolated_rows(
     if offset is not None:
         terms = terms + np.abs(offset[near])
     scale = sigma[near] if isinstance(sigma, np.ndarray) else sigma
-    zero = np.abs(u[near]) < np.maximum(INTERPOLATED, ROUNDING * terms / scale)
+    zero = np.abs(u[near]) < np.maximum(VANISHING, ROUNDING * terms / scale)
     return np.asarray(near[zero])
 
 

@@ -20,9 +20,9 @@ from sklearn.utils import check_random_state
 
 from qhreg._typing import FloatArray
 from qhreg.boosting import QuantileHuberBoostingRegressor as LocalRegressor
-from qhreg.boosting.estimator import _case_weights
 from qhreg.boosting.folds import cross_folds
 from qhreg.dask.workers import Place, WorkerPool, free_port
+from qhreg.estimator import case_weights
 from qhreg.exceptions import DataError, DomainError
 
 try:
@@ -259,7 +259,7 @@ def _fit_here(
         frame = pd.concat(parts)
         endog, weights = frame.pop(RESPONSE), frame.pop(WEIGHTS) if WEIGHTS in frame else None
         exog, endog = model._checked(frame, reset=True, y=endog, y_numeric=True)
-        weights = _case_weights(weights, exog)
+        weights = case_weights(weights, exog)
         endog = np.asarray(endog, dtype=np.float64)
         n_rows = int(pool.total(endog.size)[0])
         options = model._lightgbm_options(n_rows, check_random_state(model.random_state))

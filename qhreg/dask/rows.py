@@ -62,7 +62,7 @@ def _partition(exog: Any, endog: Any, weights: Any, offset: Any) -> ArrayRows:
     weights = None if weights is None else numeric_vector("freq_weights", weights)
     if weights is not None and not np.any(weights != 0.0):
         return ArrayRows(np.empty((0, exog.shape[1])), np.empty(0), np.empty(0))
-    return rows_of(exog, endog, weights, offset, check=False)
+    return rows_of(exog, endog, weights, offset)
 
 
 def _facts(part: ArrayRows) -> _Facts:

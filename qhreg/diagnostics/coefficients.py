@@ -25,9 +25,12 @@ GROUPS = 12
 def partial_residual_figure(
     x: Any,
     resid: Any,
-    coefficient: float,
+    component: Any,
     *,
+    line: tuple[Any, Any] | None = None,
     name: str = "x",
+    term: str | None = None,
+    categories: Sequence[Any] | None = None,
     groups: int | None = None,
     weights: Any = None,
 ) -> PartialResidualFigure:
@@ -36,13 +39,19 @@ def partial_residual_figure(
     Parameters
     ----------
     x : array_like, shape (n,)
-        The regressor.
+        The regressor; of a factor the place of the level among the categories.
     resid : array_like, shape (n,)
         Residuals of the fit.
-    coefficient : float
-        Its coefficient.
+    component : array_like, shape (n,)
+        What the regressor contributes to the location of each row.
+    line : (array_like, array_like), optional
+        The fitted component over a grid of x; by default a straight line between the ends.
     name : str
-        Its name.
+        Name of the regressor.
+    term : str, optional
+        The term of the formula; the name by default.
+    categories : sequence, optional
+        The levels of a factor; they are the groups then.
     groups : int, optional
         Groups of rows with similar x; by default one for 20 rows, 12 at most. Equal values are in one
         group.
@@ -51,41 +60,51 @@ def partial_residual_figure(
 
     Notes
     -----
-    The partial residual of row i is :math:`x_i\hat\beta_j + r_i`. A fit that is right in this regressor
-    leaves the same share of them below the line everywhere, so that in groups of rows their
-    quantile at that share lies near it; a bend that the fit does not have shows as a bend of the groups.
+    The partial residual of row i is :math:`f_j(x_i) + r_i`, for a straight component
+    :math:`x_i\hat\beta_j + r_i`. A fit that is right in this regressor leaves the same share of them
+    below the line everywhere, so that in groups of rows their quantile at that share lies near it; a
+    bend that the fit does not have shows as a bend of the groups.
 
     Examples
     --------
     >>> import numpy as np
     >>> from qhreg.diagnostics.coefficients import partial_residual_figure
-    >>> figure = partial_residual_figure(np.arange(4.0), np.array([1.0, -1.0, 1.0, -1.0]), 2.0)
+    >>> x = np.arange(4.0)
+    >>> figure = partial_residual_figure(x, np.array([1.0, -1.0, 1.0, -1.0]), 2.0 * x)
     >>> figure.partial
     array([1., 1., 5., 5.])
     """
-    values, r = np.asarray(x, dtype=np.float64), np.asarray(resid, dtype=np.float64)
+    values, r, fitted = (np.asarray(v, dtype=np.float64) for v in (x, resid, component))
     if not float(np.ptp(values)) > 0.0:
         raise DomainError(f"{name} is constant: there is nothing to plot its component against")
-    partial = coefficient * values + r
     w = None if weights is None else np.asarray(weights, dtype=np.float64)
     level = float(np.average(0.5 * (1.0 - np.sign(r)), weights=w))
-    count = min(GROUPS, max(values.size // 20, 1)) if groups is None else groups
-    parts = groups_of_rows(values, count, w)
-    centres = np.array([values[part].mean() for part in parts])
+    if categories is not None:
+        counted = np.ones(values.size, dtype=bool) if w is None else w > 0.0
+        places = range(len(categories))
+        parts = [np.flatnonzero(counted & (values == place)) for place in places]
+        parts = [part for part in parts if part.size]
+    else:
+        count = min(GROUPS, max(values.size // 20, 1)) if groups is None else groups
+        parts = groups_of_rows(values, count, w)
     quantiles = [
-        group_quantiles(r[part], [level], None if w is None else w[part])[0] for part in parts
+        group_quantiles((fitted + r)[part], [level], None if w is None else w[part])[0]
+        for part in parts
     ]
-    ends = np.array([values.min(), values.max()])
+    ends = [int(np.argmin(values)), int(np.argmax(values))]
+    line_x, line_y = (values[ends], fitted[ends]) if line is None else line
     shown = thinned(values.size)
     return PartialResidualFigure(
         values[shown],
-        partial[shown],
-        ends,
-        coefficient * ends,
-        centres,
-        coefficient * centres + np.array(quantiles),
+        (fitted + r)[shown],
+        np.asarray(line_x),
+        np.asarray(line_y),
+        np.array([values[part].mean() for part in parts]),
+        np.array(quantiles),
         level,
         name,
+        name if term is None else term,
+        None if categories is None else tuple(map(str, categories)),
         shown.size,
         values.size,
     )
@@ -110,5 +129,5 @@ def least_squares(
     weights = np.ones(endog.size) if obs.case_weights is None else obs.case_weights
     fit = WLS(endog, obs.exog, weights=weights).fit(cov_type="HC1")
     half = float(special.ndtri(1.0 - 0.5 * alpha)) * fit.bse
-    made: FloatArray = np.column_stack([fit.params, fit.params - half, fit.params + half])
-    return made[list(columns)]
+    limits: FloatArray = np.column_stack([fit.params, fit.params - half, fit.params + half])
+    return limits[list(columns)]

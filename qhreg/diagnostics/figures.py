@@ -15,6 +15,7 @@ __all__ = [
     "ProfileFigure",
     "QQFigure",
     "ResidualFigure",
+    "ScaleLocationFigure",
     "SurfaceFigure",
     "TauLossFigure",
     "WormFigure",
@@ -263,13 +264,44 @@ class ResidualFigure:
 
 
 @dataclass(frozen=True)
+class ScaleLocationFigure:
+    """Roots of absolute quantile residuals against fitted values.
+
+    Attributes
+    ----------
+    fitted, root : ndarray, shape (m,)
+        The rows shown.
+    centres, means : ndarray, shape (b,)
+        Middle of groups of rows with similar fitted values, and the mean root in each.
+    half : ndarray, shape (b,)
+        How far a mean is from `expected` at most in a share `level` of groups when the model is true.
+    expected : float
+        The mean root when the model is true.
+    level : float
+        The share.
+    shown, n_rows : int
+        Rows shown and rows there are.
+    """
+
+    fitted: FloatArray
+    root: FloatArray
+    centres: FloatArray
+    means: FloatArray
+    half: FloatArray
+    expected: float
+    level: float
+    shown: int
+    n_rows: int
+
+
+@dataclass(frozen=True)
 class FitFigure:
     """The fit along one regressor with fitted quantiles.
 
     Attributes
     ----------
     x, y : ndarray, shape (m,)
-        The rows shown; y without what other regressors explain beyond their means.
+        The rows shown; y without what other regressors explain beyond their typical values.
     grid, location : ndarray, shape (g,)
         The fitted line.
     levels : tuple of float
@@ -278,8 +310,12 @@ class FitFigure:
         Fitted quantiles.
     x_name, y_name : str
         Names of the axes.
-    location_level : float
-        Probability below the line.
+    others : str
+        The other regressors with their values.
+    categories : tuple of str or None
+        The levels of a factor, whose places x and the grid are.
+    shown, n_rows : int
+        Rows shown and rows there are.
     """
 
     x: FloatArray
@@ -290,7 +326,10 @@ class FitFigure:
     bands: FloatArray
     x_name: str
     y_name: str
-    location_level: float
+    others: str
+    categories: tuple[str, ...] | None
+    shown: int
+    n_rows: int
 
 
 @dataclass(frozen=True)
@@ -301,15 +340,17 @@ class PartialResidualFigure:
     ----------
     x, partial : ndarray, shape (m,)
         The rows shown: the regressor, and its component plus the residual.
-    line_x, line : ndarray, shape (2,)
-        Ends of the fitted component.
+    line_x, line : ndarray, shape (g,)
+        The fitted component.
     centres, empirical : ndarray, shape (b,)
         Middle of groups of rows with similar x, and the quantile of the partial residuals in each
-        at `level`: near the line when the component is straight.
+        at `level`: near the component when that is right.
     level : float
         Share of the rows below the fit.
-    name : str
-        The regressor.
+    name, term : str
+        The regressor, and the term of the formula whose component it is.
+    categories : tuple of str or None
+        The levels of a factor, whose places x are.
     shown, n_rows : int
         Rows shown and rows there are.
     """
@@ -322,6 +363,8 @@ class PartialResidualFigure:
     empirical: FloatArray
     level: float
     name: str
+    term: str
+    categories: tuple[str, ...] | None
     shown: int
     n_rows: int
 

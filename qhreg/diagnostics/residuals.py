@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special, stats
 
 from qhreg._typing import FloatArray
 from qhreg.diagnostics.figures import (
@@ -16,6 +16,7 @@ from qhreg.diagnostics.figures import (
     PitFigure,
     QQFigure,
     ResidualFigure,
+    ScaleLocationFigure,
     TauLossFigure,
     WormFigure,
 )
@@ -23,7 +24,8 @@ from qhreg.engine.weighted_quantile import weighted_quantiles
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.family.loss import quantile_huber_loss
-from qhreg.family.normalizer import location_level, log_normalizer
+from qhreg.family.normalizer import log_normalizer
+from qhreg.prediction import RowLaw, predict
 from qhreg.solver import DEFAULT_TAU_BOUNDS
 from qhreg.solver.over_tau import best_tau
 
@@ -37,6 +39,7 @@ __all__ = [
     "plotting_positions",
     "qq_figure",
     "residual_figure",
+    "scale_location_figure",
     "tau_loss_figure",
     "thinned",
     "worm_figure",
@@ -358,7 +361,7 @@ def residual_figure(
     f, r = np.asarray(fitted, dtype=np.float64), np.asarray(resid, dtype=np.float64)
     wanted = _check_levels(levels)
     w = None if weights is None else np.asarray(weights, dtype=np.float64)
-    count = min(8, max(f.size // 20, 1)) if groups is None else groups
+    count = _group_count(f.size) if groups is None else groups
     parts = groups_of_rows(f, count, w)
     centres = np.array([np.median(f[part]) for part in parts])
     empirical = np.array(
@@ -405,56 +408,132 @@ def _check_levels(levels: Sequence[float]) -> tuple[float, ...]:
 
 
 def fit_figure(
-    exog: Any,
-    resid: Any,
-    beta: Any,
-    column: int,
-    tau: float,
-    kappa: float,
-    sigma: float,
+    x: Any,
+    at_rows: RowLaw,
+    u: Any,
+    grid: Any,
+    at_grid: RowLaw,
     *,
     levels: Sequence[float] = LEVELS,
     names: tuple[str, str] = ("x", "y"),
-    points: int = 101,
+    others: str = "",
+    categories: Sequence[Any] | None = None,
+    n_rows: int | None = None,
 ) -> FitFigure:
-    """Return the fit along one regressor, the others at their means, with fitted quantiles.
+    r"""Return the fit along one regressor, the others at typical values, with fitted quantiles.
 
     Parameters
     ----------
-    exog : array_like, shape (n, k)
-        Regressors.
-    resid : array_like, shape (n,)
-        Residuals.
-    beta : array_like, shape (k,)
-        Coefficients.
-    column : int
-        The regressor shown.
-    tau, kappa, sigma : float
-        The fitted law.
+    x : array_like, shape (m,)
+        The regressor in the rows shown.
+    at_rows : RowLaw
+        The law there, with the others at typical values.
+    u : array_like, shape (m,)
+        Standardised residuals of the rows.
+    grid : array_like, shape (g,)
+        Values of the regressor.
+    at_grid : RowLaw
+        The law there, with the others at typical values.
     levels : sequence of float
         Levels of the quantiles.
     names : (str, str)
         Names of the regressor and the response.
-    points : int
-        Points of the line.
+    others : str
+        The other regressors with their values.
+    categories : sequence, optional
+        The levels of a factor, whose places `x` and `grid` are.
+    n_rows : int, optional
+        Rows there are; those shown by default.
 
     Notes
     -----
-    The points are residuals added to the line: with a constant and one regressor, the response.
+    A row is drawn at :math:`\mu(x_i) + \sigma(x_i) u_i`, with the location and scale that it would have
+    if the others were typical: with one regressor, at its response.
     """
-    X, b = np.asarray(exog, dtype=np.float64), np.asarray(beta, dtype=np.float64)
-    others = X.mean(axis=0)
-    others[column] = 0.0
-    base = float(others @ b)
-    x = X[:, column]
-    y = base + b[column] * x + np.asarray(resid, dtype=np.float64)
-    grid = np.linspace(float(x.min()), float(x.max()), points)
-    location = base + b[column] * grid
     wanted = _check_levels(levels)
-    bands = location[:, None] + sigma * _quantiles(np.array(wanted), tau, kappa)
-    shown = thinned(x.size)
-    level = location_level(tau, kappa)
-    return FitFigure(x[shown], y[shown], grid, location, wanted, bands, *names, level)
+    y = at_rows.location + at_rows.sigma * np.asarray(u, dtype=np.float64)
+    return FitFigure(
+        np.asarray(x, dtype=np.float64),
+        y,
+        np.asarray(grid, dtype=np.float64),
+        at_grid.location,
+        wanted,
+        predict(at_grid, "quantile", q=wanted),
+        *names,
+        others,
+        None if categories is None else tuple(map(str, categories)),
+        y.size,
+        y.size if n_rows is None else n_rows,
+    )
+
+
+def scale_location_figure(
+    fitted: Any,
+    u: Any,
+    tau: float,
+    kappa: float,
+    *,
+    weights: Any = None,
+    nobs: float | None = None,
+    level: float = 0.95,
+) -> ScaleLocationFigure:
+    r"""Return roots of absolute quantile residuals against fitted values, with their group means.
+
+    Parameters
+    ----------
+    fitted, u : array_like, shape (n,)
+        Fitted values and standardised residuals.
+    tau, kappa : float
+        The fitted law.
+    weights : array_like, shape (n,), optional
+        Case weights of the means.
+    nobs : float, optional
+        Observations that the weights stand for; their sum by default.
+    level : float
+        Coverage of the limits of a mean.
+
+    Notes
+    -----
+    A quantile residual z is standard normal when the model is true, so that
+    :math:`E\sqrt{|z|} = 2^{1/4}\Gamma(3/4)/\sqrt\pi = 0.822` whatever the asymmetry is, with variance
+    :math:`\sqrt{2/\pi} - 0.822^2`. Means that rise with the fitted value show a spread that does [1]_.
+
+    References
+    ----------
+    .. [1] W. S. Cleveland (1993), Visualizing Data, Hobart Press: the spread-location plot.
+
+    Examples
+    --------
+    >>> from scipy import special, stats
+    >>> from qhreg.diagnostics import scale_location_figure
+    >>> figure = scale_location_figure([0.0, 1.0], [-1.0, 1.0], 0.5, 1.0)
+    >>> round(figure.expected, 6) == round(stats.norm.expect(lambda z: abs(z) ** 0.5), 6)
+    True
+    """
+    f, root = np.asarray(fitted, dtype=np.float64), np.sqrt(np.abs(normal_scores(u, tau, kappa)))
+    w = np.ones(f.size) if weights is None else np.asarray(weights, dtype=np.float64)
+    parts = groups_of_rows(f, _group_count(f.size), w)
+    counts = np.array([w[part].sum() for part in parts]) * _count(f.size, weights, nobs) / w.sum()
+    expected = 2.0**0.25 * special.gamma(0.75) / np.sqrt(np.pi)
+    spread = np.sqrt(np.sqrt(2.0 / np.pi) - expected**2)
+    z = float(stats.norm.ppf(0.5 * (1.0 + level)))
+    shown = thinned(f.size)
+    return ScaleLocationFigure(
+        f[shown],
+        root[shown],
+        np.array([np.median(f[part]) for part in parts]),
+        np.array([np.average(root[part], weights=w[part]) for part in parts]),
+        z * spread / np.sqrt(counts),
+        float(expected),
+        level,
+        shown.size,
+        f.size,
+    )
+
+
+def _group_count(rows: int) -> int:
+    """Return the number of groups of rows with similar fitted values: up to eight of at least 20."""
+    return min(8, max(rows // 20, 1))
 
 
 def tau_loss_figure(

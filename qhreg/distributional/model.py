@@ -28,6 +28,7 @@ from qhreg.family.domain import check_kappa
 from qhreg.model.base import RegressionModel, Rows, located
 from qhreg.prediction import PredictionSlopes, RowLaw
 from qhreg.solver import DEFAULT_TAU_BOUNDS
+from qhreg.specification.alignment import to_pandas
 from qhreg.specification.inputs import KEYWORDS, number
 
 __all__ = ["QuantileHuberDistributional"]
@@ -124,6 +125,7 @@ class QuantileHuberDistributional(RegressionModel):
         hasconst: bool | None = None,
         **kwargs: Any,
     ) -> None:
+        endog = to_pandas(endog)
         further = {"exog_scale": exog_scale, "exog_tau": exog_tau}
         for name, what, fixed in (("exog_scale", "sigma", sigma), ("exog_tau", "tau", tau)):
             if fixed is not None:

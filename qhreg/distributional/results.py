@@ -22,8 +22,9 @@ from qhreg.family.distribution import quantile_huber
 from qhreg.inference.hypothesis_tests import HypothesisTest, density_note, lr_test
 from qhreg.profile.result import ProfileLikelihood
 from qhreg.results.base import RegressionResults, ResultsWrapper, label_methods, positions
-from qhreg.results.summary import Tables, head, zone
+from qhreg.results.summary import Tables, covariance_note, criteria, head, zone
 from qhreg.specification.model_data import refit
+from qhreg.specification.typical import typical_rows
 
 __all__ = ["DistributionalResults", "DistributionalResultsWrapper"]
 
@@ -236,6 +237,42 @@ class DistributionalResults(RegressionResults):
         """
         return self.profile_likelihood(param, **options).plot(ax=ax)
 
+    def plot_parameters(
+        self, param: str | int | None = None, axes: Any = None, *, alpha: float = 0.05
+    ) -> Any:
+        """Draw location, scale and asymmetry along one regressor with intervals; return the Figure.
+
+        Parameters
+        ----------
+        param : str or int, optional
+            The regressor, and what the others are at, as in `plot_fit`.
+        axes : sequence of Axes, optional
+            Where to draw, three of them.
+        alpha : float
+            One minus the coverage of the intervals at each value.
+        """
+        from qhreg.plotting import plot_parameters
+
+        typical = typical_rows(self.model, param)
+        rows = {
+            "offset": 0.0 if self.model.offset is not None else None,
+            **typical.at(typical.grid),
+        }
+        predictions = {}
+        for which in ("location", "sigma", "tau"):
+            predicted = self.get_prediction(which=which, **rows)
+            limits = predicted.conf_int(alpha)
+            predictions[which] = np.column_stack([predicted.predicted, limits])
+        return plot_parameters(
+            typical.grid,
+            predictions,
+            name=typical.name,
+            level=1.0 - alpha,
+            others=typical.others_text,
+            categories=typical.levels,
+            axes=axes,
+        )
+
     def _profile_limits(self, alpha: float, places: list[int] | None, **options: Any) -> FloatArray:
         limits = np.full((self.params.size, 2), np.nan)
         for j in range(self.params.size) if places is None else places:
@@ -251,23 +288,20 @@ class DistributionalResults(RegressionResults):
 
     def _summary(self) -> Tables:
         right = [
-            ("Log-Likelihood:", [f"{self.llf:#8.5g}"]),
-            ("LL, one sigma, tau:", [f"{self.llf_homoskedastic:#8.5g}"]),
-            ("AIC:", [f"{self.aic:#8.4g}"]),
-            ("BIC:", [f"{self.bic:#8.4g}"]),
-            ("kappa:", [f"{self.kappa:.4g} (fixed)"]),
-            zone(self),
-            ("Range of sigma:", ["{:.3g} to {:.3g}".format(*self.ranges["sigma"])]),
-            ("Range of tau:", ["{:.3f} to {:.3f}".format(*self.ranges["tau"])]),
-            ("Stationary:", [_stationary(self.solution)]),
+            *criteria(self, **{"LL, one sigma, tau": self.llf_homoskedastic, "AIC": self.aic}),
+            ("kappa:", f"{self.kappa:.4g} (fixed)"),
+            ("Range of sigma:", "{:.3g} to {:.3g}".format(*self.ranges["sigma"])),
+            ("Range of tau:", "{:.3f} to {:.3f}".format(*self.ranges["tau"])),
+            ("Stationary:", _stationary(self.solution)),
         ]
         ends = pairwise(np.cumsum((0, *self.block_sizes)).tolist())
-        places = [slice(start, stop) for start, stop in ends]
+        places = [list(range(start, stop)) for start, stop in ends]
         return Tables(
             "Quantile Huber Distributional Regression Results",
             head(self, "Maximum Likelihood", "Distributional"),
             right,
-            list(zip(("location", "log(sigma)", "logit(tau)"), places, strict=True)),
+            [zone(self)],
+            list(zip(("location", "log(sigma)", "logit(tau)"), ("",) * 3, places, strict=True)),
             _notes(self),
         )
 
@@ -285,9 +319,9 @@ def _stationary(solution: Any) -> str:
 def _notes(results: Any) -> list[str]:
     """Return what a reader of the tables must know."""
     lines = [
-        "log(sigma) and logit(tau) are linear in their regressors: exp(coef) is the factor of sigma, "
-        "and of the odds tau / (1 - tau), for one more unit. A high tau means a heavy right tail.",
-        results.cov_kwds["description"],
+        "exp(coef) is the factor of sigma, or of the odds tau / (1 - tau), for one more unit of a "
+        "regressor. A high tau means a longer right tail.",
+        *covariance_note(results),
     ]
     fixed = {"sigma": results.model.sigma, "tau": results.model.tau}
     lines += [f"{name} is fixed at {v:g}." for name, v in fixed.items() if v is not None]

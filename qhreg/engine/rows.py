@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from qhreg._blocks import row_blocks
 from qhreg._typing import FloatArray
 
 __all__ = [
@@ -28,22 +29,6 @@ __all__ = [
     "residuals",
     "weighted_columns",
 ]
-
-
-BLOCK_BYTES = 2**22
-"""Size of a row block of W: its vectors stay in cache, and it is large enough to hide call overhead."""
-
-BLOCK_ROWS = (4096, 32768)
-"""Least and most rows of a block: enough for a Gram matrix of many columns, no more than cache."""
-
-BLOCK_SHARE = 6
-"""Least number of blocks that data are cut into: what a pass allocates stays small beside them."""
-
-NARROW_SHARE = 42
-"""The same times the columns: beside few of them the vectors of a pass weigh more."""
-
-SHORT_BLOCK = 2048
-"""Rows below which no block is cut."""
 
 
 class Block(NamedTuple):
@@ -157,9 +142,6 @@ class ArrayRows:
     transform : ndarray or None
         When given, shape (p + 1, r + 1): each block [X, y] is multiplied by it, and its last column
         becomes the response. Costs a product per pass; for columns too collinear for a Gram matrix.
-    pieces : int or None
-        Least number of blocks of data that are large enough to be cut; None for one that keeps what
-        a pass allocates small beside the data.
     """
 
     exog: npt.NDArray[np.floating]
@@ -168,7 +150,6 @@ class ArrayRows:
     offset: FloatArray | None = None
     endog_scale: float = 1.0
     transform: FloatArray | None = None
-    pieces: int | None = None
 
     @property
     def n_rows(self) -> int:
@@ -245,26 +226,23 @@ class ArrayRows:
         return Block(design, None, weights)
 
     @cached_property
-    def _block_rows(self) -> int:
-        """Rows of a block."""
-        step = BLOCK_BYTES // (8 * max(self.exog.shape[1], 1))
-        step = min(max(step, BLOCK_ROWS[0]), BLOCK_ROWS[1])
-        pieces = self.pieces or max(BLOCK_SHARE, NARROW_SHARE // (self.n_columns + 1))
-        return int(min(step, max(self.n_rows // pieces, SHORT_BLOCK)))
+    def _slices(self) -> list[slice]:
+        """The blocks of rows."""
+        return row_blocks(*self.exog.shape)
 
     @cached_property
     def _whole(self) -> Block | None:
         """All rows, where W lies in one array that is not cut: passes over few rows are short."""
-        whole = self.endog is None and self.transform is None and self.n_rows <= self._block_rows
+        whole = self.endog is None and self.transform is None and len(self._slices) == 1
         return self.block(slice(None)) if whole else None
 
     def blocks(self) -> Iterator[Block]:
-        """Iterate over blocks of about BLOCK_BYTES."""
+        """Iterate over blocks that stay in cache."""
         if self._whole is not None:
             yield self._whole
             return
-        for start in range(0, self.exog.shape[0], self._block_rows):
-            yield self.block(slice(start, start + self._block_rows))
+        for rows in self._slices:
+            yield self.block(rows)
 
 
 def _product(left: FloatArray, right: FloatArray) -> FloatArray:

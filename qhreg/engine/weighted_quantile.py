@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from qhreg._precision import ROUNDING
 from qhreg._typing import FloatArray
 
 __all__ = ["weighted_quantiles"]
-
-ROUNDING = 1e-13
-"""Share of the weight by which sums of weights may miss a level that they reach."""
 
 
 def weighted_quantiles(

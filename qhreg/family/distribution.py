@@ -298,6 +298,15 @@ class quantile_huber_gen(_RvContinuous):  # type: ignore[misc]
     (4.8713, 0.2909)
     """
 
+    def __call__(self, *args: Any, **kwds: Any) -> Any:
+        """Return the distribution with its parameters fixed, as any of scipy.stats."""
+        if (args and isinstance(args[0], str)) or {"formula", "data"} & kwds.keys():
+            raise TypeError(
+                "qhreg.quantile_huber is the distribution: the model of a formula is "
+                "qhreg.formula.api.quantile_huber(formula, data)"
+            )
+        return self.freeze(*args, **kwds)
+
     def _argcheck(self, tau: Any, kappa: Any) -> Any:
         return (tau > 0) & (tau < 1) & (kappa >= 0) & (kappa < np.inf)
 

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from qhreg._blocks import BLOCK_ROWS, row_blocks
 from qhreg._typing import FloatArray
 from qhreg.family.domain import check_broadcast, check_kappa, check_real, check_tau
 
@@ -38,10 +39,6 @@ __all__ = [
     "quantile_loss",
     "zone_part",
 ]
-
-
-_BLOCK = 32768
-"""Residuals per block: they, their loss and their slope stay in cache between the passes."""
 
 
 def zone_part(r: Any, tau: Any, kappa: Any, out: FloatArray | None = None) -> FloatArray:
@@ -75,12 +72,11 @@ def _run(kernel: Callable[..., None], r: FloatArray, tau: Any, kappa: Any, out: 
     # r / kappa may overflow to the infinity that the clip expects, and underflow is exact enough.
     with np.errstate(over="ignore", under="ignore"):
         scalars = isinstance(tau, float) and isinstance(kappa, float)
-        if r.size <= _BLOCK or not scalars:
+        if r.size <= BLOCK_ROWS or not scalars:
             kernel(r, tau, kappa, out)
             return
         flat, flat_out = r.reshape(-1), out.reshape(-1)
-        for start in range(0, r.size, _BLOCK):
-            block = slice(start, start + _BLOCK)
+        for block in row_blocks(r.size, 1):
             kernel(flat[block], tau, kappa, flat_out[block])
 
 

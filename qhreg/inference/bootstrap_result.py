@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,6 +122,41 @@ class BootstrapResult:
         columns = {"estimate": self.estimate, "se": np.asarray(self.bse), "bias": bias}
         columns |= {"ci_lower": lower, "ci_upper": upper}
         return pd.DataFrame(columns, index=list(self.names or self._plain_names()))
+
+    def plot(
+        self,
+        names: Sequence[str] | None = None,
+        axes: Any = None,
+        *,
+        alpha: float = 0.05,
+        method: str = "percentile",
+    ) -> Any:
+        """Draw the replicates with estimates and intervals, one panel each, and return the Figure.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            The parameters; all by default.
+        axes : sequence of Axes, optional
+            Where to draw, one for each.
+        alpha : float
+            One minus the level of the intervals.
+        method : {"percentile", "basic", "bca"}
+            Of the intervals, as in `conf_int`.
+        """
+        from qhreg.plotting import plot_bootstrap
+
+        every = list(self.names or self._plain_names())
+        unknown = [name for name in names or () if name not in every]
+        if unknown:
+            raise DomainError(
+                f"no parameter is called {unknown[0]!r}: choose from {', '.join(every)}"
+            )
+        chosen = every if names is None else list(names)
+        places = [every.index(name) for name in chosen]
+        limits = np.asarray(self.conf_int(alpha, method))[places]
+        replicates, estimate = self.params[:, places], self.estimate[places]
+        return plot_bootstrap(replicates, estimate, limits, chosen, level=1.0 - alpha, axes=axes)
 
     def _plain_names(self) -> list[str]:
         """Return names for the table of a bootstrap that knows none."""

@@ -13,11 +13,13 @@ from qhreg.exceptions import RankWarning
 from qhreg.family.loss import quantile_huber_loss, zone_part
 from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.solver import solve
+from qhreg.solver.over_kappa import gaussian_loglike
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import Parameters
 
 __all__ = [
     "information_criterion",
+    "least_squares_fit",
     "loglike_obs",
     "null_loss",
     "robust_weights",
@@ -63,6 +65,29 @@ def information_criterion(llf: float, n_params: int, nobs: float, kind: str) -> 
     if kind not in ("aic", "aicc", "bic", "hqic"):
         raise ValueError(f"kind must be 'aic', 'aicc', 'bic' or 'hqic', got {kind!r}")
     return float(getattr(eval_measures, kind)(llf, nobs, n_params))
+
+
+def least_squares_fit(observations: Observations, p: float = 0.0) -> tuple[float, float]:
+    r"""Return sigma and log-likelihood of the normal law fitted by least squares.
+
+    .. math:: \sigma^2 = \mathrm{RSS} / m, \qquad
+              \ell = -\frac n2 \log(2\pi\sigma^2) - \frac m2, \qquad m = n - p
+
+    Parameters
+    ----------
+    observations : Observations
+        The data.
+    p : float
+        Rank of the regressors for the restricted likelihood, 0 for the ordinary one.
+    """
+    weights = observations.case_weights
+    n = float(observations.endog.size if weights is None else weights.sum())
+    highest = gaussian_loglike(
+        observations.exog, observations.endog, weights=weights, offset=observations.offset
+    )
+    log_ratio = math.log(n / (n - p))
+    log_variance = log_ratio - 1.0 - math.log(2.0 * math.pi) - 2.0 * highest / n
+    return math.exp(0.5 * log_variance), highest - 0.5 * (n * log_ratio - p)
 
 
 def null_loss(observations: Observations, parameters: Parameters) -> float:

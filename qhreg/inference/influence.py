@@ -87,6 +87,14 @@ class QuantileHuberInfluence(_Base):  # type: ignore[misc]
         return np.asarray(np.sqrt(np.where(rest > 1e-10, rest, np.nan)))
 
     @cached_property
+    def hat_matrix_exog_diag(self) -> FloatArray:
+        """Leverage of each row among the regressors, as in least squares with the case weights."""
+        weights = self.results.model.observations.case_weights
+        design = self.exog if weights is None else self.exog * np.sqrt(weights)[:, None]
+        leverage: FloatArray = (design * np.linalg.pinv(design).T).sum(axis=1)
+        return leverage
+
+    @cached_property
     def dfbetas(self) -> FloatArray:
         """`d_params` in standard errors; NaN where there is none."""
         bse = np.asarray(self.results.bse)
@@ -130,7 +138,10 @@ class QuantileHuberInfluence(_Base):  # type: ignore[misc]
             made = (made.T / self._spread).T
         return np.asarray(made)
 
-    resid_score_factor = NotOffered("outside the zone it would divide by zero; use resid_score")
+    resid_studentized_external = NotOffered(
+        "use get_influence().plot_influence(), or resid_studentized (external=False)"
+    )
+    resid_score_factor = NotOffered("beyond the quadratic zone it divides by zero; use resid_score")
 
     def __dir__(self) -> list[str]:
         return without(super().__dir__(), type(self))
@@ -179,28 +190,21 @@ class QuantileHuberInfluence(_Base):  # type: ignore[misc]
             threshold = size[LABELLED] if size.size > LABELLED else -1.0
         return super()._plot_index(y, ylabel, threshold=threshold, **options)
 
-    def plot_influence(self, *args: Any, ax: Any = None, **options: Any) -> Any:
-        """Draw studentised residuals against leverage and return the Figure.
+    def plot_influence(self, ax: Any = None) -> Any:
+        """Draw studentised residuals against the leverage of the regressors and return the Figure.
 
-        The area of a bubble grows with Cook's distance. Of the rows that statsmodels would name, those
-        with a large residual or leverage, the few with the largest bubbles are.
+        Every row has such a leverage (`hat_matrix_exog_diag`), one without curvature too. The area of a
+        row grows with Cook's distance; the rows with the largest few are named.
 
         Parameters
         ----------
-        *args, **options
-            As in statsmodels: ``alpha``, ``criterion``, ``size``, ``plot_alpha``.
         ax : Axes, optional
             Where to draw.
         """
-        before = 0 if ax is None else len(ax.texts)
-        figure = super().plot_influence(*args, ax=ax, **options)
-        ax = figure.axes[-1] if ax is None else ax
-        bubbles = ax.collections[-1]
-        sizes = dict(zip(map(tuple, bubbles.get_offsets()), bubbles.get_sizes(), strict=True))
-        named = sorted(ax.texts[before:], key=lambda text: sizes[tuple(text.xy)], reverse=True)
-        for text in named[LABELLED:]:
-            text.remove()
-        for text in named[:LABELLED]:  # inside the bubble, not at its rim
-            text.set(position=(0, 0), ha="center", va="center", size="medium")
-        ax.margins(0.15)
-        return figure
+        from qhreg.plotting import plot_influence
+
+        distance, names = self.cooks_distance[0], self.results.model.data.row_labels
+        largest = np.argsort(-np.nan_to_num(distance), kind="stable")[:LABELLED]
+        labels = {int(row): str(row if names is None else names[row]) for row in largest}
+        measures = self.hat_matrix_exog_diag, self.resid_studentized, distance
+        return plot_influence(*measures, labels, ax).get_figure()

@@ -131,7 +131,7 @@ def _score_of_tau(
     name = "robust score test" if robust else "score test"
     u = obs.residuals(restricted.beta) / restricted.sigma
     if not (u != zone_part(u, 0.5, restricted.kappa)).any():
-        level = "no row lies beyond the zone at tau = 1/2, and the score of tau is zero"
+        level = "no residual leaves the quadratic zone at tau = 1/2, and the score of tau is zero"
         return chi2_test(name, NULL, math.nan, 1, missing=level)
     freq = np.ones(u.size) if obs.freq_weights is None else obs.freq_weights
     point = Point(restricted.beta, restricted.sigma, 0.5, restricted.kappa)

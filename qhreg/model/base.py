@@ -16,7 +16,7 @@ from qhreg.family.distribution import quantile_huber
 from qhreg.family.domain import check_kappa, check_sigma, check_tau
 from qhreg.prediction import RowLaw, predict
 from qhreg.solver import DEFAULT_TAU_BOUNDS
-from qhreg.specification.alignment import RowSource, numeric_vector
+from qhreg.specification.alignment import RowSource, numeric_vector, to_pandas
 from qhreg.specification.formulas import (
     SPEC_NAME,
     check_formula,
@@ -461,7 +461,7 @@ def located(rows: Rows, beta: FloatArray) -> FloatArray:
 
 def _matrix(name: str, values: Any, columns: int) -> FloatArray:
     """Return regressors of new rows, or raise a DataError when their number is wrong."""
-    array = np.asarray(values, dtype=np.float64)
+    array = np.asarray(to_pandas(values), dtype=np.float64)
     if array.ndim < 2:
         array = array.reshape(-1, 1) if columns == 1 else array.reshape(1, -1)
     if array.ndim != 2 or array.shape[1] != columns:

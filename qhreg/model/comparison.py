@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,9 +10,8 @@ import numpy as np
 import pandas as pd
 
 from qhreg.exceptions import BoundaryWarning, DomainError
-from qhreg.inference.fit_statistics import information_criterion
+from qhreg.inference.fit_statistics import information_criterion, least_squares_fit
 from qhreg.model import QuantileHuberMLE
-from qhreg.solver.over_kappa import gaussian_loglike
 from qhreg.specification.formulas import formula_namespace
 
 __all__ = ["ModelComparison", "compare_models"]
@@ -48,6 +46,32 @@ class ModelComparison:
     def best(self) -> str:
         """The model with the least aic."""
         return str(self.table["aic"].idxmin())
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw how far the aic of each model is above the least and return the Axes.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw.
+        """
+        from qhreg.plotting import plot_comparison
+
+        return plot_comparison(list(self.table.index), self.table["delta_aic"].to_numpy(), ax)
+
+    def plot_coefficients(self, ax: Any = None, **options: Any) -> Any:
+        """Draw the coefficients of the quantile Huber models side by side and return the Axes.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw.
+        **options
+            Of ``plot_coefficients`` of the fits: names, alpha, and others `beside`.
+        """
+        (label, first), *others = self.fits.items()
+        options["beside"] = {**dict(others), **options.get("beside", {})}
+        return first.plot_coefficients(ax, label=label, **options)
 
     def __repr__(self) -> str:
         table = self.table.round({"tau": 4, "kappa": 4, "sigma": 6, "llf": 3, "aic": 2, "bic": 2})
@@ -131,7 +155,9 @@ def compare_models(
                     warning.message, warning.category, warning.filename, warning.lineno
                 )
     any_fit = fits["quantile Huber"]
-    rows = {"least squares": _least_squares(any_fit.model.observations, any_fit.solution.rank)}
+    rank = any_fit.solution.rank
+    sigma, llf = least_squares_fit(any_fit.model.observations, rank)
+    rows = {"least squares": [np.nan, np.inf, sigma, rank + 1, llf]}
     for name, fit in fits.items():
         limit = {"gaussian": np.inf, "laplace": 0.0}.get(fit.kappa_limit, fit.kappa)
         rows[name] = [fit.tau, limit, fit.sigma, fit.n_params, fit.llf]
@@ -157,16 +183,3 @@ def _model(
     if formula is not None:
         return QuantileHuberMLE.from_formula(formula, data, **options)
     return QuantileHuberMLE(endog, exog, **options)
-
-
-def _least_squares(observations: Any, rank: int) -> list[Any]:
-    """Return the row of the normal model, which has no tau and no finite width."""
-    weights = observations.case_weights
-    n = float(observations.endog.size if weights is None else weights.sum())
-    highest = gaussian_loglike(
-        observations.exog, observations.endog, weights=weights, offset=observations.offset
-    )
-    log_rss = math.log(n) - 2.0 * highest / n - 1.0 - math.log(2.0 * math.pi)
-    sigma = math.exp(0.5 * log_rss) / math.sqrt(n - rank)
-    llf = -0.5 * n * math.log(2.0 * math.pi) - n * math.log(sigma) - 0.5 * (n - rank)
-    return [np.nan, np.inf, sigma, rank + 1, llf]

@@ -111,7 +111,7 @@ class OtherFits(RegressionModel):
             Values of tau in (0, 1). The model's own tau is not used.
         quantiles : array_like, optional
             Levels q = 1 - tau in place of `taus`, at kappa = 0 only: for kappa > 0 the fitted curve
-            is not the 1 - tau quantile.
+            is not the 1 - tau quantile. They label the tables.
         cov_type : {"HC3", "HC0", "HC1", "HC2", "cluster", "HAC"}, optional
             Covariance of the estimates, within a fit and between fits; "HC3" by default. The
             density cannot hold at several values of tau, so that there is no "nonrobust" one.
@@ -138,7 +138,7 @@ class OtherFits(RegressionModel):
         >>> model = QuantileHuberMLE.from_formula("foodexp ~ income", engel, kappa=0.0)
         >>> process = model.fit_process(quantiles=[0.25, 0.5, 0.75])
         >>> process.params["income"].round(3).to_dict()
-        {0.25: 0.644, 0.5: 0.56, 0.75: 0.474}
+        {0.25: 0.474, 0.5: 0.56, 0.75: 0.644}
         """
         if self.kappa is None:
             raise DomainError(
@@ -159,7 +159,8 @@ class OtherFits(RegressionModel):
             for model, solution in zip(models, solutions, strict=True)
         ]
         wrapped = tuple(QuantileHuberResultsWrapper(fit) for fit in fits)
-        return ProcessResults(levels, wrapped, by_quantile=quantiles is not None)
+        asked = None if quantiles is None else tuple(np.ravel(quantiles).tolist())
+        return ProcessResults(levels, wrapped, asked)
 
     def fit_regularized(
         self,
@@ -262,8 +263,7 @@ class OtherFits(RegressionModel):
         alphas: Any = None,
         *,
         n_folds: int = 5,
-        rng: Any = None,
-        seed: Any = 0,
+        rng: Any = 0,
         n_alphas: int = 30,
         ratio: float = 1e-2,
         progress: bool = False,
@@ -277,10 +277,8 @@ class OtherFits(RegressionModel):
             Sizes of the penalty, as in `fit_regularized_path`.
         n_folds : int
             Parts into which the rows are divided at random, each left out once.
-        rng : int, Generator or SeedSequence, optional
+        rng : int, Generator or None
             Source of randomness, as in ``numpy.random.default_rng``.
-        seed
-            Another name of `rng`.
         progress : bool
             Whether to show a progress bar, where tqdm is installed.
         **options
@@ -296,7 +294,7 @@ class OtherFits(RegressionModel):
             self.observations,
             self._alphas(alphas, n_alphas, ratio, options),
             n_folds=n_folds,
-            rng=seed if rng is None else rng,
+            rng=rng,
             progress=progress,
             **self._penalty_options(**options),
         )

@@ -1,51 +1,38 @@
-"""Plots of coefficients with matplotlib: over tau, and against their regressor.
+"""Plots of coefficients with matplotlib: over tau, beside each other, and of bootstrap replicates.
 
 As in :mod:`qhreg.plotting`, every function draws the numbers of one figure and computes none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from qhreg.diagnostics.figures import PartialResidualFigure, ProcessFigure
+from qhreg._typing import FloatArray
+from qhreg.diagnostics.figures import ProcessFigure
 from qhreg.plotting.axes import (
     BLUE,
     DARK,
-    GREY,
     ORANGE,
     RED,
     SKY,
     axes_of,
+    figure_of,
     legend,
+    line_style,
     literal,
+    make_headroom,
+    panels_of,
     percent,
+    symbol,
 )
 
-__all__ = ["plot_partial_residuals", "plot_process"]
-
-COLUMNS = 3
-"""Panels side by side."""
-
-
-def _panels(count: int, axes: Any) -> list[Axes]:
-    """Return the given axes, or those of a new figure."""
-    if axes is not None:
-        given = list(np.ravel(np.asarray(axes, dtype=object)))
-        if len(given) < count:
-            raise ValueError(f"there are {count} coefficients to draw, and {len(given)} axes")
-        return given[:count]
-    columns = min(count, COLUMNS)
-    rows = -(-count // columns)
-    fig = plt.figure(figsize=(4.6 * columns, 3.6 * rows), layout="constrained")
-    panels = fig.subplots(rows, columns, squeeze=False).ravel()
-    for spare in panels[count:]:
-        spare.remove()
-    return list(panels[:count])
+__all__ = ["plot_bootstrap", "plot_coefficients", "plot_process"]
 
 
 def _reference(ax: Axes, figure: ProcessFigure, place: int) -> None:
@@ -89,7 +76,7 @@ def plot_process(figure: ProcessFigure, axes: Any = None) -> Figure:
     Figure
         In each panel the coefficient is the first line.
     """
-    panels = _panels(len(figure.names), axes)
+    panels = panels_of(len(figure.names), axes, "coefficients")
     marker = "." if figure.taus.size <= 30 else ""
     levels = 1.0 - figure.taus if figure.by_quantile else figure.taus
     note = r"$\tau$  (quantile level $1-\tau$)" if figure.kappa == 0.0 else r"$\tau$"
@@ -109,7 +96,7 @@ def plot_process(figure: ProcessFigure, axes: Any = None) -> Figure:
             figure.lower[:, place],
             figure.upper[:, place],
             color=SKY,
-            alpha=0.35,
+            alpha=0.6,
             lw=0,
             label=f"{percent(figure.level)}, pointwise",
             zorder=1,
@@ -117,32 +104,86 @@ def plot_process(figure: ProcessFigure, axes: Any = None) -> Figure:
         _reference(ax, figure, place)
         ax.set(xlabel=note, title=literal(name))
     legend(panels[0])
-    made = panels[0].get_figure()
-    assert isinstance(made, Figure)
-    return made
+    return figure_of(panels)
 
 
-def plot_partial_residuals(figure: PartialResidualFigure, ax: Axes | None = None) -> Axes:
-    """Draw component plus residual of one regressor, with the fitted component.
+def plot_coefficients(
+    tables: Mapping[str, pd.DataFrame], *, level: float = 0.95, ax: Axes | None = None
+) -> Axes:
+    """Draw coefficients with their intervals, one row each, of one fit or of several side by side.
 
     Parameters
     ----------
-    figure : PartialResidualFigure
-        From :func:`qhreg.diagnostics.coefficients.partial_residual_figure`.
+    tables : mapping of str to DataFrame
+        By name of the fit, one row for each coefficient: estimate, lower and upper limit.
+    level : float
+        Coverage of the intervals.
     ax : Axes, optional
         Where to draw.
 
     Returns
     -------
     Axes
-        With the rows as first line, the component as second and the groups as third.
+        With the estimates of each fit as a line of markers, from the top to the bottom.
     """
-    ax = axes_of(ax)
-    rows = "rows" if figure.shown == figure.n_rows else f"{figure.shown} of {figure.n_rows} rows"
-    ax.plot(figure.x, figure.partial, ".", color=GREY, ms=4, alpha=0.6, label=rows, zorder=1)
-    ax.plot(figure.line_x, figure.line, color=BLUE, lw=2, label="fitted component", zorder=3)
-    label = f"observed {figure.level:.2f} quantile, by group"
-    ax.plot(figure.centres, figure.empirical, "o-", color=RED, ms=4, lw=1.1, label=label, zorder=4)
-    ax.set(xlabel=literal(figure.name), ylabel="component plus residual")
-    legend(ax)
+    names = list(dict.fromkeys(name for table in tables.values() for name in table.index))
+    ax = axes_of(ax, (6.4, 1.4 + (0.25 + 0.16 * len(tables)) * len(names)))
+    for place, (fit, table) in enumerate(tables.items()):
+        shift = 0.6 * ((place + 0.5) / len(tables) - 0.5)
+        y = np.array([names.index(name) for name in table.index]) + shift
+        value, lower, upper = table.to_numpy().T
+        style = {**line_style(place), "ls": "none", "ms": 6, "capsize": 3, "label": fit}
+        ax.errorbar(value, y, xerr=[value - lower, upper - value], **style)
+    ax.axvline(0.0, color=DARK, lw=0.9, ls=":", zorder=0)
+    ax.set_yticks(range(len(names)), [symbol(name) for name in names])
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.set_xlabel(f"coefficient, {percent(level)} interval")
+    if len(tables) > 1:
+        legend(ax)
     return ax
+
+
+def plot_bootstrap(
+    replicates: FloatArray,
+    estimate: FloatArray,
+    limits: FloatArray,
+    names: Sequence[str],
+    *,
+    level: float = 0.95,
+    axes: Any = None,
+) -> Figure:
+    """Draw the distribution of bootstrap replicates with estimate and interval, one panel each.
+
+    Parameters
+    ----------
+    replicates : ndarray, shape (B, q)
+        The replicates; those that are not finite are left out.
+    estimate : ndarray, shape (q,)
+        The estimates.
+    limits : ndarray, shape (q, 2)
+        The intervals.
+    names : sequence of str, length q
+        The parameters.
+    level : float
+        Coverage of the intervals.
+    axes : sequence of Axes, optional
+        Where to draw, one for each parameter.
+
+    Returns
+    -------
+    Figure
+        In each panel the estimate is the first line.
+    """
+    panels = panels_of(len(names), axes, "parameters")
+    for j, (ax, name) in enumerate(zip(panels, names, strict=True)):
+        column = replicates[np.isfinite(replicates[:, j]), j]
+        ax.hist(column, "auto", color=SKY, ec="white", lw=0.5, label=f"{column.size} replicates")
+        ax.axvline(estimate[j], color=BLUE, lw=2, label="estimate")
+        for limit in limits[j][np.isfinite(limits[j])]:
+            ax.axvline(limit, color=RED, lw=1.5, ls="--", label=f"{percent(level)} interval")
+        ax.set(xlabel=symbol(name), yticks=[])
+    make_headroom(panels[0], 0.35)
+    handles, labels = panels[0].get_legend_handles_labels()
+    once = dict(zip(labels, handles, strict=True))
+    legend(panels[0], handles=list(once.values()), loc="upper center", ncols=2)
+    return figure_of(panels)

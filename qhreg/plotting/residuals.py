@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from qhreg._typing import FloatArray
 from qhreg.diagnostics.figures import (
     DensityFigure,
-    FitFigure,
     PitFigure,
     QQFigure,
     ResidualFigure,
-    TauLossFigure,
+    ScaleLocationFigure,
     WormFigure,
 )
 from qhreg.plotting.axes import (
@@ -29,16 +31,17 @@ from qhreg.plotting.axes import (
     literal,
     make_headroom,
     percent,
+    rows_label,
 )
-from qhreg.plotting.profiles import plot_tau_loss
 
 __all__ = [
     "plot_density",
     "plot_diagnostics",
-    "plot_fit",
+    "plot_influence",
     "plot_pit",
     "plot_qq",
     "plot_residuals",
+    "plot_scale_location",
     "plot_worm",
 ]
 
@@ -169,13 +172,13 @@ def _band_style(level: float, levels: Sequence[float]) -> str:
     return BAND_STYLES[min(depth, len(BAND_STYLES) - 1)]
 
 
-def _band_label(level: float, levels: Sequence[float], word: str = "quantile") -> str | None:
+def _band_label(level: float, levels: Sequence[float]) -> str | None:
     """Return the label of a pair of quantiles, once."""
     i = list(levels).index(level)
     mirror = len(levels) - 1 - i
     if i > mirror:
         return None
-    return f"{word} {level:g}" + ("" if i == mirror else f", {levels[mirror]:g}")
+    return f"fitted {level:g}" + ("" if i == mirror else f", {levels[mirror]:g}")
 
 
 def plot_residuals(figure: ResidualFigure, ax: Axes | None = None) -> Axes:
@@ -194,11 +197,11 @@ def plot_residuals(figure: ResidualFigure, ax: Axes | None = None) -> Axes:
         With the rows as first line, then the fitted and the empirical quantiles of each level.
     """
     ax = axes_of(ax)
-    rows = "rows" if figure.shown == figure.n_rows else f"{figure.shown} of {figure.n_rows} rows"
+    rows = rows_label(figure.shown, figure.n_rows)
     ax.plot(figure.fitted, figure.resid, ".", color=GREY, ms=3, alpha=0.6, label=rows, zorder=1)
     for i, level in enumerate(figure.levels):
         style = _band_style(level, figure.levels)
-        label = _band_label(level, figure.levels, "fitted")
+        label = _band_label(level, figure.levels)
         ax.axhline(figure.bands[i], color=BLUE, lw=1.4, ls=style, label=label, zorder=3)
         name = "observed, by group" if i == 0 else None
         ax.plot(figure.centres, figure.empirical[:, i], "o-", color=RED, ms=3, lw=0.9, label=name)
@@ -223,33 +226,86 @@ def plot_residuals(figure: ResidualFigure, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def plot_fit(figure: FitFigure, ax: Axes | None = None) -> Axes:
-    """Draw the fit along one regressor with fitted quantiles.
+def plot_scale_location(figure: ScaleLocationFigure, ax: Axes | None = None) -> Axes:
+    """Draw the size of the quantile residuals against fitted values: flat when the spread is.
 
     Parameters
     ----------
-    figure : FitFigure
-        From :func:`qhreg.diagnostics.fit_figure`.
+    figure : ScaleLocationFigure
+        From :func:`qhreg.diagnostics.scale_location_figure`.
     ax : Axes, optional
         Where to draw.
 
     Returns
     -------
     Axes
-        With the rows as first line, the location as second, then the quantiles.
+        With the rows as first line, what is expected as second and the means of groups as third.
     """
     ax = axes_of(ax)
-    ax.plot(figure.x, figure.y, ".", color=GREY, ms=4, alpha=0.7, label="data", zorder=1)
-    name = f"location (level {figure.location_level:.2f})"
-    ax.plot(figure.grid, figure.location, color=RED, lw=2.2, ls="-.", label=name, zorder=4)
-    for i, level in enumerate(figure.levels):
-        style = _band_style(level, figure.levels)
-        label = _band_label(level, figure.levels)
-        ax.plot(
-            figure.grid, figure.bands[:, i], color=BLUE, lw=1.4, ls=style, label=label, zorder=3
-        )
-    ax.set(xlabel=literal(figure.x_name), ylabel=literal(figure.y_name))
-    legend(ax)
+    rows = rows_label(figure.shown, figure.n_rows)
+    ax.plot(figure.fitted, figure.root, ".", color=GREY, ms=3, alpha=0.6, label=rows, zorder=1)
+    ax.axhline(figure.expected, color=BLUE, lw=1.6, label="one spread", zorder=3)
+    ax.errorbar(
+        figure.centres,
+        figure.means,
+        yerr=figure.half,
+        fmt="o--",
+        color=RED,
+        ms=4,
+        lw=1.1,
+        capsize=3,
+        label=f"means by group, {percent(figure.level)}",
+        zorder=4,
+    )
+    ax.set(xlabel="fitted value", ylabel=r"$\sqrt{|\mathrm{quantile\ residual}|}$")
+    make_headroom(ax, 0.3)
+    legend(ax, loc="upper center", ncols=2)
+    return ax
+
+
+def plot_influence(
+    leverage: FloatArray,
+    resid: FloatArray,
+    distance: FloatArray,
+    labels: Mapping[int, str],
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw residuals against leverage, the area of a row growing with its influence.
+
+    Parameters
+    ----------
+    leverage, resid, distance : ndarray, shape (n,)
+        Leverage, studentised residual and Cook's distance of each row.
+    labels : mapping of int to str
+        By their places, names of rows, the most important first; one that would overlap an earlier
+        one is not drawn.
+    ax : Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    Axes
+        With the rows as only collection.
+    """
+    ax = axes_of(ax)
+    area = 10.0 + 700.0 * distance / np.nanmax(distance)
+    ax.scatter(leverage, resid, area, color=SKY, ec=BLUE, alpha=0.6)
+    ax.axhline(0.0, color=DARK, lw=0.8, zorder=0)
+    ax.set(xlabel="leverage of the regressors", ylabel="studentised residual")
+    ax.set_title("area: Cook's distance", fontsize="medium")
+    ax.margins(0.15)
+    drawn: list[Any] = []
+    for row, name in labels.items():
+        place: dict[str, Any] = {
+            "xytext": (0, 0.5 * np.sqrt(area[row]) + 2),
+            "textcoords": "offset points",
+        }
+        label = ax.annotate(literal(name), (leverage[row], resid[row]), **place, ha="center")
+        extent = label.get_window_extent()
+        if any(extent.overlaps(other) for other in drawn):
+            label.remove()
+        else:
+            drawn.append(extent)
     return ax
 
 
@@ -259,7 +315,7 @@ def plot_diagnostics(
     residuals: ResidualFigure,
     pit: PitFigure,
     worm: WormFigure,
-    tau_loss: TauLossFigure,
+    scale: ScaleLocationFigure,
     *,
     fig: Figure | None = None,
 ) -> Figure:
@@ -267,7 +323,7 @@ def plot_diagnostics(
 
     Parameters
     ----------
-    density, qq, residuals, pit, worm, tau_loss
+    density, qq, residuals, pit, worm, scale
         The numbers of each panel, in the order of reading.
     fig : Figure, optional
         Where to draw; a new one by default.
@@ -285,5 +341,5 @@ def plot_diagnostics(
     plot_residuals(residuals, ax=axes[2]).set_title("Residuals against fitted")
     plot_pit(pit, ax=axes[3]).set_title("Probability integral transform")
     plot_worm(worm, ax=axes[4]).set_title("Worm plot")
-    plot_tau_loss(tau_loss, ax=axes[5]).set_title(r"Loss of these residuals over $\tau$")
+    plot_scale_location(scale, ax=axes[5]).set_title("Scale and location")
     return fig

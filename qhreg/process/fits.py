@@ -35,7 +35,7 @@ SINGULAR = 1e-10
 
 
 def tau_levels(taus: Any = None, *, quantiles: Any = None, kappa: float = 0.0) -> tuple[float, ...]:
-    """Return the values of tau, increasing and checked.
+    """Return the values of tau, checked, in the order given.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def tau_levels(taus: Any = None, *, quantiles: Any = None, kappa: float = 0.0) -
     --------
     >>> from qhreg.process.fits import tau_levels
     >>> tau_levels(quantiles=[0.1, 0.5, 0.9])
-    (0.1, 0.5, 0.9)
+    (0.9, 0.5, 0.1)
     """
     if (taus is None) == (quantiles is None):
         raise DomainError("give either taus or quantiles")
@@ -66,10 +66,10 @@ def tau_levels(taus: Any = None, *, quantiles: Any = None, kappa: float = 0.0) -
     if quantiles is not None:
         check_tau(given)
         given = np.array([float(f"{1.0 - level:.15g}") for level in given])
-    levels = sorted(float(check_tau(float(tau))) for tau in given)
+    levels = tuple(float(check_tau(float(tau))) for tau in given)
     if len(set(levels)) < len(levels):
         raise DomainError(f"every level must be given once, got {given.tolist()}")
-    return tuple(levels)
+    return levels
 
 
 def fit_taus(
@@ -82,7 +82,7 @@ def fit_taus(
     data : ModelData
         The model; its own tau is not used.
     taus : sequence of float
-        Increasing values in (0, 1).
+        Values in (0, 1), each once.
     progress : bool
         Whether to show a progress bar, where tqdm is installed.
 
@@ -104,7 +104,7 @@ def fit_taus(
     if kappa is None:
         raise DomainError("several values of tau need one width: fix kappa in the model")
     space = replace(data.space, tau=None)
-    data = replace(data, space=space, tau_bounds=(0.5 * taus[0], 0.5 + 0.5 * taus[-1]))
+    data = replace(data, space=space, tau_bounds=(0.5 * min(taus), 0.5 + 0.5 * max(taus)))
     order = sorted(range(len(taus)), key=lambda i: abs(taus[i] - 0.5))
     obs = data.observations
     first = solve(

@@ -25,6 +25,7 @@ class ProcessInference:
     """The part of a process that needs the covariance between its fits."""
 
     taus: tuple[float, ...]
+    levels: Any
     results: tuple[Any, ...]
     model: Any
     names: Any
@@ -37,21 +38,15 @@ class ProcessInference:
 
     def _of_each(self, read: Callable[[Any], Read]) -> list[Read]:
         """Return what is read of every fit; a caution about several is one that names their levels."""
-        made, lost = [], ""
-        said = dict[tuple[str, type[Warning]], list[str]]()
+        made, said = [], dict[tuple[str, type[Warning]], list[str]]()
         for tau, fit in zip(self.taus, self.results, strict=True):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", CurvatureWarning)
                 made.append(read(fit._results))
             for each in caught:
-                text = str(each.message)
-                if _has_no_errors(fit._results):  # the counts of rows differ from level to level
-                    text = lost = lost or text
-                said.setdefault((text, each.category), []).append(f"{tau:g}")
+                said.setdefault((str(each.message), each.category), []).append(f"{tau:g}")
         for (text, category), levels in said.items():
-            where = f"at tau = {', '.join(levels)}"
-            told = f"no standard errors {where}: {text}" if text == lost else f"{text} ({where})"
-            warn_caller(told, category)
+            warn_caller(f"at tau = {', '.join(levels)}: {text}", category)
         return made
 
     def cov_between(self, columns: Sequence[str | int] | None = None) -> pd.DataFrame:
@@ -65,13 +60,12 @@ class ProcessInference:
         Returns
         -------
         DataFrame
-            Rows and columns are (tau, parameter). The blocks on the diagonal are the covariances
+            Rows and columns are (level, parameter). The blocks on the diagonal are the covariances
             of the single fits, the others come from the products of their scores.
         """
         chosen = list(range(len(self.names))) if columns is None else self._places(columns)
-        labels = pd.MultiIndex.from_product(
-            [self.taus, [self.names[j] for j in chosen]], names=["tau", "parameter"]
-        )
+        names = pd.Index([self.names[j] for j in chosen], name="parameter")
+        labels = pd.MultiIndex.from_product([self.levels, names])
         return pd.DataFrame(self._joint(chosen), labels, labels)
 
     def _joint(self, chosen: Sequence[int]) -> FloatArray:
@@ -180,7 +174,7 @@ class ProcessInference:
         chosen = self._slopes() if columns is None else self._places(columns)
         estimates, cov = self.params.to_numpy()[:, chosen], self._joint(chosen)
         df = self._first.df_resid_inference if self._first.use_t else None
-        null = "equal slopes at " + ", ".join(f"{tau:g}" for tau in self.taus)
+        null = "equal slopes at " + ", ".join(f"{level:g}" for level in self.levels)
         if joint:
             return equality_test(
                 estimates, cov, df_cov=df, name=f"Wald test ({self.cov_type})", null=null
@@ -288,9 +282,3 @@ def sup_t(
     if df is not None:
         largest /= np.sqrt(generator.chisquare(df, draws) / df)
     return float(np.quantile(largest, 1.0 - alpha))
-
-
-def _has_no_errors(fit: Any) -> bool:
-    """Return whether the covariance of a fit was made and is NaN."""
-    made = fit.__dict__.get("_covariance")
-    return made is not None and bool(np.isnan(made.cov).any())

@@ -28,16 +28,16 @@ class ProcessResults(ProcessInference):
     Attributes
     ----------
     taus : tuple of float
-        The values, increasing.
+        The values, in the order given.
     results : tuple of QuantileHuberResultsWrapper
         The full fit at each of them.
-    by_quantile : bool
-        Whether the levels were given as quantiles 1 - tau, over which the plot then runs.
+    quantiles : tuple of float or None
+        The levels 1 - tau where these were given: they label the tables, and the plot runs over them.
     """
 
     taus: tuple[float, ...]
     results: tuple[Any, ...]
-    by_quantile: bool = False
+    quantiles: tuple[float, ...] | None = None
 
     # ------------------------------------------------------------------ the fits
 
@@ -90,18 +90,25 @@ class ProcessResults(ProcessInference):
         """Names of the parameters: coefficients, then sigma where it is estimated."""
         return tuple(str(name) for name in self.model.data.param_names)
 
+    @property
+    def levels(self) -> pd.Index:
+        """The labels of the fits: values of tau, or the quantiles that were given."""
+        if self.quantiles is None:
+            return pd.Index(self.taus, name="tau")
+        return pd.Index(self.quantiles, name="quantile")
+
     def _by_level(self, values: Any, columns: Any = None) -> pd.DataFrame:
-        index = pd.Index(self.taus, name="tau")
-        return pd.DataFrame(np.asarray(values), index, self.names if columns is None else columns)
+        columns = self.names if columns is None else columns
+        return pd.DataFrame(np.asarray(values), self.levels, columns)
 
     @property
     def params(self) -> pd.DataFrame:
-        """Estimates, one row for each tau."""
+        """Estimates, one row for each level."""
         return self._by_level([fit._results.params for fit in self.results])
 
     @property
     def bse(self) -> pd.DataFrame:
-        """Standard errors, one row for each tau."""
+        """Standard errors, one row for each level."""
         return self._by_level(self._of_each(lambda fit: fit.bse))
 
     def conf_int(
@@ -168,7 +175,7 @@ class ProcessResults(ProcessInference):
     def predict(
         self, exog: Any = None, transform: bool = True, *, offset: Any = None
     ) -> pd.DataFrame:
-        """Return the fitted curves x'beta(tau), one column for each tau.
+        """Return the fitted curves x'beta(tau), one column for each level.
 
         Parameters
         ----------
@@ -181,9 +188,7 @@ class ProcessResults(ProcessInference):
         """
         rows, labels = self._first._new_rows(exog, transform, offset, {})
         curves = [fit.model.law(fit._results.params, rows).location for fit in self.results]
-        return pd.DataFrame(
-            np.column_stack(curves), index=labels, columns=pd.Index(self.taus, name="tau")
-        )
+        return pd.DataFrame(np.column_stack(curves), index=labels, columns=self.levels)
 
     def crossings(
         self, exog: Any = None, transform: bool = True, *, offset: Any = None
@@ -204,7 +209,8 @@ class ProcessResults(ProcessInference):
         labels = (
             curves.index if exog is not None or self.model.data.row_labels is not None else None
         )
-        return find_crossings(curves, self.taus, labels)
+        order = np.argsort(self.taus)
+        return find_crossings(curves.iloc[:, order], sorted(self.taus), labels)
 
     # ------------------------------------------------------------------ tables
 
@@ -274,12 +280,12 @@ class ProcessResults(ProcessInference):
         elif reference is not None:
             value, tau = _of_results(reference, [self.names[j] for j in chosen], alpha)
             name = rf"$\tau$ estimated: {tau:.3f}"
-        every = self.conf_int(alpha, simultaneous=simultaneous).to_numpy()
-        limits = every.reshape(len(self), len(self.names), 2)[:, chosen]
+        every, order = self.conf_int(alpha, simultaneous=simultaneous), np.argsort(self.taus)
+        limits = every.to_numpy().reshape(len(self), len(self.names), 2)[order][:, chosen]
         return ProcessFigure(
             tuple(self.names[j] for j in chosen),
-            np.array(self.taus),
-            self.params.to_numpy()[:, chosen],
+            np.array(self.taus)[order],
+            self.params.to_numpy()[order][:, chosen],
             limits[:, :, 0],
             limits[:, :, 1],
             1.0 - alpha,
@@ -287,7 +293,7 @@ class ProcessResults(ProcessInference):
             value,
             name,
             tau,
-            self.by_quantile,
+            self.quantiles is not None,
         )
 
     def plot(
@@ -321,7 +327,7 @@ class ProcessResults(ProcessInference):
         return plot_process(figure, axes)
 
     def __repr__(self) -> str:
-        return f"<{len(self)} fits, tau from {self.taus[0]:g} to {self.taus[-1]:g}>"
+        return f"<{len(self)} fits, tau from {min(self.taus):g} to {max(self.taus):g}>"
 
 
 def _of_results(results: Any, names: Sequence[str], alpha: float) -> tuple[FloatArray, float]:

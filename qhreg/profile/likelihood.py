@@ -239,8 +239,8 @@ def _warn_of_better(
     best = max(points, key=lambda point: point.loglike)
     if best.loglike > loglike + BETTER:
         warn_caller(
-            f"the profile of {name} is higher by {best.loglike - loglike:.3g} at "
-            f"{best.value:.6g} than at the fit ({estimate:.6g}): the fit is a local maximum only",
+            f"the log-likelihood is higher by {best.loglike - loglike:.3g} at {name} = {best.value:.6g} "
+            f"than at the fit ({estimate:.6g}), a local maximum only: fit with search=True",
             ConvergenceWarning,
         )
 

@@ -304,7 +304,7 @@ class ProfileLikelihood:
         lr = 2.0 * (self.loglike - np.array([curve(float(tau)).loglike for tau in x]))
         return x, np.maximum(lr, 0.0)
 
-    def plot(self, ax: Any = None, *, whole: bool | None = None) -> Any:
+    def plot(self, ax: Any = None, *, whole: bool | None = None, details: bool = False) -> Any:
         """Draw the profile and return the Axes; see :func:`qhreg.plotting.plot_profile`.
 
         Parameters
@@ -314,10 +314,12 @@ class ProfileLikelihood:
         whole : bool, optional
             Whether to show the whole range of tau; by default where another local maximum is not
             rejected.
+        details : bool
+            Whether to add the Wald parabola, the cuts, the fits, and what a certificate excludes.
         """
         from qhreg.plotting import plot_profile
 
-        return plot_profile(self.figure(whole=whole), ax=ax)
+        return plot_profile(self.figure(whole=whole), ax=ax, details=details)
 
     def __repr__(self) -> str:
         note = f"; {self.note}" if self.note else ""

@@ -46,7 +46,8 @@ from qhreg.regularized.penalized import (
 from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
 from qhreg.solver.basis import basis_of
 from qhreg.solver.dual import GAP_TOLERANCE
-from qhreg.solver.inputs import rows_of
+from qhreg.solver.inputs import require_finite, rows_of
+from qhreg.solver.joint import bound_reached
 from qhreg.solver.over_tau import FLAT_SLOPE, ProfileNode, profile_minima, tau_grid
 from qhreg.solver.problem import Problem, Task, smoothing_width
 from qhreg.solver.setup import SAMPLE_PER_COLUMN, SAMPLE_ROWS
@@ -130,12 +131,12 @@ def warn_about(solution: RegularizedSolution) -> None:
     """Warn when a fit is not proved or tau ended on a bound."""
     if not solution.converged:
         warn_caller(
-            f"the penalised fit did not converge: duality gap {solution.gap:.3g}, subgradient "
-            f"violated by {solution.subgradient:.3g}, slope in tau {solution.tau_slope:.3g}",
+            f"the penalised fit did not converge (duality gap {solution.gap:.3g}, subgradient off by "
+            f"{solution.subgradient:.3g}, slope in tau {solution.tau_slope:.3g}): try standardize=True",
             ConvergenceWarning,
         )
     elif solution.tau_at_bound:
-        warn_caller(f"tau ended on its bound {solution.tau:g}", BoundaryWarning)
+        warn_caller(bound_reached(solution.tau), BoundaryWarning)
 
 
 # ---------------------------------------------------------------------- the penalty
@@ -304,7 +305,9 @@ def _set_up(
     if not isinstance(reml, (bool, np.bool_)):
         raise DomainError(f"reml must be True or False, got {reml!r}")
     task = task_of(kappa, tau, sigma, tau_bounds, reml=bool(reml))
-    x, y, w = rows_of(exog, endog, weights, offset).take(slice(None))
+    rows = rows_of(exog, endog, weights, offset)
+    require_finite(rows)
+    x, y, w = rows.take(slice(None))
     penalty = penalty_of(
         x, 1.0, L1_wt, penalty_weights=penalty_weights, standardize=standardize, weights=w
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from qhreg.family.normalizer import location_level
 from qhreg.inference.fit_statistics import loglike_obs
 from qhreg.progress import with_progress
 from qhreg.regularized.fit import RegularizedSolution, regularized_path
+from qhreg.results.plots import FitResults
 from qhreg.results.rows import RowResults
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import Parameters, ParameterSpace
@@ -43,7 +44,7 @@ def _solved(name: str, doc: str) -> Any:
 
 
 @dataclass(frozen=True, repr=False)
-class RegularizedResults(RowResults):
+class RegularizedResults(FitResults, RowResults):
     """A penalised fit: estimates and predictions, without standard errors.
 
     Attributes
@@ -175,6 +176,29 @@ class RegularizationPath:
             index=pd.Index(self.alphas, name="alpha"),
         )
 
+    def plot(
+        self, ax: Any = None, *, names: Sequence[str] | None = None, chosen: float | None = None
+    ) -> Any:
+        """Draw the coefficients over the size of the penalty and return the Axes.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw.
+        names : sequence of str, optional
+            The coefficients; by default all but the constant.
+        chosen : float, optional
+            A size to mark, such as ``best_alpha`` of a cross-validation.
+        """
+        from qhreg.plotting import plot_penalty_path
+
+        model = self.results[0].model
+        if names is None:
+            kept = [j for j in range(model.k_exog) if j != model.data.const_idx]
+            names = [str(model.exog_names[j]) for j in kept]
+        coefficients = self.params[list(names)].to_numpy()
+        return plot_penalty_path(self.alphas, coefficients, names, chosen=chosen, ax=ax)
+
     def __len__(self) -> int:
         return len(self.results)
 
@@ -223,6 +247,19 @@ class CrossValidation:
         """Return one row for each alpha."""
         index = pd.Index(self.alphas, name="alpha")
         return pd.DataFrame({"mean": self.mean, "standard_error": self.standard_error}, index)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the loss over the size of the penalty and return the Axes.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw.
+        """
+        from qhreg.plotting import plot_cross_validation
+
+        sizes = {"best": self.best_alpha, "one_se": self.one_se_alpha}
+        return plot_cross_validation(self.alphas, self.mean, self.standard_error, **sizes, ax=ax)
 
     def __repr__(self) -> str:
         return (

@@ -73,6 +73,7 @@ class RegressionResults(
     bsejhj = NotOffered('use get_robustcov_results("HC0")')
     covjac = NotOffered("use cov_params, from the expected information")
     bsejac = NotOffered("use bse, from the expected information")
+    mse_resid = NotOffered("sigma is the scale; plot_fit and plot_partial_residuals draw the fit")
     get_nlfun = NotOffered("use get_prediction, or wald_test for linear functions")
 
     def __dir__(self) -> list[str]:
@@ -472,8 +473,6 @@ class RegressionResults(
         n_boot: int = 999,
         rng: Any = None,
         groups: Any = None,
-        *,
-        seed: Any = None,
         **options: Any,
     ) -> BootstrapResult:
         """Return bootstrap replicates of the estimates.
@@ -489,8 +488,6 @@ class RegressionResults(
             Source of randomness, as in ``numpy.random.default_rng``.
         groups : array_like, Series or str, optional
             Groups, as for the cluster covariance.
-        seed
-            Another name of `rng`.
         **options
             ``n_jobs`` and ``progress``: see :func:`qhreg.inference.bootstrap.bootstrap`.
 
@@ -508,7 +505,7 @@ class RegressionResults(
             self.solution,
             kind=kind or ("pairs" if groups is None else "cluster"),
             n_boot=n_boot,
-            rng=seed if rng is None else rng,
+            rng=rng,
             groups=groups,
             held=self._known,
             parts_of=self._parts_of,

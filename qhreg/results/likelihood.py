@@ -222,11 +222,11 @@ class LikelihoodResults(RegressionResults):
         ax: Any = None,
         *,
         alpha: float = 0.05,
-        certify: bool | None = None,
         whole: bool | None = None,
+        details: bool = False,
         **options: Any,
     ) -> Any:
-        """Draw the likelihood ratio of a parameter and return the Axes.
+        """Draw the profile log-likelihood of a parameter with its interval and return the Axes.
 
         Parameters
         ----------
@@ -236,21 +236,21 @@ class LikelihoodResults(RegressionResults):
             Where to draw.
         alpha : float
             One minus the nominal coverage of the shaded interval.
-        certify : bool, optional
-            Whether to show what the global certificate excludes; by default for an estimated tau
-            at a given kappa.
         whole : bool, optional
             Whether to show the whole range of tau; by default where another local maximum is not
             rejected at the 99 % level.
+        details : bool
+            Whether to add the Wald parabola, the cuts, the fits and, for an estimated tau at a given
+            kappa, what the global certificate excludes.
         **options
             Of `profile_likelihood`.
         """
         space = self._profile_data.space
         possible = param == "tau" and space.tau is None and space.kappa is not None
-        if possible and certify is not False and options.get("certificate") is None:
+        if possible and details and options.get("certificate") is None:
             options["certificate"] = self.certify_global()
-        made = self.profile_likelihood(param, alpha=alpha, **options)
-        return made.plot(ax=ax, whole=whole)
+        profile = self.profile_likelihood(param, alpha=alpha, **options)
+        return profile.plot(ax=ax, whole=whole, details=details)
 
     # ------------------------------------------------------------------ the null model
 

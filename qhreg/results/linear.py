@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from statsmodels.base.wrapper import populate_wrapper
 
+from qhreg._precision import VANISHING
 from qhreg._typing import FloatArray
 from qhreg.certificate import BiconvexityCertificate, biconvexity_certificate
 from qhreg.certificate.global_optimum import GlobalCertificate, certify_global
@@ -21,15 +22,13 @@ from qhreg.covariance import (
     estimate_covariance,
     nonrobust_covariance,
 )
-from qhreg.covariance.scores import INTERPOLATED, score_sum, standardized
-from qhreg.diagnostics import LEVELS, fit_figure
+from qhreg.covariance.scores import score_sum, standardized
 from qhreg.exceptions import ColumnRangeError, DomainError
 from qhreg.family.normalizer import location_level, log_curvature
-from qhreg.inference.fit_statistics import share_below
+from qhreg.inference.fit_statistics import information_criterion, least_squares_fit, share_below
 from qhreg.inference.intervals import wald_intervals, wald_ratios
 from qhreg.results.base import ResultsWrapper, label_methods
 from qhreg.results.likelihood import LikelihoodResults
-from qhreg.results.plots import column_of
 from qhreg.results.summary import Tables, linear_tables
 from qhreg.solver import Solution
 from qhreg.solver.over_kappa import KappaSolution
@@ -67,6 +66,7 @@ class QuantileHuberResults(LikelihoodResults):
         "llf",
         "share_below",
         "prsquared",
+        "aic_ols",
         "certificate",
         "mle_retvals",
     )
@@ -143,6 +143,17 @@ class QuantileHuberResults(LikelihoodResults):
         """
         return self.solution.loglike_restricted if self.reml else math.nan
 
+    @cached_property
+    def aic_ols(self) -> float:
+        """Akaike's criterion of least squares on the same rows, to be compared with `aic`.
+
+        sigma is estimated as here, by restricted or maximum likelihood, and counts as a parameter, as
+        in `aic`: with ``reml=False`` this is the ``aic`` of statsmodels' OLS plus 2.
+        """
+        rows, solution = self._fit_data.observations, self._fit_solution
+        _, llf = least_squares_fit(rows, solution.p)
+        return information_criterion(llf, solution.rank + 1, self.nobs, "aic")
+
     @property
     def duality_gap(self) -> float:
         """How far the log-likelihood at the fitted tau can be below its maximum."""
@@ -177,7 +188,7 @@ class QuantileHuberResults(LikelihoodResults):
         """
         obs = self.model.observations
         if self.kappa > 0.0:
-            return share_below(self.resid, obs.case_weights, INTERPOLATED * self.sigma)
+            return share_below(self.resid, obs.case_weights, VANISHING * self.sigma)
         return share_below(standardized(obs, self.solution), obs.case_weights)
 
     @cached_property
@@ -320,7 +331,7 @@ class QuantileHuberResults(LikelihoodResults):
         reasons = {}
         for name in self._covariance.held_fixed:
             if name in by_user:
-                reasons[name] = "constrained"
+                reasons[name] = "fixed"
             elif name in self._known:
                 reasons[name] = "limit"
             else:
@@ -362,47 +373,6 @@ class QuantileHuberResults(LikelihoodResults):
     @property
     def _residual_figure(self) -> tuple[Any, ...]:
         return self.fittedvalues, self.resid, self.tau, self.kappa, self.sigma
-
-    def plot_fit(
-        self, param: str | int | None = None, ax: Any = None, *, levels: Any = LEVELS
-    ) -> Any:
-        """Draw the fit along one regressor with quantile bands and return the Axes.
-
-        Parameters
-        ----------
-        param : str or int, optional
-            The regressor; by default the only one that is not constant. Others are at their means.
-        ax : Axes, optional
-            Where to draw.
-        levels : sequence of float
-            Levels of the quantiles.
-        """
-        from qhreg.plotting import plot_fit
-
-        names = tuple(str(name) for name in self.model.exog_names[: self.space.k])
-        exog = self.model.observations.exog
-        if param is None:
-            moving = np.flatnonzero(np.ptp(exog, axis=0) > 0.0)
-            if moving.size != 1:
-                raise DomainError(f"choose one of the regressors: {', '.join(names)}")
-            column = int(moving[0])
-        else:
-            column = column_of(self.model, param)
-        response = str(self.model.endog_names)
-        if self.model.observations.offset is not None:
-            response += " minus offset"
-        made = fit_figure(
-            exog,
-            self.resid,
-            self.solution.beta,
-            column,
-            self.tau,
-            self.kappa,
-            self.sigma,
-            levels=levels,
-            names=(names[column], response),
-        )
-        return plot_fit(made, ax=ax)
 
 
 def _retvals(solution: Solution) -> dict[str, Any]:

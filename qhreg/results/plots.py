@@ -1,22 +1,28 @@
-"""Whether the fitted law is that of the residuals: pictures and tests of any fit."""
+"""Pictures of any fit along its regressors, and whether its law is that of the residuals."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
 
 from qhreg._typing import FloatArray
 from qhreg.diagnostics import (
     LEVELS,
     density_figure,
+    fit_figure,
     pit_figure,
     qq_figure,
     residual_figure,
+    scale_location_figure,
     tau_loss_figure,
+    thinned,
     worm_figure,
 )
 from qhreg.diagnostics.coefficients import partial_residual_figure
-from qhreg.diagnostics.figures import QQFigure, WormFigure
+from qhreg.diagnostics.figures import QQFigure, ScaleLocationFigure, WormFigure
 from qhreg.diagnostics.goodness import (
     GoodnessOfFit,
     SimulatedResiduals,
@@ -25,8 +31,10 @@ from qhreg.diagnostics.goodness import (
     simulated_residuals,
 )
 from qhreg.exceptions import DomainError
+from qhreg.prediction import RowLaw
+from qhreg.specification.typical import TypicalRows, term_of, term_variable, typical_rows
 
-__all__ = ["DiagnosticResults", "column_of"]
+__all__ = ["DiagnosticResults", "FitResults", "coefficient_table"]
 
 
 ENVELOPE_ROWS = 20_000
@@ -43,17 +51,68 @@ class _Sampled(NamedTuple):
     simulated: SimulatedResiduals | None
 
 
-class DiagnosticResults:
+class FitResults:
+    """The part of a fitted model, penalised or not, that draws it along one regressor."""
+
+    model: Any
+    params: Any
+    resid_standardized: Any
+    _new_rows: Any
+
+    def _typical_law(self, typical: TypicalRows, values: FloatArray) -> RowLaw:
+        """Return the law where the regressor has some values and the others typical ones."""
+        rows = {"offset": 0.0 if "offset" in self.model._init_keys else None, **typical.at(values)}
+        exog, transform, offset = (rows.pop(name) for name in ("exog", "transform", "offset"))
+        designs, _ = self._new_rows(exog, transform, offset, rows)
+        law: RowLaw = self.model.law(np.asarray(self.params), designs)
+        return law
+
+    def plot_fit(
+        self, param: str | int | None = None, ax: Any = None, *, levels: Sequence[float] = LEVELS
+    ) -> Any:
+        """Draw the fit along one regressor with bands of its distribution and return the Axes.
+
+        Parameters
+        ----------
+        param : str or int, optional
+            A variable of the formula, numeric or a factor, or a column of the design; by default the
+            only one that varies. Other numeric variables are at their means, factors at their most
+            frequent level; the title says so.
+        ax : Axes, optional
+            Where to draw.
+        levels : sequence of float
+            Levels of the quantiles between which the bands lie.
+        """
+        from qhreg.plotting import plot_fit
+
+        typical = typical_rows(self.model, param)
+        rows = thinned(typical.observed.size)
+        offset = " minus offset" if "offset" in self.model._init_keys else ""
+        figure = fit_figure(
+            typical.observed[rows],
+            self._typical_law(typical, typical.observed[rows]),
+            np.asarray(self.resid_standardized)[rows],
+            typical.grid,
+            self._typical_law(typical, typical.grid),
+            levels=levels,
+            names=(typical.name, f"{self.model.endog_names}{offset}"),
+            others=typical.others_text,
+            categories=typical.levels,
+            n_rows=typical.observed.size,
+        )
+        return plot_fit(figure, ax=ax)
+
+
+class DiagnosticResults(FitResults):
     """The part of a fitted model that looks at its residuals and coefficients.
 
     Where rows have asymmetries of their own, residuals are brought to one law: see
     :meth:`qhreg.distributional.data.DistributionalData.standardized`.
     """
 
-    model: Any
     resid: Any
     fittedvalues: Any
-    params: Any
+    conf_int: Any
     _fit_data: Any
     _fit_solution: Any
     _require_likelihood: Any
@@ -132,8 +191,8 @@ class DiagnosticResults:
         """
         from qhreg.plotting import plot_density
 
-        made = density_figure(*self._standardized, weights=self._row_weights, bins=bins)
-        return plot_density(made, ax=ax)
+        figure = density_figure(*self._standardized, weights=self._row_weights, bins=bins)
+        return plot_density(figure, ax=ax)
 
     @property
     def _nobs_shown(self) -> float:
@@ -240,14 +299,14 @@ class DiagnosticResults:
         """
         from qhreg.plotting import plot_pit
 
-        made = pit_figure(
+        figure = pit_figure(
             *self._standardized,
             weights=self._row_weights,
             nobs=self._nobs_shown,
             bins=bins,
             level=level,
         )
-        return plot_pit(made, ax=ax)
+        return plot_pit(figure, ax=ax)
 
     def plot_residuals(self, ax: Any = None, *, levels: Sequence[float] = LEVELS) -> Any:
         """Draw residuals against fitted values with quantiles and return the Axes.
@@ -261,30 +320,102 @@ class DiagnosticResults:
         """
         from qhreg.plotting import plot_residuals
 
-        made = residual_figure(*self._residual_figure, levels=levels, weights=self._row_weights)
-        return plot_residuals(made, ax=ax)
+        figure = residual_figure(*self._residual_figure, levels=levels, weights=self._row_weights)
+        return plot_residuals(figure, ax=ax)
+
+    def plot_scale_location(self, ax: Any = None, *, level: float = 0.95) -> Any:
+        """Draw the size of the residuals against fitted values and return the Axes.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw.
+        level : float
+            Coverage of the limits of the mean of a group of rows.
+        """
+        from qhreg.plotting import plot_scale_location
+
+        return plot_scale_location(self._scale_location_figure(level), ax=ax)
+
+    def _scale_location_figure(self, level: float = 0.95) -> ScaleLocationFigure:
+        return scale_location_figure(
+            self.fittedvalues,
+            *self._standardized,
+            weights=self._row_weights,
+            nobs=self._nobs_shown,
+            level=level,
+        )
 
     def plot_partial_residuals(self, param: str | int, ax: Any = None) -> Any:
-        """Draw component plus residual of one regressor and return the Axes.
+        """Draw component plus residual of a regressor or a term and return the Axes.
 
         Parameters
         ----------
         param : str or int
-            The regressor, by name or column.
+            A term of the formula, such as ``"bs(x, df=4)"`` or ``"C(g)"``, a variable of it, or a column
+            of the design. A term of several columns, or of a factor, is drawn against its variable.
         ax : Axes, optional
             Where to draw.
         """
         from qhreg.plotting import plot_partial_residuals
 
-        obs, column = self.model.observations, column_of(self.model, param)
-        made = partial_residual_figure(
-            obs.exog[:, column],
+        model, beta = self.model, np.asarray(self.params)
+        term, columns = term_of(model, param)
+        exog = model.observations.exog
+        name, line, levels = term, None, None
+        x = component = exog[:, columns] @ beta[columns]
+        typical = term_variable(model, term)
+        if typical is None or (len(columns) == 1 and typical.levels is None):
+            x = exog[:, columns[0]]
+        else:
+            designs, _ = self._new_rows(typical.at(typical.grid)["exog"], True, 0.0, {})
+            name, x, levels = typical.name, typical.observed, typical.levels
+            line = typical.grid, designs.exog[:, columns] @ beta[columns]
+        figure = partial_residual_figure(
+            x,
             self.resid,
-            float(self.params[column]),
-            name=str(self.model.exog_names[column]),
-            weights=obs.case_weights,
+            component,
+            line=line,
+            name=name,
+            term=term,
+            categories=levels,
+            weights=self._row_weights,
         )
-        return plot_partial_residuals(made, ax=ax)
+        return plot_partial_residuals(figure, ax=ax)
+
+    def plot_coefficients(
+        self,
+        ax: Any = None,
+        *,
+        names: Sequence[str] | None = None,
+        alpha: float = 0.05,
+        beside: Mapping[str, Any] | None = None,
+        label: str = "quantile Huber",
+    ) -> Any:
+        """Draw the coefficients with their intervals, beside those of other fits, and return the Axes.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw.
+        names : sequence of str, optional
+            The parameters; by default all coefficients but the constant.
+        alpha : float
+            One minus the coverage of the intervals.
+        beside : mapping of str to results, optional
+            Other fits by name, of this package or of statsmodels, with the same names of parameters.
+        label : str
+            What to call this fit beside others.
+        """
+        from qhreg.plotting import plot_coefficients
+
+        own = [str(name) for name in self.model.data.param_names]
+        if names is None:
+            constant = self.model.data.const_idx
+            names = [own[j] for j in range(self.model.k_exog) if j != constant]
+        fits = {label: self, **(beside or {})}
+        tables = {fit: coefficient_table(results, names, alpha) for fit, results in fits.items()}
+        return plot_coefficients(tables, level=1.0 - alpha, ax=ax)
 
     def plot_diagnostics(
         self, fig: Any = None, *, n_simulations: int | None = None, rng: Any = 0
@@ -303,7 +434,6 @@ class DiagnosticResults:
         from qhreg.plotting import plot_diagnostics
 
         standardized, weights = self._standardized, self._row_weights
-        u, _, kappa = standardized
         sample = self._sampled(n_simulations, rng)
         return plot_diagnostics(
             density_figure(*standardized, weights=weights),
@@ -311,24 +441,28 @@ class DiagnosticResults:
             residual_figure(*self._residual_figure, weights=weights),
             pit_figure(*standardized, weights=weights, nobs=self._nobs_shown),
             self._worm_figure(sample),
-            tau_loss_figure(u, kappa, weights=weights, tau_bounds=self.model.tau_bounds),
+            self._scale_location_figure(),
             fig=fig,
         )
 
 
-def column_of(model: Any, param: str | int) -> int:
-    """Return the column of a regressor of the location, or raise a DomainError that names all.
+def coefficient_table(results: Any, names: Sequence[str], alpha: float) -> pd.DataFrame:
+    """Return estimate, lower and upper limit of the parameters of a fit that have some names.
 
     Parameters
     ----------
-    model : RegressionModel
-        The model.
-    param : str or int
-        The regressor, by name or column.
+    results : results
+        Of this package or of statsmodels.
+    names : sequence of str
+        The parameters; those that the fit does not have are left out.
+    alpha : float
+        One minus the coverage of the limits.
     """
-    names = [str(name) for name in model.exog_names[: model.k_exog]]
-    if isinstance(param, str) and param in names:
-        return names.index(param)
-    if isinstance(param, str) or not 0 <= int(param) < len(names):
-        raise DomainError(f"{param!r} is no regressor: choose one of {', '.join(names)}")
-    return int(param)
+    own = getattr(results.model.data, "param_names", results.model.exog_names)
+    values = np.column_stack([results.params, results.conf_int(alpha)])
+    table = pd.DataFrame(values, index=[str(name) for name in own])
+    kept = [name for name in names if name in table.index]
+    if not kept:
+        known = ", ".join(table.index)
+        raise DomainError(f"no parameter is called {', '.join(names)}: choose from {known}")
+    return table.loc[kept]

@@ -197,7 +197,7 @@ class RowResults:
         self, exog: Any, transform: bool, offset: Any, further: dict[str, Any]
     ) -> tuple[Any, Any]:
         """Return the regressors of new rows, and their labels."""
-        model = self.model
+        model, exog = self.model, to_pandas(exog)
         if exog is None and all(values is None for values in further.values()):
             model.require_data()
             labels = model.data.row_labels
@@ -241,7 +241,6 @@ def new_variables(exog: Any, formula: Any = "") -> Any:
         column = isinstance(name, str) and name not in exog.index and mentions(formula, name)
         row = not column and all(isinstance(label, str) for label in exog.index)
         return exog.to_frame().T.infer_objects() if row else exog.to_frame()
-    exog = to_pandas(exog)
     if not isinstance(exog, pd.DataFrame):
         raise DataError(
             "the model has a formula: pass new rows as a DataFrame or dict of its variables, or the "

@@ -1,7 +1,8 @@
-"""The tables of a fit: what it is, its coefficients by predictor, single parameters, notes."""
+"""The tables of a fit: what it is, its estimates in blocks, notes."""
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,34 +10,30 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from statsmodels.iolib.summary import forg, summary_params
+from statsmodels.iolib.summary import forg
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
+from qhreg.covariance import COVARIANCE_TYPES
 from qhreg.inference.summary_tables import FitSummary, FitSummary2
+from qhreg.solver.joint import bound_reached
+from qhreg.solver.over_kappa import limit_reached
 
-__all__ = ["Tables", "head", "linear_tables", "summary2_tables", "summary_tables", "zone"]
+__all__ = [
+    "Tables",
+    "covariance_note",
+    "criteria",
+    "head",
+    "linear_tables",
+    "summary2_tables",
+    "summary_tables",
+    "zone",
+]
 
-NOTE_WIDTH = 76
-"""Characters in a line of the notes."""
+NOTE_WIDTH = 78
+"""Characters in a line of the notes: the width of the tables."""
 
-SHAPE = ("tau", "sigma", "kappa")
-"""Single parameters in the order of the tables: tau has something to test."""
-
-_LIMITS = {
-    "laplace": (
-        "kappa ended at 0: the asymmetric Laplace distribution fits best. kappa is treated as known."
-    ),
-    "one-sided": (
-        "kappa is not determined: no residual lies beyond the zone on the light side, and every "
-        "width above {kappa:.4g} fits equally well. kappa is treated as known; tau and sigma are those "
-        "at this width, and tau is not tested."
-    ),
-    "gaussian": (
-        "kappa ended at infinity: the normal distribution fits best. It is represented by kappa = "
-        "{kappa:g}, which is treated as known; the standard deviation of the noise is sigma sqrt(kappa)."
-    ),
-}
+Labelled = list[tuple[str, str | None]]
 
 
 @dataclass(frozen=True)
@@ -47,135 +44,190 @@ class Tables:
     ----------
     title : str
         Title.
-    left, right : list of (str, list of str or None)
-        Labels and values of the first table; None for what statsmodels knows.
-    blocks : list of (str, slice)
-        The heading of each table of coefficients, and where they stand among the parameters.
+    left, right : list of (str, str or None)
+        Labels and texts of the first table; None for what statsmodels knows.
+    more : list of (str, str)
+        Labels and texts that summary2 has besides.
+    blocks : list of (str, str, list of int or str)
+        The tables of estimates: heading of the names, what the statistic tests where that is not zero,
+        and places among the parameters, or names of what the model fixes.
     notes : list of str
         What a reader must know.
     """
 
     title: str
-    left: list[tuple[str, Any]]
-    right: list[tuple[str, Any]]
-    blocks: list[tuple[str, slice]]
+    left: Labelled
+    right: Labelled
+    more: Labelled
+    blocks: list[tuple[str, str, list[Any]]]
     notes: list[str]
 
 
-def head(results: Any, method: str, model: str | None = None) -> list[tuple[str, Any]]:
+def head(results: Any, method: str, model: str | None = None) -> Labelled:
     """Return the part of the first table that all fits have."""
+    dropped = results.model.nobs_given - results.n_rows
     return [
         ("Dep. Variable:", None),
-        ("Model:", None if model is None else [model]),
-        ("Method:", [method]),
+        ("Model:", model),
+        ("Method:", method),
         ("Date:", None),
         ("Time:", None),
-        ("No. Observations:", [f"{results.nobs:.10g}"]),
-        ("Df Residuals:", [f"{results.df_resid:.10g}"]),
-        ("Df Model:", [f"{results.df_model:.10g}"]),
-        ("Covariance Type:", [results.cov_type]),
+        (
+            "No. Observations:",
+            f"{results.nobs:.10g}" + (f" ({dropped} dropped)" if dropped else ""),
+        ),
+        ("Df Residuals:", f"{results.df_resid:.10g}"),
+        ("Df Model:", f"{results.df_model:.10g}"),
+        ("Covariance Type:", results.cov_type),
     ]
 
 
-def zone(results: Any) -> tuple[str, Any]:
-    """Return how many rows lie in the quadratic zone."""
+def criteria(results: Any, **others: float) -> Labelled:
+    """Return log-likelihood, what is compared with it, and criteria; none with sampling weights."""
+    values = {"Log-Likelihood": results.llf, **others, "BIC": results.bic}
+    none = "none (weights)" if results.model.has_weights else ""
+    return [(f"{label}:", none or f"{value:.1f}") for label, value in values.items()]
+
+
+def zone(results: Any) -> tuple[str, str]:
+    """Return how many rows lie in the quadratic zone, which is the line itself at kappa = 0."""
     rows, counted = results.solution.rows_in_zone, results.rows_counted
-    what = "Obs." if counted == results.nobs else "Rows"  # a row may be many
-    where = "in zone:" if results.kappa > 0.0 else "on the line:"
-    return f"{what} {where}", [f"{rows:.0f} ({100.0 * rows / counted:.0f}%)"]
+    where = "In quadratic zone:" if results.kappa > 0.0 else "On the line:"
+    return where, f"{rows:.0f} rows ({100.0 * rows / counted:.0f}%)"
+
+
+def covariance_note(results: Any) -> list[str]:
+    """Return what is to be said of the covariance beyond the name of its type."""
+    description: str = results.cov_kwds["description"]
+    plain = f"Covariance: {COVARIANCE_TYPES[results.cov_type].description}."
+    return [] if description == plain else [description]
 
 
 def linear_tables(results: Any) -> Tables:
     """Return the contents of the tables of a linear fit."""
-    biconvex = {"proved": "yes", "refuted": "no", "undecided": "undecided"}
-    gap = f"{results.duality_gap:.1e}" if results.duality_gap else "0"
+    space, gap = results.space, f"gap {results.duality_gap:.1e}".replace("0.0e+00", "0")
+    biconvex = {"proved": "yes", "refuted": "no"}.get(results.certificate.status, "open")
     searched = "certified" if results.solution.certified else "not checked"
-    left = head(results, "REML" if results.reml else "Maximum Likelihood")
-    left.append(("Converged:", [f"{'yes' if results.converged else 'NO'}, gap {gap}"]))
+    searched = searched if results.tau_estimated else "convex"
+    tail = "neither" if results.tau == 0.5 else "right" if results.tau > 0.5 else "left"
     right = [
-        ("Log-Likelihood:", [f"{results.llf:#8.5g}"]),
-        ("AIC:", [f"{results.aic:#8.4g}"]),
-        ("BIC:", [f"{results.bic:#8.4g}"]),
-        ("Pseudo R-squared:", [f"{round(results.prsquared, 4) + 0.0:.4f}"]),  # never -0
-        ("kappa:", [_fixed_or_estimated(results, "kappa")]),
-        zone(results),
-        ("P(y < x'beta):", [f"{results.quantile_level:.4f}"]),
-        ("Share below line:", [f"{results.share_below:.4f}"]),
-        ("Biconvex:", [biconvex[results.certificate.status]]),
-        ("Global:", [searched if results.tau_estimated else "convex (tau fixed)"]),
+        *criteria(results, **{"AIC": results.aic, "AIC of OLS": results.aic_ols}),
+        ("Pseudo R-squared:", f"{round(results.prsquared, 4) + 0.0:.4f}"),  # never -0
+        ("Longer tail:", tail),
+        ("Symmetry p (Wald):", _symmetry(results)),
+        ("P(y < x'beta):", f"{results.quantile_level:.4f}"),
+        ("Share below line:", f"{results.share_below:.4f}"),
+        ("Biconvex; global:", f"{biconvex}; {searched}"),
     ]
-    blocks = [("", slice(0, results.space.k))]
-    return Tables("Quantile Huber Regression Results", left, right, blocks, _linear_notes(results))
+    places = {name: space.position(name) for name in ("tau", "sigma", "kappa")}
+    shape = [name if place is None else place for name, place in places.items()]
+    return Tables(
+        "Quantile Huber Regression Results",
+        [
+            *head(results, "REML" if results.reml else "Maximum Likelihood"),
+            ("Proved:", gap if results.converged else f"NO, {gap}"),
+        ],
+        right,
+        [zone(results)],
+        [("", "", list(range(space.k))), ("", "(tau=.5)", shape)],
+        _linear_notes(results),
+    )
 
 
-def _fixed_or_estimated(results: Any, name: str) -> str:
-    """Return a parameter's value with how it came about."""
-    how = "estimated" if results.space.position(name) is not None else "fixed"
-    how = "constrained" if results.constraint and name in results.constraint.fixed else how
-    return f"{getattr(results, name):.4g} ({how})"
+def _symmetry(results: Any) -> str:
+    """Return the p-value of tau = 1/2 in the table of estimates, or why there is none."""
+    if not results.tau_estimated:
+        return "(tau fixed)"
+    pvalue = float(results.pvalues[results.space.position("tau")])
+    reason = results.held_fixed.get("tau", "not tested")
+    return f"({reason})" if math.isnan(pvalue) else f"{pvalue:.3f}"
 
 
 def _linear_notes(results: Any) -> list[str]:
     """Return what a reader of the tables must know."""
-    level = results.quantile_level
+    level, solution = results.quantile_level, results.solution
     if results.kappa == 0.0 or abs(level + results.tau - 1.0) < 5e-5:
-        about = (
-            f"tau is the slope of the loss on negative residuals: x'beta is the {level:.4f} "
-            "quantile (1 - tau), the q of QuantReg."
-        )
+        about = f"x'beta is the {level:.4f} quantile of y: 1 - tau, which is the q of QuantReg."
     else:
         about = (
-            "tau is the slope of the loss on negative residuals. With kappa > 0 x'beta is not the "
-            f"1 - tau = {1 - results.tau:.4f} quantile: in the fitted "
-            f"distribution it is the {level:.4f} quantile. "
-            'predict(which="quantile", q=...) gives any other quantile.'
+            f"x'beta is the {level:.4f} quantile of the fitted distribution; with kappa > 0 it is not "
+            'the 1 - tau one: see predict(which="quantile", q=...).'
         )
-    lines = [about, results.cov_kwds["description"]]
+    lines = [about, *covariance_note(results)]
     if results.model.has_weights:
         lines.append(
-            "With sampling weights the log-likelihood is that of the weighted rows: AIC and BIC compare "
-            "models with the same weights only."
+            "Sampling weights replace the likelihood of the sample: compare fits by wald_test."
         )
     if results.constraint is not None:
-        lines.append(
-            "The parameters satisfy linear constraints; parameters that they determine have no "
-            "standard error."
-        )
-    if results.solution.tau_at_bound:
-        lines.append(
-            f"tau ended on its bound {results.tau:g}: nearly all noise lies on one side of the line. "
-            "Try tau=0.5, other tau_bounds or fewer columns, or profile intervals."
-        )
+        lines.append("The parameters satisfy linear constraints; what these decide is (fixed).")
+    if solution.tau_at_bound:
+        lines.append(f"{bound_reached(results.tau)}.")
     if not results.converged:
-        lines.append(f"NOT CONVERGED: {results.solution.reason}.")
-    if results.solution.dependent:
-        columns = results.model.data.param_names
-        names = ", ".join(str(columns[j]) for j in results.solution.dependent)
-        lines.append(
-            f"exog has rank {results.rank}: {names} depend(s) on other columns; the coefficients "
-            "are those of least norm."
-        )
-    if results.solution.undetermined:
-        columns = results.model.data.param_names
-        names = ", ".join(str(columns[j]) for j in results.solution.undetermined)
-        lines.append(
-            f"The coefficient of {names} is not determined: a range of values fits equally well, and "
-            "its centre is shown."
-        )
+        lines.append(f"NOT CONVERGED: {solution.reason}.")
+    for columns, meaning in (
+        (
+            solution.dependent,
+            "depend(s) on other columns; the coefficients are those of least norm",
+        ),
+        (solution.undetermined, "is not determined: the centre of the values that fit is shown"),
+    ):
+        if columns:
+            names = ", ".join(str(results.model.data.param_names[j]) for j in columns)
+            lines.append(f"exog has rank {results.rank}: {names} {meaning}.")
     if results.kappa_limit is not None:
-        lines.append(_LIMITS[results.kappa_limit].format(kappa=results.kappa))
+        lines.append(f"{limit_reached(results.kappa_limit, results.kappa)}.")
     return lines
 
 
-def _names(results: Any, tables: Tables, xname: list[str] | None) -> list[str]:
-    """Return the names of all parameters."""
-    own = [str(name) for name in results.model.data.param_names]
-    if xname is None:
-        return own
-    shown = tables.blocks[-1][1].stop
-    if len(xname) not in (shown, len(own)):
-        raise ValueError(f"xname has {len(xname)} names, the model has {shown} coefficients")
-    return [*xname[:shown], *own[shown:]]
+def _frames(
+    results: Any,
+    tables: Tables,
+    xname: list[str] | None,
+    alpha: float,
+    written: Callable[[float, int], str],
+) -> list[pd.DataFrame]:
+    """Return the blocks as frames of texts, all of the same width; a number of a column is `written`."""
+    names = [str(name) for name in results.model.data.param_names]
+    # an error is NaN where it is not identified, or for what is treated as known
+    known = np.flatnonzero(np.isnan(results.bse) & results._covariance.identified)
+    reasons = {names[j]: results.held_fixed.get(names[j], "fixed") for j in known}
+    numbers = [results.params, results.bse, results.tvalues, results.pvalues]
+    values = np.column_stack([*numbers, results.conf_int(alpha)])
+    if xname is not None and len(xname) not in (results.model.k_exog, len(names)):
+        raise ValueError(
+            f"xname has {len(xname)} names, the model has {results.model.k_exog} coefficients"
+        )
+    shown = [*(xname or []), *names[len(xname or []) :]]
+    letter, frames = "t" if results.use_t else "z", []
+    for heading, tested, entries in tables.blocks:
+        header = ["coef", "std err", letter + tested, f"P>|{letter}|"]
+        rows = [[*header, f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]]
+        for entry in entries:
+            by_model = isinstance(entry, str)
+            value = getattr(results, entry) if by_model else values[entry, 0]
+            reason = "fixed" if by_model else reasons.get(names[entry])
+            cells = [f"({reason})", *[""] * 4]
+            if reason is None:
+                row = enumerate(values[entry, 1:], start=1)
+                cells = ["" if math.isnan(x) and j > 1 else written(x, j) for j, x in row]
+            rows.append([written(value, 0), *cells])
+        stubs = [entry if isinstance(entry, str) else shown[entry] for entry in entries]
+        frames += [pd.DataFrame(rows, index=[heading, *stubs])] if entries else []
+    every = pd.concat(frames)
+    widths, stub = every.map(len).max(), max(map(len, every.index))
+    return [
+        pd.DataFrame(
+            frame.to_numpy()[1:],
+            index=[name.ljust(stub) for name in frame.index[1:]],
+            columns=[text.rjust(w) for text, w in zip(frame.iloc[0], widths, strict=True)],
+        ).rename_axis(frame.index[0])
+        for frame in frames
+    ]
+
+
+def _short(value: float, column: int) -> str:
+    """Return a number as the tables of statsmodels have it in a column."""
+    return f"{value:.3f}" if column == 3 else str(forg(value, prec=4 if column == 0 else 3)).strip()
 
 
 def summary_tables(
@@ -186,53 +238,20 @@ def summary_tables(
     title: str | None,
     alpha: float,
 ) -> Any:
-    """Return the tables as a statsmodels Summary.
-
-    Parameters
-    ----------
-    results : RegressionResults
-        The fit.
-    tables : Tables
-        The contents.
-    yname, xname, title
-        Names and title in place of the model's.
-    alpha : float
-        One minus the coverage of the intervals.
-    """
-    names = _names(results, tables, xname)
-    summary = FitSummary()
-    summary.add_table_2cols(
-        results,
-        gleft=tables.left,
-        gright=tables.right,
-        yname=yname,
-        xname=names,
-        title=tables.title if title is None else title,
-    )
-    numbers = (results.params, results.bse, results.tvalues, results.pvalues)
-    limits = results.conf_int(alpha)
-    width = max(len(name) for name in names)
-    for heading, place in tables.blocks:
-        if place.start == place.stop:
-            continue
-        table = summary_params(
-            (results, *(column[place] for column in numbers), limits[place]),
-            yname=yname,
-            xname=names[place],
-            alpha=alpha,
-            use_t=results.use_t,
-        )
-        if heading:
-            # the width makes the tables line up; the type makes an empty cell show its text
-            table[0][0].data, table[0][0].datatype = heading.ljust(width), "stub"
+    """Return the tables as a statsmodels Summary; the arguments are those of ``results.summary``."""
+    frames, summary = _frames(results, tables, xname, alpha, _short), FitSummary()
+    top = [
+        [(label, None if text is None else [text]) for label, text in side]
+        for side in (tables.left, tables.right)
+    ]
+    names = results.model.data.param_names
+    title = tables.title if title is None else title
+    summary.add_table_2cols(results, title, *top, yname=yname, xname=names)
+    for frame in frames:
+        table = SimpleTable(frame.to_numpy(), list(frame), list(frame.index), txt_fmt=fmt_params)
+        # the type makes an empty cell show its text
+        table[0][0].data, table[0][0].datatype = frame.index.name, "stub"
         summary.tables.append(table)
-    if len(tables.blocks) == 1:
-        letter, rows = "t" if results.use_t else "z", _shape(results, alpha, _short)
-        header = ["coef", "std err", f"{letter}(tau=.5)", f"P>|{letter}|"]
-        header += [f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]
-        summary.tables.append(
-            SimpleTable(list(rows.values()), header, list(rows), txt_fmt=fmt_params)
-        )
     lines = ["Notes:"]
     for number, note in enumerate(tables.notes, start=1):
         lines += textwrap.wrap(f"[{number}] {note}", NOTE_WIDTH, subsequent_indent="    ")
@@ -249,64 +268,18 @@ def summary2_tables(
     alpha: float,
     float_format: str,
 ) -> Any:
-    """Return the tables in the layout of statsmodels' summary2.
-
-    Parameters
-    ----------
-    results, tables, yname, xname, title, alpha
-        As in `summary_tables`.
-    float_format : str
-        Format of numbers.
-    """
+    """Return the tables in the layout of ``results.summary2``, with more in the first."""
     summary = FitSummary2()
-    names = _names(results, tables, xname)
     known = {
-        "Dep. Variable:": [yname or results.model.endog_names],
-        "Model:": [type(results.model).__name__],
+        "Dep. Variable:": yname or results.model.endog_names,
+        "Model:": type(results.model).__name__,
     }
-    cells = {label: value or known.get(label) for label, value in tables.left + tables.right}
-    summary.add_dict({label: str(v[0]).strip() for label, v in cells.items() if v is not None})
-    letter = "t" if results.use_t else "z"
-    columns = ["Coef.", "Std.Err.", letter, f"P>|{letter}|"]
-    columns += [f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]
-    numbers = [results.params, results.bse, results.tvalues, results.pvalues]
-    values = np.column_stack([*numbers, results.conf_int(alpha)])
-    frame = pd.DataFrame(values, columns=columns, index=names)
-    for heading, place in tables.blocks:
-        if place.start < place.stop:
-            block = frame.iloc[place].rename_axis(columns=heading or None)
-            summary.add_df(block, float_format=float_format)
-    if len(tables.blocks) == 1:
-        rows = _shape(results, alpha, lambda value, _: float_format % value)
-        columns[2] = f"{letter}(tau=.5)"
-        shape = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
-        summary.add_df(shape, align="r")
+    cells = tables.left + tables.right + tables.more
+    rows = {label: text or known.get(label) for label, text in cells}
+    summary.add_dict({label: text for label, text in rows.items() if text is not None})
+    for frame in _frames(results, tables, xname, alpha, lambda x, _: float_format % x):
+        summary.add_df(frame, align="r")
     summary.add_title(tables.title if title is None else title)
     for note in tables.notes:
         summary.add_text(note)
     return summary
-
-
-def _shape(
-    results: Any, alpha: float, written: Callable[[float, int], str]
-) -> dict[str, list[str]]:
-    """Return a row of texts for each of tau, sigma and kappa: a value of each column `written`."""
-    rows, limits = {}, results.conf_int(alpha)
-    for name in SHAPE:
-        j = results.space.position(name)
-        if j is not None:
-            held = results.held_fixed.get(name)
-            error = written(results.bse[j], 1) if held is None else f"({held})"
-            numbers = (results.tvalues[j], results.pvalues[j], *limits[j])
-            cells = [written(x, i) if np.isfinite(x) else "" for i, x in enumerate(numbers, 2)]
-            rows[name] = [written(results.params[j], 0), error, *cells]
-        elif name != "kappa":
-            rows[name] = [written(getattr(results, name), 0), "(fixed)", *[""] * 4]
-    return rows
-
-
-def _short(value: float, column: int) -> str:
-    """Return a number as the tables of statsmodels have it in a column."""
-    if column in (2, 3):
-        return f"{value:.3f}"
-    return str(forg(value, prec=4 if column == 0 else 3))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from qhreg.specification.formulas import (
     SPEC_NAME,
     constraints_told,
     linear_constraints,
-    term_names,
+    term_columns,
 )
 
 __all__ = ["WaldResults"]
@@ -44,7 +45,8 @@ class WaldResults:
         Parameters
         ----------
         r_matrix : array_like, str or tuple
-            Restrictions, such as ``"tau = 0.5, x1 = x2"``.
+            Restrictions, such as ``"tau = 0.5, x1 = x2"``. tau is tested on its own scale; the
+            summary tests it on the logit scale, as its interval is made, which the title says.
         cov_p, use_t
             As in statsmodels.
 
@@ -73,6 +75,9 @@ class WaldResults:
             for name in ("statistic", "tvalue", "pvalue"):
                 value = np.asarray(getattr(made, name))
                 setattr(made, name, np.where(known.reshape(value.shape), np.nan, value))
+        if "tau" in names and self._left_open(r_matrix, False)[:, names.index("tau")].any():
+            title = "Test for Constraints (tau itself; summary() tests it on the logit scale)"
+            made.summary = partial(made.summary, title=title)
         return made
 
     def _left_open(self, r_matrix: Any, own: bool) -> FloatArray:
@@ -160,7 +165,7 @@ class WaldResults:
                 why = {
                     "at bound": f"{name} is on its bound {value}",
                     "limit": f"{name} ended at a limit of the model, {value}",
-                    "constrained": f"{name} is held at {value} by a constraint",
+                    "fixed": f"a constraint fixes {name} at {value}",
                 }.get(reason, f"the data do not inform about {name} once the others are known")
                 raise DomainError(
                     f"{why}: it has no standard error, and a Wald test of it is not defined. Leave "
@@ -211,7 +216,7 @@ class WaldResults:
     def _terms(self) -> list[str]:
         """Return the terms of the formula, none where there is no formula."""
         spec = getattr(self.model.data, SPEC_NAME, None)
-        return [] if spec is None else term_names(spec)
+        return [] if spec is None else list(term_columns(spec))
 
     def t_test_pairwise(
         self, term_name: str, method: str = "hs", alpha: float = 0.05, factor_labels: Any = None

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dtrtri
 
+from qhreg._precision import INTERPOLATED
 from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError
 
@@ -37,13 +38,6 @@ TINY_SQUARE = 1e-200
 
 CHOLESKY_SAFE = 1e-3
 """Above this share the squared condition number is harmless and the Gram matrix may be used."""
-
-
-SHORTEST = 1e-300
-"""Length of a column below which its coefficient may be no floating-point number."""
-
-VANISHING = 1e-6
-"""Share of the mean residual below which the others may be rounding errors."""
 
 
 @dataclass(frozen=True)
@@ -147,13 +141,14 @@ def basis_of(exog: FloatArray, endog: FloatArray, weights: FloatArray | None = N
             again = triangular_factor(scaled[:, columns] @ inverse)
             inverse = inverse @ np.linalg.inv(again) * math.sqrt(n)
         matrix = np.zeros((p + 1, columns.size + 1))
-        tiny = columns[length[columns] < SHORTEST]
+        with np.errstate(over="ignore"):
+            matrix[columns, :-1] = inverse / length[columns, None]
+        tiny = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
         if tiny.size:
             raise DataError(
                 f"column {tiny[0]} of exog is so small that its coefficient is beyond the range of "
                 "floating-point numbers: give it in another unit"
             )
-        matrix[columns, :-1] = inverse / length[columns, None]
     r = columns.size
     design = (matrix[:p].T @ exog.T).T  # by columns; the last one is filled below
     orthogonal, residual = design[:, :r], design[:, r]
@@ -201,13 +196,13 @@ def typical_size(residual: FloatArray, exog: FloatArray) -> float:
     """
     size = np.abs(residual)
     middle = float(np.median(size))
-    small = size <= VANISHING * float(size.mean())
+    small = size <= INTERPOLATED * float(size.mean())
     if middle == 0.0 or np.count_nonzero(small) <= exog.shape[1] or not small[size <= middle].all():
         return middle
     rows = exog[small] / middle
     left = residual[small] / middle
     left = left - rows @ np.linalg.lstsq(rows, left, rcond=None)[0]
-    if float(np.median(np.abs(left))) > VANISHING:
+    if float(np.median(np.abs(left))) > INTERPOLATED:
         return middle
     return float(np.median(size[~small]))
 

@@ -23,6 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from qhreg._blocks import row_blocks
+from qhreg._precision import ROUNDING
 from qhreg._typing import FloatArray, SideArray
 from qhreg.engine.rows import residuals
 from qhreg.family.loss import zone_part
@@ -45,17 +47,11 @@ __all__ = [
 GAP_TOLERANCE = 1e-9
 """Duality gap per unit of weight at which a fit counts as proved."""
 
-ROUNDING = 1e-13
-"""Relative rounding of the value that no method can see below; matters with outliers of 1e15."""
-
 NEARLY_STATIONARY = 1e-3
 """Error of Newton's method below which its point is worth a dual bound."""
 
 TINY_KAPPA = 1e-12
 """At or below this width the fit is solved as kappa = 0: the loss differs by less than kappa / 8."""
-
-PIECE = 32_768
-"""Rows whose dual variables are written out at a time."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +76,8 @@ class DualVector:
     def pieces(self) -> Iterator[FloatArray]:
         """Iterate over the variables."""
         end, half = 0, 0.5 * (self.above - self.below)
-        for start in range(0, self.side.size, PIECE):
-            side = self.side[start : start + PIECE]
+        for rows in row_blocks(self.side.size, 1):
+            side = self.side[rows]
             v: FloatArray = np.multiply(side, half, dtype=np.float64)
             v += self.below + half
             inside = np.flatnonzero(side == 0)

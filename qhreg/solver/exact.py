@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qhreg._precision import INTERPOLATED, ROUNDING
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.engine.rows import weighted_columns
 from qhreg.family.loss import quantile_huber_loss, quantile_loss, zone_part
@@ -25,18 +26,6 @@ from qhreg.solver.vertex import Undecided, unique_vertex, vertex_of
 
 __all__ = ["exact_fit"]
 
-
-ALL_ROWS = 1000
-"""With at most this many rows none is decided in advance."""
-
-GATHERED = 256
-"""Undecided rows gathered at a time."""
-
-ROUGH = 1e-6
-"""Accuracy per unit of weight above which the interior-point method may stop early."""
-
-SAME_POINT = 1e-6
-"""Move from an interior point to a vertex, in mean residuals, that is the accuracy of the former."""
 
 EXACT = 1e-11
 """Accuracy of the interior-point method per unit of weight before a fit is moved to its vertex."""
@@ -75,21 +64,20 @@ def exact_fit(
     every new centre.
     """
     z, n_rows, passes = start, problem.rows.n_rows, 0
-    if n_rows > ALL_ROWS:
-        if not warm:
-            z, passes = _smoothed(problem, tau, start)
-        count = int(n_rows ** (2 / 3) * np.sqrt(z.size))
-        doubtful = np.zeros(n_rows, dtype=np.bool_)
-        while count < n_rows:
-            undecided = _decide_rows(problem, tau, problem.residuals(z), count, doubtful)
-            fit = _fit_undecided(problem, tau, z, undecided)
-            passes += 3
-            wrong = _wrongly_decided(tau, problem.kappa, undecided.side, problem.residuals(fit.z))
-            if fit.proved(problem.n) and not wrong.any():
-                return replace(_light(fit, undecided, keep=keep), passes=passes)
-            if fit.proved(problem.n):
-                z, doubtful = fit.z, doubtful | wrong
-            count *= 2
+    count = int(n_rows ** (2 / 3) * np.sqrt(z.size))
+    if count < n_rows and not warm:
+        z, passes = _smoothed(problem, tau, start)
+    doubtful = np.zeros(n_rows, dtype=np.bool_)
+    while count < n_rows:
+        undecided = _decide_rows(problem, tau, problem.residuals(z), count, doubtful)
+        fit = _fit_undecided(problem, tau, z, undecided)
+        passes += 3
+        wrong = _wrongly_decided(tau, problem.kappa, undecided.side, problem.residuals(fit.z))
+        if fit.proved(problem.n) and not wrong.any():
+            return replace(_light(fit, undecided, keep=keep), passes=passes)
+        if fit.proved(problem.n):
+            z, doubtful = fit.z, doubtful | wrong
+        count *= 2
     nothing = np.zeros(n_rows, dtype=np.bool_)
     undecided = _decide_rows(problem, tau, problem.residuals(z), n_rows, nothing)
     fit = _fit_all(problem, tau, z, undecided, accuracy)
@@ -150,12 +138,11 @@ def _gathered(problem: Problem, side: npt.NDArray[np.int8]) -> tuple[FloatArray,
         start += size
         if block.weights is not None:
             weights.append(block.weights[chosen])
-        for some in (chosen[i : i + GATHERED] for i in range(0, chosen.size, GATHERED)):
-            part = block.exog[some]
-            if block.endog is not None:
-                part = np.column_stack([part, block.endog[some]])
-            begin, end = end, end + some.size
-            design[begin:end] = part if matrix is None else part @ matrix
+        part = block.exog[chosen]
+        if block.endog is not None:
+            part = np.column_stack([part, block.endog[chosen]])
+        begin, end = end, end + chosen.size
+        design[begin:end] = part if matrix is None else part @ matrix
     return design, np.concatenate(weights) if weights else None
 
 
@@ -233,7 +220,7 @@ def _fit_undecided(
     if width > 0.0 or not inner.converged or tol > EXACT:
         return inner_fit()
     vertex, v = vertex_of(undecided, inner.z, inner.v, tau)
-    if np.abs(undecided.design @ (vertex - inner.z)).max(initial=0.0) > SAME_POINT * inner.z[-1]:
+    if np.abs(undecided.design @ (vertex - inner.z)).max(initial=0.0) > INTERPOLATED * inner.z[-1]:
         return inner_fit()  # a face of optima: its corner is no better than its inside
     corner = _with_mean_loss(problem, undecided, vertex, tau)
     if corner is None:
@@ -256,7 +243,7 @@ def _with_mean_loss(
         return z
     loss = _sum(quantile_loss(undecided.design @ z, tau), undecided.weights)
     total = loss + float(undecided.linear @ z)
-    if not total > 1e-14 * loss:  # rows taken for decided are on the other side
+    if not total > ROUNDING * loss:  # rows taken for decided are on the other side
         return None
     return np.asarray(z * (problem.m / total))
 
@@ -274,7 +261,7 @@ def _fit_all(
     problem: Problem, tau: float, start: FloatArray, undecided: Undecided, accuracy: float
 ) -> TauFit:
     """Return the fit with every row undecided; from a neutral start when the given one misleads."""
-    if accuracy > ROUGH:
+    if accuracy > GAP_TOLERANCE:
         fit = _fit_undecided(problem, tau, start, undecided, 0.1 * accuracy)
         if fit.proved(problem.n, accuracy):
             return fit

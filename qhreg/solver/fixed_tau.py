@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from qhreg._precision import ROUNDING
 from qhreg._typing import FloatArray
-from qhreg.solver.dual import GAP_TOLERANCE, ROUNDING, TINY_KAPPA, TauFit, proved_newton
+from qhreg.solver.dual import GAP_TOLERANCE, TINY_KAPPA, TauFit, proved_newton
 from qhreg.solver.exact import exact_fit
 from qhreg.solver.newton import newton
 from qhreg.solver.problem import Problem

@@ -13,10 +13,6 @@ from qhreg.exceptions import DataError
 __all__ = ["endog_scale", "require_finite", "rows_of"]
 
 
-CHECKED_SIZE = 150_000
-"""Elements of exog up to which every value is checked at once; larger data show it in a pass."""
-
-
 def _vector(name: str, values: Any, n: int) -> FloatArray | None:
     """Return a one-dimensional float array of length n, or raise a DataError."""
     if values is None:
@@ -30,8 +26,8 @@ def _vector(name: str, values: Any, n: int) -> FloatArray | None:
     return array
 
 
-def rows_of(exog: Any, endog: Any, weights: Any, offset: Any, *, check: bool = True) -> ArrayRows:
-    """Return the data as rows, checked for shape, weights and, on request, finiteness."""
+def rows_of(exog: Any, endog: Any, weights: Any, offset: Any) -> ArrayRows:
+    """Return the data as rows, checked for shape and weights."""
     x, y = np.asarray(exog), np.asarray(endog)
     if x.ndim != 2:
         raise DataError(f"exog must be a matrix, got an array of shape {x.shape}")
@@ -47,8 +43,6 @@ def rows_of(exog: Any, endog: Any, weights: Any, offset: Any, *, check: bool = T
     if w is not None and not bool((w > 0.0).any()):
         raise DataError("all weights are zero: there is nothing to fit")
     rows = ArrayRows(x, y, w, _vector("offset", offset, y.size))
-    if check and rows.exog.size <= CHECKED_SIZE:  # larger data show it in the first pass over them
-        require_finite(rows)
     if w is not None and bool((w == 0.0).any()):
         keep = w > 0.0
         kept_offset = None if rows.offset is None else rows.offset[keep]

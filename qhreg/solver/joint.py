@@ -51,6 +51,7 @@ __all__ = [
     "Solution",
     "Start",
     "attained",
+    "bound_reached",
     "in_coordinates",
     "report",
     "solve",
@@ -369,9 +370,8 @@ def start_of(basis: Basis, start: Start, scale: float, task: Task) -> tuple[Floa
 def _warn_dependent(basis: Basis, names: Sequence[str] | None) -> None:
     columns = [names[j] if names is not None else str(j) for j in basis.dependent]
     warn_caller(
-        f"exog has rank {basis.columns.size} but {basis.matrix.shape[0] - 1} columns: column(s) "
-        f"{', '.join(columns)} are linear combinations of earlier ones; the coefficients returned "
-        "are the shortest ones with the same fitted values",
+        f"exog has rank {basis.columns.size}: column(s) {', '.join(columns)} are linear combinations of "
+        "earlier ones. The coefficients are the shortest that fit as well; drop columns to choose",
         RankWarning,
     )
 
@@ -397,14 +397,13 @@ def report(
         reason = f"duality gap {fit.gap:.3g}"
         if task.tau is None:
             reason += f", profile slope in tau {slope:.3g} per row"
-        reason += ": not proved"
-        warn_caller(f"the fit did not converge: {reason}", ConvergenceWarning)
-    if at_bound and converged:
         warn_caller(
-            f"tau ended on its bound {fit.tau:g}: nearly all noise lies on one side of the line, which "
-            "then passes through some of the rows; try tau=0.5, other tau_bounds, or fewer columns",
-            BoundaryWarning,
+            f"the fit did not converge ({reason}): its estimates are not proved to be the best. Give "
+            "the columns similar units, or give start_params",
+            ConvergenceWarning,
         )
+    if at_bound and converged:
+        warn_caller(bound_reached(fit.tau), BoundaryWarning)
     undetermined = _moving_columns(basis, free)
     if undetermined:
         _warn_undetermined(undetermined, names)
@@ -432,6 +431,14 @@ def report(
     )
 
 
+def bound_reached(tau: float) -> str:
+    """Return what it means that tau ended on a bound, and what to do."""
+    return (
+        f"tau ended on its bound {tau:g}: nearly all noise lies on one side of the line. Try fewer "
+        "columns, tau=0.5 or other tau_bounds"
+    )
+
+
 def _moving_columns(basis: Basis, free: FloatArray) -> tuple[int, ...]:
     """Return the columns whose coefficients move along the directions that change nothing."""
     if not free.size:
@@ -445,8 +452,8 @@ def _warn_undetermined(columns: tuple[int, ...], names: Sequence[str] | None) ->
     labels = ", ".join(str(j) if names is None else names[j] for j in columns[:5])
     more = f" and {len(columns) - 5} others" if len(columns) > 5 else ""
     warn_caller(
-        f"the coefficient of {labels}{more} is not determined: a range of values has the same "
-        "likelihood, and its centre is returned; its rows are too few or too far apart",
+        f"the coefficient of {labels}{more} is not determined: a range of values fits equally well, and "
+        "its centre is returned. More rows or a larger kappa would decide",
         RankWarning,
     )
 

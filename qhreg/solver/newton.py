@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dposv
 
+from qhreg._precision import ROUNDING
 from qhreg._typing import FloatArray
 from qhreg.engine.likelihood import Objective
 from qhreg.engine.zone import Zone
@@ -39,18 +40,12 @@ __all__ = [
 ARMIJO = 1e-4
 """Share of the decrease that the slope promises which a step must have (Nocedal & Wright 2006, 3.1)."""
 
-SINGULAR = 1e-13
-"""Pivot of a Hessian, over its largest diagonal element, that is rounding."""
-
 DAMPING = 1e-2
 """Shift of a singular Hessian per unit of weight, in orthonormal coordinates, where the curvature of all
 rows would be one: a direction without rows in the zone moves by the order of the scale."""
 
 MAX_TAU_STEP = 0.15
 """Longest step in tau: farther away the quadratic model of log c is not to be trusted."""
-
-ROUNDING_ERROR = 1e-9
-"""Error below which a step that gains less than a digit has met the rounding of the gradient."""
 
 SETTLED = 1e-8
 """Error at which a step changes the value by less than its rounding."""
@@ -91,7 +86,7 @@ def solve_positive(matrix: FloatArray, rhs: FloatArray) -> FloatArray | None:
     if rhs.size == 0:
         return rhs
     factor, solution, info = dposv(matrix, rhs)
-    if info != 0 or factor.diagonal().min() ** 2 < SINGULAR * matrix.diagonal().max():
+    if info != 0 or factor.diagonal().min() ** 2 < ROUNDING * matrix.diagonal().max():
         return None
     return np.asarray(solution)
 
@@ -180,7 +175,7 @@ def newton(
     since : Zone or None
         The zone of an earlier fit to the same rows.
     tol : float or None
-        Error (see NewtonPoint) at which to stop; rounding may stop it earlier, below 1e-9. None stops
+        Error (see NewtonPoint) at which to stop; rounding may stop it earlier. None stops
         where the gradient alone proves the fit to about 1e-9 per row.
     max_passes : int
         Passes over the data after which to give up.
@@ -198,7 +193,7 @@ def newton(
         dz, dtau = newton_step(now, tau_room_of(tau, tau_bounds), n, k)
         slope = float(now.d_z[:k].dot(dz)) + now.d_tau * dtau
         error = math.sqrt(max(-slope, 0.0) / n) if math.isfinite(slope) else math.nan
-        at_rounding = error < ROUNDING_ERROR and error > 0.1 * last_error
+        at_rounding = error < SETTLED and error > 0.1 * last_error
         starved = tau_bounds is None and now.rows_in_zone < k - 1
         done = _proved(problem, now, error, tau) if tol is None else error <= tol
         if done or at_rounding or starved or not math.isfinite(error):
@@ -272,7 +267,7 @@ def _line_search(
     None when the passes are used up or the decrease is below rounding.
     """
     (z, tau, now), (dz, dtau) = here, move
-    rounding = 1e-13 * (problem.n + abs(now.value))
+    rounding = ROUNDING * (problem.n + abs(now.value))
     step = 1.0
     if problem.theta is None and dz[-1] < 0.0:  # theta stays positive
         step = min(step, 0.8 * float(z[-1]) / -float(dz[-1]))

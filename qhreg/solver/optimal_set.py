@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import linprog
 
+from qhreg._precision import INTERPOLATED, ROUNDING
 from qhreg._typing import FloatArray
 from qhreg.engine.rows import chosen_rows, gram, residuals
 from qhreg.solver.dual import TINY_KAPPA, TauFit
@@ -22,12 +23,6 @@ __all__ = ["analytic_centre"]
 
 EDGE = 1e-7
 """Distance of psi from its bound, or of a row from the zone, that is the accuracy of a fit."""
-
-LEVEL = 1e-12
-"""Curvature of a direction per unit of weight, in orthonormal coordinates, that is rounding."""
-
-INTERPOLATED = 1e-6
-"""Residual, in mean ones, below which a row at kappa = 0 counts as interpolated."""
 
 STEPS = 60
 """Newton steps towards the centre; each either halves the error or is quadratic."""
@@ -77,14 +72,14 @@ def _level_directions(problem: Problem, fit: TauFit) -> FloatArray:
         )
         curvature = _gram_between(problem, fit.z, low, high) / problem.kappa
     values, vectors = np.linalg.eigh(curvature)
-    return np.asarray(vectors[:, values <= LEVEL * problem.n])
+    return np.asarray(vectors[:, values <= ROUNDING * problem.n])
 
 
 def _uninterpolated(problem: Problem, fit: TauFit) -> FloatArray:
     """Return an orthonormal basis of the directions along which no interpolated row moves."""
     reach = INTERPOLATED * float(fit.z[-1])
     values, vectors = np.linalg.eigh(_gram_between(problem, fit.z, -reach, reach))
-    return np.asarray(vectors[:, values <= LEVEL])
+    return np.asarray(vectors[:, values <= ROUNDING])
 
 
 def _gram_between(problem: Problem, z: FloatArray, low: float, high: float) -> FloatArray:

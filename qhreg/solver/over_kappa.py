@@ -38,7 +38,7 @@ from qhreg.exceptions import BoundaryWarning, DataError, warn_caller
 from qhreg.family.normalizer import log_normalizer_derivatives, restricted_normalizer
 from qhreg.solver.joint import DEFAULT_TAU_BOUNDS, Solution, Start, solve
 
-__all__ = ["KappaSolution", "gaussian_loglike", "kappa_slope", "solve_kappa"]
+__all__ = ["KappaSolution", "gaussian_loglike", "kappa_slope", "limit_reached", "solve_kappa"]
 
 
 GRID = (0.0, 0.05, 0.15, 0.4, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0)
@@ -248,7 +248,7 @@ def solve_kappa(
         final = profile.fits[best.kappa]
         kappa, loglike = final.kappa, final.loglike_restricted
     if limit is not None:
-        warn_caller(_meaning(limit, kappa), BoundaryWarning)
+        warn_caller(limit_reached(limit, final.kappa), BoundaryWarning)
     kappas = np.array(sorted(profile.fits))
     loglikes = np.array([profile.fits[k].loglike_restricted for k in kappas])
     return KappaSolution(kappa, final, limit, loglike, gaussian, kappas, loglikes, profile.n_fits)
@@ -376,13 +376,13 @@ def _wide_enough(best: Solution, tau: float) -> float:
     return kappa
 
 
-def _meaning(limit: str, kappa: float) -> str:
-    """Return what it means that the width ended at a limit."""
+def limit_reached(limit: str, kappa: float) -> str:
+    """Return what it means that the width ended at a limit, and what to do."""
     return {
-        "laplace": "kappa ended at 0: the asymmetric Laplace distribution fits best, no width is "
-        "supported",
-        "gaussian": "kappa ended at infinity: the normal distribution fits best, and tau has no "
-        "influence on it",
-        "one-sided": "kappa is not determined: no residual lies beyond the zone on the light side, and "
-        f"every width above {kappa:.4g} fits equally well",
+        "laplace": "kappa ended at 0: the asymmetric Laplace distribution fits best. kappa is treated "
+        "as known; give kappa=0 to say so",
+        "gaussian": f"kappa ended at infinity ({kappa:g} stands for it): the normal distribution fits "
+        "best, with sd sigma sqrt(kappa). Use least squares, or give kappa",
+        "one-sided": f"kappa is not determined: all above {kappa:.4g} fit equally well. It is treated "
+        "as known, and tau is not tested; give kappa to choose one",
     }[limit]

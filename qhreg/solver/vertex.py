@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dgeqp3
 
+from qhreg._precision import INTERPOLATED
 from qhreg._typing import FloatArray
 
 __all__ = ["Corner", "Undecided", "unique_vertex", "vertex_of"]
@@ -17,9 +18,6 @@ __all__ = ["Corner", "Undecided", "unique_vertex", "vertex_of"]
 UNIQUE = 1e-9
 """Slack of the dual variables of interpolated rows, over the smaller of tau and 1 - tau, from which on
 they alone are the best."""
-
-INTERPOLATED = 1e-8
-"""Share of the mean residual below which one is taken for zero."""
 
 
 @dataclass(frozen=True)

@@ -16,18 +16,35 @@ __all__ = ["RowSource", "group_codes", "numeric_vector", "to_pandas", "unmasked"
 
 
 def to_pandas(data: Any) -> Any:
-    """Return a frame of another library as a pandas DataFrame, and everything else as it is."""
-    convert = getattr(data, "to_pandas", None)
-    if not callable(convert):
+    """Return a frame of another library as a pandas DataFrame, and everything else as it is.
+
+    Parameters
+    ----------
+    data : object
+        A Polars or Narwhals frame, lazy ones included; an Arrow table; whatever has `to_pandas`, the
+        Arrow stream of the PyCapsule protocol, or the older `__dataframe__`. Categories stay
+        categories. Rows are numbered, unless pandas stored labels in an Arrow table.
+    """
+    if isinstance(data, (pd.DataFrame, pd.Series)):
         return data
+    if hasattr(data, "lazy") and hasattr(data, "collect"):
+        data = data.collect()
     try:
-        return convert()
+        if hasattr(data, "to_pandas"):
+            return data.to_pandas()
+        if hasattr(data, "__arrow_c_stream__"):
+            import pyarrow as pa
+
+            return pa.table(data).to_pandas()
+        if hasattr(data, "__dataframe__"):
+            return pd.api.interchange.from_dataframe(data)
     except ImportError as error:
         kind = f"{type(data).__module__.partition('.')[0]} {type(data).__name__}"
         raise DataError(
             f"a {kind} is turned into a pandas one by pyarrow, which is not installed: "
-            "pip install 'qhreg[parquet]', or pass pandas.DataFrame(data.to_dict(as_series=False))"
+            "pip install 'qhreg[parquet]', or pass a dict of columns"
         ) from error
+    return data
 
 
 def unmasked(values: Any) -> Any:
@@ -76,7 +93,8 @@ class RowSource:
             return self._by_position(name, self._column(name, values))
         if isinstance(values, (pd.Series, pd.DataFrame)) and self.labels is not None:
             return self._by_label(name, values)
-        return self._by_position(name, values if hasattr(values, "shape") else np.asarray(values))
+        by_row = values if hasattr(values, "shape") else np.asarray(to_pandas(values))
+        return self._by_position(name, by_row)
 
     def _column(self, name: str, column: str) -> Any:
         if self.frame is None:

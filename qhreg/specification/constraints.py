@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from qhreg._precision import ROUNDING
 from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError, DomainError
 from qhreg.specification.observations import Observations
@@ -15,9 +16,6 @@ from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
 
 __all__ = ["Constraint", "linear_constraint", "require_nested"]
 
-
-ROUNDING = 1e-14
-"""Rounding error of a number in a matrix with orthonormal columns."""
 
 DISTANCE = 1e-7
 """Share of a column outside the span of others from which it counts as no combination of them."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import io
+import keyword
 import pickle
 import re
 import sys
@@ -46,8 +47,9 @@ __all__ = [
     "load_spec",
     "mentions",
     "new_design",
+    "spec_text",
     "stands_alone",
-    "term_names",
+    "term_columns",
     "unknown_names_told",
 ]
 
@@ -60,6 +62,9 @@ SHOWN = 30
 """Columns that a message lists."""
 
 _QUOTED = re.compile(r"""\bQ\(\s*(['"])(.*?)\1\s*\)""")
+_SYNTAX = ("SyntaxError", "PatsyError", "FormulaSyntaxError")
+"""What Python, patsy and formulaic raise for a text that is no formula."""
+
 _MARKED = re.compile("['`\"](.+)['`\"]")
 
 
@@ -128,6 +133,34 @@ def reject_dates(formula: Any, frame: pd.DataFrame) -> None:
             )
 
 
+def reject_text_response(formula: Any, frame: pd.DataFrame) -> None:
+    """Raise a DataError for a response that is no number: engines make a column of each value."""
+    name = str(formula).partition("~")[0].strip()
+    if name in frame and frame[name].dtype.kind not in "iuf":
+        shown = ", ".join(map(repr, frame[name].dropna().unique()[:3].tolist()))
+        raise DataError(
+            f"the response {name!r} must be numeric, and holds {shown}: code it as numbers, or use a "
+            "model for categories, such as Logit"
+        )
+
+
+def reject_wide_factors(formula: Any, frame: pd.DataFrame) -> None:
+    """Raise a DataError for a factor whose columns do not fit into memory."""
+    for name in (name for name in frame if mentions(formula, name)):
+        coded = re.search(rf"\bC\(\s*{re.escape(str(name))}\b", str(formula)) is not None
+        if frame[name].dtype.kind in "iufb" and not coded:
+            continue
+        shape = len(frame), frame[name].nunique()
+        try:
+            np.empty(shape)
+        except MemoryError as error:
+            raise DataError(
+                f"{name!r} has {shape[1]:,} levels: a column for each of them would take "
+                f"{8.0 * shape[0] * shape[1] / 2**30:,.0f} GiB for {shape[0]:,} rows. Merge levels, or "
+                'leave it out and use cov_type="cluster" with it as groups'
+            ) from error
+
+
 @contextmanager
 def unknown_names_told(formula: Any, columns: Sequence[Any]) -> Iterator[None]:
     """Turn what a formula engine raises for a name it does not find into a DataError.
@@ -143,11 +176,24 @@ def unknown_names_told(formula: Any, columns: Sequence[Any]) -> Iterator[None]:
         yield
     except Exception as error:  # each engine has errors of its own
         name = _unknown_name(error)
+        for column in _unquoted(str(formula), columns):
+            if type(error).__name__ in _SYNTAX or (name and column.startswith(name)):
+                raise DataError(
+                    f'write Q("{column}") for the column {column!r}: its name is not a word'
+                ) from error
         if name is None or name in columns or not mentions(formula, name):
             raise
         raise DataError(
             _unknown(name, str(formula), [str(column) for column in columns])
         ) from error
+
+
+def _unquoted(formula: str, columns: Sequence[Any]) -> list[str]:
+    """Return columns that a formula mentions without Q, and whose names Python does not read as one."""
+    bare = _QUOTED.sub("", formula)
+    words = (str(column) for column in columns)
+    odd = (word for word in words if not word.isidentifier() or keyword.iskeyword(word))
+    return [word for word in odd if mentions(bare, word)]
 
 
 def _unknown_name(error: BaseException | None) -> str | None:
@@ -232,7 +278,10 @@ def formula_frame(data: Any, formula: Any) -> pd.DataFrame:
             )
     frame = frame.loc[:, ~twice] if twice.any() else frame
     reject_dates(formula, frame)
-    return _plain_columns(frame)
+    frame = _plain_columns(frame)
+    reject_text_response(formula, frame)
+    reject_wide_factors(formula, frame)
+    return frame
 
 
 def _plain_columns(frame: pd.DataFrame) -> pd.DataFrame:
@@ -282,13 +331,13 @@ def design_matrix(spec: Any, data: Any, namespace: Any) -> pd.DataFrame:
     numbered = _plain_columns(data.reset_index(drop=True))
     if _engine_of(spec) == "patsy":
         _require_numbers(spec, numbered)
-    with unknown_names_told(_text_of(spec), list(data.columns)):
+    with unknown_names_told(spec_text(spec), list(data.columns)):
         made = _new_rows(spec, numbered, namespace)
     return pd.DataFrame(made).reindex(numbered.index).set_axis(data.index, axis=0)
 
 
-def _text_of(spec: Any) -> str:
-    """Return the text of a design."""
+def spec_text(spec: Any) -> str:
+    """Return the text of a design, the right-hand side of its formula."""
     if _engine_of(spec) == "patsy":
         return " + ".join(factor.name() for factor in spec.factor_infos)
     return str(spec.formula)
@@ -512,16 +561,20 @@ def constraints_told(constraints: Any, names: list[str]) -> Iterator[None]:
         raise
 
 
-def term_names(spec: Any) -> list[str]:
-    """Return the terms of a design, such as ``"C(g)"``, in the order of its columns.
+def term_columns(spec: Any) -> dict[str, list[str]]:
+    """Return the terms of a design, such as ``"C(g)"``, each with the names of its columns.
 
     Parameters
     ----------
     spec : object
         The engine's description of the design.
     """
-    names = spec.term_names if FormulaManager is None else FormulaManager().get_term_names(spec)
-    return [str(name) for name in names]
+    if FormulaManager is None:
+        names, slices = spec.column_names, spec.term_name_slices
+    else:
+        manager = FormulaManager(engine=_engine_of(spec))
+        names, slices = manager.get_column_names(spec), manager.get_term_name_slices(spec)
+    return {str(term): [str(name) for name in names[part]] for term, part in slices.items()}
 
 
 def _rebuild(cls: type, state: dict[str, Any]) -> Any:

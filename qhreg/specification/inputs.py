@@ -180,6 +180,7 @@ def formula_extras(
 def _chosen(index: pd.Index, subset: Any) -> npt.NDArray[np.intp]:
     """Return the positions of the rows that a subset names, or raise a DataError."""
     places = pd.Series(np.arange(len(index)), index=index)
+    subset = np.asarray(subset) if hasattr(subset, "to_pandas") else subset
     try:
         found = places.loc[subset]
     except (KeyError, IndexError, TypeError, ValueError, pd.errors.IndexingError) as error:

@@ -7,13 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from qhreg._blocks import row_blocks
 from qhreg._typing import FloatArray, IntArray
 
 __all__ = ["Observations", "find_constant", "most_common"]
-
-
-_BLOCK_ROWS = 65536
-_BLOCK_BYTES = 2**20
 
 
 @dataclass(frozen=True)
@@ -81,10 +78,8 @@ class Observations:
 
     def blocks(self) -> Iterator[Observations]:
         """Iterate over blocks of rows that fit in cache; views, nothing is copied."""
-        step = max(256, _BLOCK_BYTES // (8 * max(self.exog.shape[1], 1)))
         extras = (self.offset, self.freq_weights, self.weights)
-        for start in range(0, self.endog.shape[0], step):
-            rows = slice(start, start + step)
+        for rows in row_blocks(*self.exog.shape):
             part = (None if extra is None else extra[rows] for extra in extras)
             yield Observations(self.exog[rows], self.endog[rows], *part)
 
@@ -140,8 +135,8 @@ def _spans_ones(exog: FloatArray) -> bool:
     n, k = exog.shape
     size = np.abs(exog).max(axis=0)
     factor = np.empty((0, k + 1))
-    for start in range(0, n, _BLOCK_ROWS):
-        block = exog[start : start + _BLOCK_ROWS] / np.where(size > 0.0, size, 1.0)
+    for rows in row_blocks(n, k):
+        block = exog[rows] / np.where(size > 0.0, size, 1.0)
         ones = np.ones((block.shape[0], 1))
         stacked = np.vstack([factor, np.hstack([block, ones])])
         factor = np.asarray(np.linalg.qr(stacked, mode="r"))

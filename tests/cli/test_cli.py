@@ -137,8 +137,54 @@ def test_rows_with_missing_values_are_dropped_or_refused(capsys, frame, tmp_path
     path = str(tmp_path / "gaps.csv")
     frame.assign(x=frame.x.where(frame.index > 2)).to_csv(path, index=False)
     assert main(["fit", "y ~ x", "--data", path, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["nobs"] == len(frame) - 3
+    said = capsys.readouterr()
+    numbers = json.loads(said.out)
+    assert (numbers["nobs"], numbers["rows_dropped"]) == (len(frame) - 3, 3)
+    assert said.err == f"qhreg: 3 of {len(frame)} rows left out: missing values\n"
     assert "missing" in failure(capsys, "fit", "y ~ x", "--data", path, "--missing", "raise")
+
+
+def test_intervals_by_the_likelihood_ratio_are_those_of_the_fit(capsys, table, fitted):
+    options = ["fit", "y ~ x", "--data", table, "--interval", "profile", "--alpha", "0.1"]
+    expected = fitted.conf_int(0.1, method="profile")
+    assert main([*options, "--json"]) == 0
+    numbers = json.loads(capsys.readouterr().out)
+    assert numbers["interval"] == "profile"
+    assert_allclose(list(numbers["conf_int"].values()), expected, rtol=1e-6)
+    assert main(options) == 0
+    said = capsys.readouterr().out
+    assert "90 % profile-likelihood intervals" in said
+    assert f"{expected.loc['tau', 0]:.4f} {expected.loc['tau', 1]:.4f}" in said
+
+
+def test_data_and_models_are_not_written_over_unless_forced(capsys, table, frame, tmp_path):
+    model = str(tmp_path / "m.pickle")
+    start = ["fit", "y ~ x", "--data", table]
+    assert "is there already" in failure(capsys, *start, "--save", table)
+    assert main([*start, "--save", model]) == 0
+    assert capsys.readouterr().err == f"qhreg: model saved to {model}\n"
+    assert "choose another name or --force" in failure(capsys, *start, "--save", model)
+    assert main([*start, "--save", model, "--force"]) == 0
+    capsys.readouterr()
+    predict = ["predict", model, "--data", table]
+    for target in (model, table):
+        assert "is there already" in failure(capsys, *predict, "--out", target)
+    pd.testing.assert_frame_equal(pd.read_csv(table), frame, check_dtype=False)
+    out = str(tmp_path / "p.csv")
+    for _ in range(2):
+        assert main([*predict, "--out", out]) == 0
+        assert f"{len(frame)} predictions written to {out}" in capsys.readouterr().err
+
+
+def test_the_help_says_that_a_formula_is_code_and_a_model_a_pickle(capsys):
+    for command, words in {
+        "fit": ("A formula is Python code", "a Python pickle"),
+        "predict": ("A saved model is a Python pickle: open only files that you trust",),
+    }.items():
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        said = " ".join(capsys.readouterr().out.split())
+        assert all(word in said for word in words)
 
 
 def test_np_is_numpy_in_formulas(capsys, table, frame):
@@ -185,15 +231,10 @@ def test_a_saved_model_predicts_what_the_fit_predicts(capsys, table, frame, tmp_
     assert main(["predict", model, "--data", table]) == 0
     made = pd.read_csv(pd.io.common.StringIO(capsys.readouterr().out))
     fit = qhf.quantile_huber(formula, frame).fit()
-    expected = fit.get_prediction(frame, which="mean").summary_frame()
+    expected = fit.get_prediction(frame).summary_frame()
     assert list(made.columns) == list(expected.columns)
-    assert made.columns[0] == "mean"
+    assert made.columns[0] == "location"
     assert_allclose(made, expected, rtol=1e-8)
-    with pytest.raises(SystemExit):
-        main(["predict", "--help"])
-    said = " ".join(capsys.readouterr().out.split())
-    assert "the mean of y unless --which says otherwise" in said
-    assert "default mean; the default of predict in Python is location" in said
 
 
 def test_several_quantiles_are_columns_and_go_to_a_file(table, frame, fitted, saved, tmp_path):
@@ -222,7 +263,10 @@ def test_the_report_is_one_page_with_tables_certificates_and_pictures(table, tmp
     path = tmp_path / "r.html"
     assert main(["fit", "y ~ x", "--data", table, "--report", str(path)]) == 0
     page = path.read_text(encoding="utf-8")
-    assert page.count('src="data:image/png;base64,') == 2
+    assert page.count('src="data:image/png;base64,') == 6
+    titles = re.findall(r"<h2>(.*?)</h2>", page)
+    assert titles[:3] == ["What it says", "Data and fit", "Estimates"]
+    assert titles[3:] == ["Does the law fit?", "Asymmetry", "Proofs", "Summary"]
     for text in ("Quantile Huber Regression Results", "Biconvexity certificate", "proved"):
         assert text in page
     assert "Global maximum proved" in page
@@ -232,12 +276,35 @@ def test_the_report_is_one_page_with_tables_certificates_and_pictures(table, tmp
     assert "<script" not in page
 
 
+def test_a_report_begins_with_what_the_numbers_say(frame):
+    pytest.importorskip("matplotlib")
+    gaps = frame.assign(x=frame["x"].where(frame.index > 2))
+    fit = qhf.quantile_huber("y ~ x + z", gaps).fit()
+    page = html_report(fit, interval="profile", alpha=0.1)
+    reading = page.split("<h2>What it says</h2>")[1].split("</section>")[0]
+    low, high = fit.conf_int(0.1, method="profile").loc["tau"]
+    assert f"{len(frame) - 3} rows were fitted, 3 more left out" in reading
+    assert "longer tail on the right" in reading
+    assert f"90 % interval {low:.3f} to {high:.3f}" in reading
+    assert "90 % intervals without zero: x" in reading
+    assert f"p = {fit.goodness_of_fit().ad_pvalue:.2g}" in reading
+    assert "Profile-likelihood intervals of 90 %" in page
+
+
+def test_a_report_on_sampling_weights_says_what_there_is_not(frame):
+    pytest.importorskip("matplotlib")
+    weights = np.linspace(0.5, 1.5, len(frame))
+    page = html_report(qhf.quantile_huber("y ~ x", frame, weights=weights).fit())
+    assert "is not tested" in page
+    assert page.count("data:image/png") >= 5
+
+
 def test_a_report_on_a_fixed_tau_gives_the_duality_gap_and_no_profile(frame):
     pytest.importorskip("matplotlib")
     results = qhf.quantile_huber("y ~ x", frame, tau=0.6).fit()
     page = html_report(results, title="y < x & z")
     assert "tau is fixed" in page
-    assert page.count("data:image/png") == 1
+    assert page.count("data:image/png") == 5
     assert "<h1>y &lt; x &amp; z</h1>" in page
 
 
@@ -321,7 +388,9 @@ def test_predict_asks_for_levels_and_rejects_those_that_do_not_belong(capsys, ta
     start = ["predict", saved, "--data", table]
     assert "--which quantile needs --q\n" in failure(capsys, *start, "--which", "quantile")
     assert "--which prob needs --y-values\n" in failure(capsys, *start, "--which", "prob")
-    assert "--q goes with --which quantile, not with mean" in failure(capsys, *start, "--q", "0.5")
+    assert "--q goes with --which quantile, not with location" in failure(
+        capsys, *start, "--q", "0.5"
+    )
     line = failure(capsys, *start, "--which", "median", "--y-values", "2")
     assert "--y-values goes with --which prob, not with median" in line
 
@@ -421,7 +490,7 @@ def test_a_truth_value_is_no_target(capsys, frame, tmp_path):
 def test_a_column_whose_name_is_not_a_word_gets_the_advice_to_quote_it(capsys, frame, tmp_path):
     path = tmp_path / "d.csv"
     frame.rename(columns={"x": "my x"}).to_csv(path, index=False)
-    assert "Q('its name')" in failure(capsys, "fit", "y ~ my x", "--data", str(path))
+    assert """write Q("my x") for""" in failure(capsys, "fit", "y ~ my x", "--data", str(path))
     assert main(["fit", "y ~ Q('my x')", "--data", str(path)]) == 0
 
 
@@ -643,9 +712,9 @@ def test_predictions_stand_beside_the_columns_that_are_kept(capsys, table, frame
     line = failure(capsys, "predict", saved, "--data", table, "--keep", "nosuch")
     assert "--keep 'nosuch': there is no such column; the columns are x, z" in line
     clash = tmp_path / "clash.csv"
-    frame.assign(mean=1.0).to_csv(clash, index=False)
+    frame.assign(location=1.0).to_csv(clash, index=False)
     line = failure(capsys, "predict", saved, "--data", str(clash), "--keep")
-    assert "two columns called 'mean'" in line
+    assert "two columns called 'location'" in line
 
 
 def test_text_where_the_model_had_numbers_is_reported(capsys, saved, tmp_path):

@@ -102,7 +102,7 @@ def test_the_cluster_bootstrap_draws_no_cluster_without_weight():
     made = [
         qhf.quantile_huber("y ~ x", data, weights="w")
         .fit()
-        .bootstrap(groups="firm", n_boot=20, seed=1)
+        .bootstrap(groups="firm", n_boot=20, rng=1)
         for data in (frame, frame[frame.w > 0.0])
     ]
     assert_allclose(made[0].params, made[1].params, rtol=1e-6)

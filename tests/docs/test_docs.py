@@ -23,7 +23,11 @@ PAGES = sorted(
     p for p in DOCS.rglob("*.md") if "_build" not in p.parts and "generated" not in p.parts
 )
 NAMES = [str(page.relative_to(DOCS)) for page in PAGES]
-NEEDS = {"howto/boosting.md": ("sklearn", "lightgbm"), "howto/sklearn.md": ("sklearn",)}
+NEEDS = {
+    "howto/boosting.md": ("sklearn", "lightgbm"),
+    "howto/sklearn.md": ("sklearn",),
+    "howto/frames.md": ("polars", "pyarrow"),
+}
 
 FENCE = re.compile(r"^(`{3,}|~{3,}|:{3,})(.*?)\n(.*?)^\1$", flags=re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -83,6 +87,7 @@ def test_the_python_blocks_are_sessions_and_so_cannot_be_skipped_by_accident():
         "heteroskedastic",
         "large_data",
         "sklearn",
+        "frames",
         "boosting",
         "migrate",
     ],

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from reference_solvers import log_c, loss
 from solver_data import regression
 
-import qhreg.engine.rows
+import qhreg._blocks
 from qhreg.engine.likelihood import objective, reduce_rows
 from qhreg.engine.rows import ArrayRows
 from qhreg.solver.newton import newton_step
@@ -153,7 +153,7 @@ def test_the_totals_do_not_depend_on_the_blocks(rows):
     X, y, w, _, z = data(n=1100)
     whole = reduce_rows(ArrayRows(X, y, w), z, TAU, KAPPA)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(qhreg.engine.rows, "BLOCK_ROWS", (rows, rows))
+        patch.setattr(qhreg._blocks, "BLOCK_ROWS", rows)
         split = reduce_rows(ArrayRows(X, y, w), z, TAU, KAPPA)
     assert split.loss == pytest.approx(whole.loss, rel=1e-12)
     assert split.rows_in_zone == whole.rows_in_zone

@@ -294,7 +294,7 @@ def test_nan_residuals_give_nan(function, kappa):
 
 @pytest.mark.parametrize("kappa", [0.0, 0.7])
 def test_blocks_agree_with_one_pass(kappa):
-    n = 2 * loss_module._BLOCK + 3
+    n = 2 * loss_module.BLOCK_ROWS + 3
     r = np.random.default_rng(0).standard_t(2, size=n)
     loss, slope = loss_and_slope(r, 0.3, kappa)
     whole_loss, whole_slope = loss_and_slope(r, np.full(n, 0.3), np.full(n, kappa))

@@ -109,7 +109,7 @@ def test_missing_rows_are_dropped_with_their_weights_and_offsets(engine):
 
 def test_a_list_of_one_column_of_groups_is_that_column():
     fit = qhf.quantile_huber("y ~ x", FRAME).fit()
-    one, other = (fit.bootstrap(n_boot=5, seed=0, groups=groups) for groups in ("firm", ["firm"]))
+    one, other = (fit.bootstrap(n_boot=5, rng=0, groups=groups) for groups in ("firm", ["firm"]))
     np.testing.assert_array_equal(one.params, other.params)
     with pytest.raises(DataError, match="groups='nobody' is not a column of the data"):
         fit.get_robustcov_results("cluster", groups=["nobody"])
@@ -264,6 +264,15 @@ def test_dates_within_a_function_are_what_it_makes_of_them(engine):
     model = qhf.quantile_huber("y ~ I((day - day.min()).dt.days)", frame)
     assert model.exog.shape[1] == 2
     assert qhf.quantile_huber("y ~ C(day)", frame).exog.shape[1] == frame["day"].nunique()
+
+
+@pytest.mark.parametrize("name", ["Solar.R", "my x", "2nd", "class"])
+def test_a_name_that_is_not_a_word_is_shown_in_quotes(name):
+    frame = FRAME.rename(columns={"x": name})
+    with pytest.raises(DataError, match=rf'write Q\("{name}"\) for the column'):
+        qhf.quantile_huber(f"y ~ {name}", frame)
+    fit = qhf.quantile_huber(f'y ~ Q("{name}")', frame).fit()
+    np.testing.assert_allclose(fit.params, qhf.quantile_huber("y ~ x", FRAME).fit().params)
 
 
 def test_the_examples_in_the_docstrings_run():

@@ -212,7 +212,7 @@ def test_sampling_weights_get_a_robust_covariance_that_ignores_their_scale():
     assert one.llf == pytest.approx(ten.llf, rel=1e-12)
     np.testing.assert_allclose(one.params, ten.params, rtol=1e-7)
     np.testing.assert_allclose(one.bse, ten.bse, rtol=1e-6)
-    assert "sampling weights" in str(one.summary())
+    assert "Sampling weights" in str(one.summary())
 
 
 def test_an_offset_is_taken_from_the_response():

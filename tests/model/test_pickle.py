@@ -199,7 +199,7 @@ def test_sampling_weights_count_after_their_array_was_removed():
     full = qhf.quantile_huber("y ~ x + z", FRAME, weights="w").fit()
     part = qhf.quantile_huber("y ~ x", FRAME, weights="w").fit()
     text = full.summary().as_text()
-    assert "With sampling weights the log-likelihood" in text
+    assert "Sampling weights replace the likelihood" in text
     full.remove_data()
     part.remove_data()
     for kept in (full, pickle.loads(pickle.dumps(full))):

@@ -21,7 +21,7 @@ from scipy import stats
 from qhreg import QuantileHuberMLE
 from qhreg.diagnostics.coefficients import partial_residual_figure
 from qhreg.exceptions import CurvatureWarning, DataError, DomainError
-from qhreg.plotting.coefficients import plot_partial_residuals, plot_process
+from qhreg.plotting import plot_partial_residuals, plot_process
 from qhreg.process import equality_test, find_crossings, tau_levels
 from qhreg.process.inference import sup_t
 
@@ -110,6 +110,27 @@ def test_quantiles_are_one_minus_tau_at_kappa_zero_and_refused_elsewhere(engel):
     with pytest.raises(DomainError, match="only at kappa = 0, and kappa is 1"):
         wide.fit_process(quantiles=[0.5])
     assert wide.fit_process([0.9]).quantile_levels.iloc[0] == pytest.approx(0.1324, abs=1e-4)
+
+
+def test_the_tables_are_labelled_by_the_levels_in_the_order_given(engel):
+    model = QuantileHuberMLE.from_formula("foodexp ~ income", engel, kappa=0.0)
+    asked = [0.75, 0.1, 0.5]
+    made, sorted_one = model.fit_process(quantiles=asked), model.fit_process([0.25, 0.5, 0.9])
+    tables = (made.params, made.bse, made.conf_int(), made.share_below, made.predict().T)
+    for table in tables:
+        assert table.index.name == "quantile"
+        assert table.index.tolist() == asked
+    assert made.cov_between().index.names == ["quantile", "parameter"]
+    for q in asked:
+        fit = sm.QuantReg.from_formula("foodexp ~ income", engel).fit(
+            q=q, max_iter=5000, p_tol=1e-9
+        )
+        assert made.params.income[q] == pytest.approx(fit.params["income"], rel=1e-5)
+    assert_allclose(made.params.loc[[0.75, 0.5, 0.1]], sorted_one.params, rtol=1e-9)
+    assert made.crossings().n_rows == sorted_one.crossings().n_rows
+    assert made.test_equal_slopes().pvalue == pytest.approx(sorted_one.test_equal_slopes().pvalue)
+    assert "0.75, 0.1, 0.5" in repr(made.test_equal_slopes())
+    assert model.fit_process([0.5, 0.25]).params.index.tolist() == [0.5, 0.25]
 
 
 def test_the_coefficients_are_those_of_rq():
@@ -511,7 +532,7 @@ def test_levels_given_as_quantiles_are_drawn_over_quantiles(frame):
     ax = made.plot(["x"], reference=joint).axes[0]
     assert ax.get_xlabel() == r"quantile level $q=1-\tau$"
     assert_allclose(ax.get_lines()[0].get_xdata(), [0.9, 0.5, 0.2])
-    assert_array_equal(ax.get_lines()[0].get_ydata(), made.params["x"])
+    assert_array_equal(ax.get_lines()[0].get_ydata(), made.params["x"].loc[[0.9, 0.5, 0.2]])
     assert_allclose(np.asarray(ax.get_lines()[1].get_xdata(), dtype=float), [1.0 - joint.tau])
     ols = made.plot(["x"]).axes[0].get_legend().get_texts()
     assert "95 %, least squares" in [text.get_text() for text in ols]
@@ -561,11 +582,11 @@ def test_partial_residuals_show_a_bend_that_the_fit_does_not_have():
     straight, bent = (QuantileHuberMLE(y, X).fit() for y in (x + e, x + x**2 + e))
 
     def distance(fit):
-        figure = partial_residual_figure(x, fit.resid, fit.params[1])
+        figure = partial_residual_figure(x, fit.resid, fit.params[1] * x)
         return np.abs(figure.empirical - fit.params[1] * figure.centres).max()
 
     assert distance(straight) < 0.03
     assert distance(bent) > 0.3
-    figure = partial_residual_figure(x, bent.resid, bent.params[1])
+    figure = partial_residual_figure(x, bent.resid, bent.params[1] * x)
     assert (figure.shown, figure.n_rows) == (2000, 5000)
     assert plot_partial_residuals(figure).get_legend() is not None

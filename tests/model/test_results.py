@@ -14,7 +14,7 @@ from statsmodels.iolib.summary2 import summary_col
 
 import qhreg.formula.api as qhf
 import qhreg.results.likelihood as results_likelihood
-from qhreg import QuantileHuberDistributional, QuantileHuberMLE, quantile_huber
+from qhreg import QuantileHuberDistributional, QuantileHuberMLE, compare_models, quantile_huber
 from qhreg.exceptions import (
     BoundaryWarning,
     DataError,
@@ -213,8 +213,8 @@ def test_limits_of_some_parameters_are_rows_of_those_of_all(model):
 
 
 def test_limits_of_some_parameters_go_with_every_kind_of_interval(fit):
-    whole = fit.conf_int(0.05, "bootstrap", n_boot=20, seed=1)
-    some = fit.conf_int(0.05, "bootstrap", cols=["x"], n_boot=20, seed=1)
+    whole = fit.conf_int(0.05, "bootstrap", n_boot=20, rng=1)
+    some = fit.conf_int(0.05, "bootstrap", cols=["x"], n_boot=20, rng=1)
     pd.testing.assert_frame_equal(some, whole.loc[["x"]])
 
 
@@ -224,23 +224,23 @@ def test_two_parameters_of_a_surface_are_one_pair(fit):
 
 
 def test_a_bootstrap_has_the_labels_that_the_estimates_have(fit):
-    made = fit.bootstrap(n_boot=20, seed=1)
-    plain = fit._results.bootstrap(n_boot=20, seed=1)
+    made = fit.bootstrap(n_boot=20, rng=1)
+    plain = fit._results.bootstrap(n_boot=20, rng=1)
     assert list(made.bse.index) == list(made.conf_int().index) == list(fit.params.index)
     assert list(made.cov.columns) == list(fit.params.index)
     np.testing.assert_array_equal(made.bse, plain.bse)
     assert isinstance(plain.bse, np.ndarray)
     assert isinstance(plain.conf_int(), np.ndarray)
     arrays = QuantileHuberMLE(FRAME["y"].to_numpy(), sm.add_constant(FRAME["x"].to_numpy())).fit()
-    made = arrays.bootstrap(n_boot=20, seed=1)
+    made = arrays.bootstrap(n_boot=20, rng=1)
     assert isinstance(made.bse, np.ndarray)
     assert "\nx1 " in str(made)
 
 
 def test_the_bootstrap_is_a_covariance_and_a_kind_of_interval():
     model = qhf.quantile_huber("y ~ x", FRAME)
-    fit = model.fit(cov_type="bootstrap", cov_kwds={"n_boot": 60, "seed": 1})
-    made = fit.bootstrap(n_boot=60, seed=1)
+    fit = model.fit(cov_type="bootstrap", cov_kwds={"n_boot": 60, "rng": 1})
+    made = fit.bootstrap(n_boot=60, rng=1)
     np.testing.assert_array_equal(fit.cov_params(), made.cov)
     np.testing.assert_allclose(fit.bse, made.bse, rtol=1e-10)
     assert 0.5 < fit.bse["x"] / model.fit().bse["x"] < 2.0
@@ -255,11 +255,11 @@ def test_the_bootstrap_is_a_covariance_and_a_kind_of_interval():
 
 
 def test_groups_are_resampled_as_a_whole(fit):
-    by_name = fit.bootstrap(n_boot=20, seed=2, groups="firm")
-    by_series = fit.bootstrap(n_boot=20, seed=2, groups=FRAME.firm.sample(frac=1.0, random_state=0))
+    by_name = fit.bootstrap(n_boot=20, rng=2, groups="firm")
+    by_series = fit.bootstrap(n_boot=20, rng=2, groups=FRAME.firm.sample(frac=1.0, random_state=0))
     assert by_name.kind == "cluster"
     np.testing.assert_array_equal(by_name.params, by_series.params)
-    noise = fit.bootstrap(kind="parametric", n_boot=20, seed=2)
+    noise = fit.bootstrap(kind="parametric", n_boot=20, rng=2)
     assert not np.allclose(noise.params, by_name.params)
     with pytest.raises(DomainError, match="n_bot"):
         fit.model.fit(cov_type="bootstrap", cov_kwds={"n_bot": 5})
@@ -353,7 +353,7 @@ def test_what_a_test_cannot_be_about_is_named(fit):
 
 def test_a_wald_test_of_a_constrained_tau_is_refused(fit):
     held = qhf.quantile_huber("y ~ x", FRAME).fit_constrained("tau = 0.5")
-    with pytest.raises(DomainError, match=r"tau is held at 0\.5 by a constraint"):
+    with pytest.raises(DomainError, match=r"a constraint fixes tau at 0\.5"):
         held.wald_test("tau = 0.4, x = 1")
 
 
@@ -660,7 +660,7 @@ def test_a_constraint_may_fix_tau_or_a_coefficient(fit):
     other = QuantileHuberMLE(FRAME.y, fit.model.exog[:, :3], tau=0.5, offset=2 * FRAME.x).fit()
     assert fixed.llf == pytest.approx(other.llf, abs=1e-8)
     np.testing.assert_allclose(fixed.bse.iloc[:3], other.bse.iloc[:3], rtol=1e-6)
-    assert "constrained" in str(fixed.summary())
+    assert re.search(r"\nx +2\.0000 +\(fixed\)", str(fixed.summary()))
     offset = FRAME.o.to_numpy()
     moved = QuantileHuberMLE(FRAME.y + offset, fit.model.exog, offset=offset)
     again = moved.fit_constrained("tau = 0.5, x1 = 0")
@@ -969,13 +969,12 @@ def test_the_summary_has_two_blocks_and_says_what_was_done(fit):
     assert len({len(line.rstrip("\n")) for line in lines if line.startswith("===")}) == 1
     text = str(made)
     for piece in (
-        "kappa:",
-        "4 (fixed)",
+        "REML",
         "HC3",
-        "gap",
         "P(y < x'beta)",
-        "Biconvex:",
-        "Obs. in zone",
+        "Longer tail:",
+        f"Symmetry p (Wald): {fit.test_symmetry().wald.pvalue:>19.3f}",
+        f"AIC of OLS: {fit.aic_ols:>26.1f}",
     ):
         assert piece in text, piece
     sigma_row = next(line for line in lines if line.startswith("sigma"))
@@ -983,6 +982,81 @@ def test_the_summary_has_two_blocks_and_says_what_was_done(fit):
     tau_row = next(line for line in lines if line.startswith("tau"))
     assert len(tau_row.split()) == 7
     assert str(made.tables[1]).count("sigma") == 0
+    assert re.search(r"\nkappa +4\.0000 +\(fixed\) *\n", text)
+    proofs = next(line for line in lines if line.startswith("Proved:"))
+    assert re.fullmatch(r"Proved: +gap \S+ +Biconvex; global: +yes; not checked", proofs)
+    assert len(lines) - lines.index("Notes:") == 3
+
+
+def test_the_summary_says_what_is_proved():
+    model = qhf.quantile_huber("y ~ x", FRAME)
+    for fit, proved in (
+        (model.fit(search=True), "yes; certified"),
+        (qhf.quantile_huber("y ~ x", FRAME, kappa=6.0).fit(), "no; not checked"),
+        (qhf.quantile_huber("y ~ x", FRAME, tau=0.5).fit(), "yes; convex"),
+    ):
+        assert re.search(rf"Biconvex; global: +{proved}\n", str(fit.summary()))
+
+
+def test_the_longer_tail_is_the_one_of_the_noise():
+    rng = np.random.default_rng(0)
+    noise = rng.gumbel(size=300)
+    for endog, side in ((noise, "right"), (-noise, "left")):
+        fit = QuantileHuberMLE(endog, np.ones(300)).fit()
+        assert re.search(rf"Longer tail: +{side}\n", str(fit.summary()))
+    symmetric = QuantileHuberMLE(noise, np.ones(300), tau=0.5).fit()
+    assert re.search(r"Longer tail: +neither\n", str(symmetric.summary()))
+    assert re.search(r"Symmetry p \(Wald\): +\(tau fixed\)\n", str(symmetric.summary()))
+
+
+def test_the_criterion_of_least_squares_is_that_of_statsmodels_with_sigma_counted():
+    frame = FRAME.assign(times=np.arange(300) % 3)
+    formula = "y ~ x + C(g)"
+    weights = {"freq_weights": "times"}
+    plain = qhf.quantile_huber(formula, frame).fit(reml=False)
+    assert plain.aic_ols == pytest.approx(sm.OLS.from_formula(formula, frame).fit().aic + 2.0)
+    several = qhf.quantile_huber(formula, frame, **weights).fit(reml=False)
+    repeated = frame.loc[frame.index.repeat(frame.times)]
+    assert several.aic_ols == pytest.approx(sm.OLS.from_formula(formula, repeated).fit().aic + 2.0)
+    moved = qhf.quantile_huber(formula, frame, offset="o").fit(reml=False)
+    shifted = sm.OLS.from_formula("I(y - o) ~ x + C(g)", frame).fit()
+    assert moved.aic_ols == pytest.approx(shifted.aic + 2.0)
+
+
+def test_the_criterion_of_least_squares_is_that_of_the_comparison():
+    fit = qhf.quantile_huber("y ~ x", FRAME).fit()
+    table = compare_models("y ~ x", FRAME).table
+    assert fit.aic_ols == pytest.approx(table.aic["least squares"])
+    held = fit.model.fit_constrained("x = 2")
+    least = sm.OLS.from_formula("I(y - 2 * x) ~ 1", FRAME).fit()
+    law = stats.norm.logpdf(least.resid, scale=np.sqrt(least.ssr / (300 - held.solution.p)))
+    assert held.aic_ols == pytest.approx(4.0 - 2.0 * law.sum())
+
+
+def test_the_summary_counts_the_rows_dropped():
+    frame = FRAME.copy()
+    frame.loc[frame.index[:7], "x"] = np.nan
+    arrays = {"endog": frame.y, "exog": sm.add_constant(frame[["x"]]), "missing": "drop"}
+    for fit in (
+        qhf.quantile_huber("y ~ x", frame).fit(),
+        QuantileHuberMLE(**arrays).fit(),
+        qhf.quantile_huber_distributional("y ~ x", frame, scale="~ z").fit(),
+    ):
+        for made in (fit.summary(), fit.summary2()):
+            assert re.search(r"No. Observations: +293 \(7 dropped\)", str(made))
+    assert "dropped" not in str(qhf.quantile_huber("y ~ x", FRAME).fit().summary())
+
+
+def test_the_tables_of_estimates_have_one_width_whatever_the_names():
+    frame = FRAME.rename(columns={"x": "a_regressor_with_a_long_name"})
+    fit = qhf.quantile_huber("y ~ a_regressor_with_a_long_name", frame).fit()
+    first, second = (str(table).splitlines() for table in fit.summary().tables[1:])
+    assert {len(line) for line in first} == {len(line) for line in second}
+    ends = [
+        len(line.rstrip()) for line in str(fit.summary2()).splitlines() if line.endswith("0.975]")
+    ]
+    assert len(ends) == 2
+    assert ends[0] == ends[1]
 
 
 def test_both_summaries_have_tau_before_sigma(fit):
@@ -1006,21 +1080,21 @@ def test_both_summaries_have_a_row_for_what_is_fixed(fixed):
 def test_both_summaries_say_why_a_parameter_has_no_standard_error():
     fit = qhf.quantile_huber("y ~ x", FRAME).fit_constrained("tau = 0.5")
     for made in (fit.summary(), fit.summary2()):
-        assert re.search(r"\ntau +0\.5000 +\(constrained\)", str(made))
+        assert re.search(r"\ntau +0\.5000 +\(fixed\)", str(made))
 
 
-def test_where_a_row_is_several_observations_the_zone_is_said_to_count_rows():
+def test_summary2_counts_the_rows_in_the_quadratic_zone():
     fit = qhf.quantile_huber("y ~ x", FRAME, freq_weights="w").fit()
-    for made in (fit.summary(), fit.summary2()):
-        share = 100.0 * fit.rows_in_zone / 300
-        assert re.search(rf"Rows in zone: +{fit.rows_in_zone} \({share:.0f}%\)", str(made))
+    share = 100.0 * fit.rows_in_zone / 300
+    counted = rf"In quadratic zone: +{fit.rows_in_zone} rows \({share:.0f}%\)"
+    assert re.search(counted, str(fit.summary2()))
+    assert "zone" not in str(fit.summary())
 
 
-def test_without_a_zone_the_summary_counts_the_rows_on_the_line():
-    text = str(qhf.quantile_huber("y ~ x", FRAME, kappa=0.0, tau=0.3).fit().summary())
-    assert re.search(r"Obs. on the line: +2 \(", text)
-    assert "Obs. in zone" not in text
-    assert re.search(r"Global: +convex \(tau fixed\)", text)
+def test_without_a_zone_summary2_counts_the_rows_on_the_line():
+    text = str(qhf.quantile_huber("y ~ x", FRAME, kappa=0.0, tau=0.3).fit().summary2())
+    assert re.search(r"On the line: +2 rows \(", text)
+    assert "zone" not in text
 
 
 def test_many_observations_are_counted_in_full():
@@ -1066,7 +1140,7 @@ def test_names_and_notes_are_escaped_in_latex(oddly_named):
             r"P(y $<$ x'beta)",
             r"y\_1 $<$ y\_2",
             r"2 * a\_b depend(s) on other columns",
-            r"With kappa $>$ 0",
+            r"with kappa $>$ 0",
         ):
             assert name in text, name
         body = re.sub(r"\\[_&%#${}]|\$[<>|]( [|])?\$", "", text)
@@ -1076,7 +1150,7 @@ def test_names_and_notes_are_escaped_in_latex(oddly_named):
 def test_names_and_notes_are_escaped_in_html(oddly_named):
     for made in (oddly_named.summary(), oddly_named.summary2()):
         text = made.as_html()
-        for name in ("R&amp;D", "age[T.&lt;b&gt;18]", "P(y &lt; x'beta)", "With kappa &gt; 0"):
+        for name in ("R&amp;D", "age[T.&lt;b&gt;18]", "P(y &lt; x'beta)", "with kappa &gt; 0"):
             assert name in text, name
         assert not re.search(r"<(?!/?(table|tr|td|th|caption|br|class)\b)", text)
     assert "R&amp;D" in oddly_named._repr_html_()
@@ -1088,8 +1162,8 @@ def test_the_share_of_rows_in_the_zone_is_one_of_the_rows_that_count():
     for model in (QuantileHuberMLE, QuantileHuberDistributional):
         weighted = model.from_formula("y ~ x", FRAME, freq_weights=times).fit()
         kept = model.from_formula("y ~ x", FRAME[times > 0]).fit()
-        texts = [str(each.summary()) for each in (weighted, kept)]
-        shares = [re.search(r"Obs. in zone: +(\d+ \(\d+%\))", text)[1] for text in texts]
+        texts = [str(each.summary2()) for each in (weighted, kept)]
+        shares = [re.search(r"quadratic zone: +(\d+ rows \(\d+%\))", text)[1] for text in texts]
         assert shares[0] == shares[1]
 
 

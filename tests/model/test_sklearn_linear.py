@@ -12,9 +12,11 @@ from scipy import sparse
 pytest.importorskip("sklearn")
 
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import QuantileRegressor
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from qhreg import (
@@ -216,13 +218,24 @@ def test_a_sparse_matrix_is_not_made_dense_behind_the_back_of_the_user(options):
         QuantileHuberRegressorCV().fit(sparse.csr_array(X), y)
 
 
-def test_the_fit_needs_little_memory_beside_the_data():
+@pytest.mark.parametrize("options", [{}, {"kappa": 0.0, "tau": 0.2}])
+def test_the_fit_needs_little_memory_beside_the_data(options):
+    """scikit-learn's issue 22922: QuantileRegressor asked for 61.6 TiB. Full size: docs/howto."""
     X, y = sample(400_000, p=2)
     tracemalloc.start()
-    QuantileHuberRegressor().fit(X, y)
+    model = QuantileHuberRegressor(**options).fit(X, y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
+    assert model.solution_.converged
     assert peak < 0.75 * (X.nbytes + y.nbytes)
+
+
+def test_the_quantile_loss_gives_the_line_of_quantile_regressor():
+    X, y = sample(500)
+    ours = QuantileHuberRegressor(kappa=0.0, tau=0.2).fit(X, y)
+    theirs = QuantileRegressor(quantile=0.8, alpha=0.0).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-6)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, rtol=1e-6)
 
 
 def test_single_precision_is_fitted_as_it_is():
@@ -284,6 +297,23 @@ def test_frames_keep_their_names_through_a_pipeline():
     np.testing.assert_allclose(pipe.predict(frame), QuantileHuberRegressor().fit(X, y).predict(X))
     copy = pickle.loads(pickle.dumps(pipe))
     np.testing.assert_array_equal(copy.predict(frame), pipe.predict(frame))
+
+
+def test_a_model_of_statsmodels_stands_at_the_end_of_a_pipeline_and_is_cross_validated():
+    """statsmodels' issue 9442: its estimators within scikit-learn."""
+    X, y = sample(200)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(g=np.where(X[:, 0] > 0.0, "u", "v"))
+    columns = make_column_transformer(
+        (OneHotEncoder(drop="first"), ["g"]), (StandardScaler(), ["b", "c"])
+    )
+    pipe = make_pipeline(columns, QuantileHuberRegressor())
+    scores = cross_val_score(pipe, frame, y, cv=4, scoring="neg_mean_absolute_error")
+    assert scores.min() > -0.7 * np.abs(y - np.median(y)).mean()
+    names = columns.fit(frame).get_feature_names_out()
+    exog = pd.DataFrame(columns.transform(frame), columns=names).assign(const=1.0)
+    model = QuantileHuberMLE(y, exog).fit()
+    pipe.fit(frame, y)
+    np.testing.assert_allclose(pipe.predict(frame), model.predict(which="mean"), rtol=1e-6)
 
 
 def test_dependent_columns_are_named():

@@ -1,0 +1,237 @@
+"""Rows in which one regressor varies while the others have typical values."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from qhreg._typing import FloatArray, IntArray
+from qhreg.exceptions import DomainError
+from qhreg.specification.formulas import SPEC_NAME, mentions, spec_text, term_columns
+
+__all__ = ["TypicalRows", "is_factor", "term_of", "term_variable", "typical_rows"]
+
+POINTS = 101
+"""Points of a line over a numeric regressor."""
+
+
+@dataclass(frozen=True)
+class TypicalRows:
+    """The values of one regressor in the rows of a model, and typical values of the others.
+
+    Attributes
+    ----------
+    name : str
+        The regressor.
+    observed : ndarray, shape (n,)
+        Its value in each row; of a factor the place of the level among `levels`.
+    levels : tuple or None
+        The levels of a factor.
+    others : dict
+        The other regressors: the mean of a numeric one, the most frequent level of a factor.
+    column : int or None
+        The column of the design that varies, where that is no variable of a formula.
+    designs : dict
+        Then the designs of location, scale and asymmetry by the keyword of ``predict``.
+    """
+
+    name: str
+    observed: FloatArray
+    levels: tuple[Any, ...] | None
+    others: dict[str, Any]
+    column: int | None
+    designs: dict[str, FloatArray]
+
+    @property
+    def grid(self) -> FloatArray:
+        """Values that a line is drawn through: all levels of a factor, else equidistant ones."""
+        if self.levels is not None:
+            return np.arange(float(len(self.levels)))
+        return np.linspace(float(self.observed.min()), float(self.observed.max()), POINTS)
+
+    @property
+    def others_text(self) -> str:
+        """The others with their values, as text."""
+        parts = (
+            f"{name} = {value:.3g}" if isinstance(value, float) else f"{name} = {value}"
+            for name, value in self.others.items()
+        )
+        return ", ".join(parts)
+
+    def at(self, values: FloatArray) -> dict[str, Any]:
+        """Return rows with these values, as keywords of ``predict``."""
+        if self.column is None:
+            codes = values.astype(int)
+            varied = values if self.levels is None else [self.levels[code] for code in codes]
+            frame = pd.DataFrame({self.name: varied}).assign(**self.others)
+            return {"exog": frame, "transform": True}
+        varying = self.designs["exog"][:, self.column]
+        rows: dict[str, Any] = {"transform": False}
+        for name, design in self.designs.items():
+            rows[name] = np.tile(design.mean(axis=0), (len(values), 1))
+            same = (design == varying[:, None]).all(axis=0)
+            rows[name][:, same] = values[:, None]
+        return rows
+
+
+def _variables(model: Any, text: str | None = None) -> list[str]:
+    """Return the columns of the data that the formulas of a model, or a part of one, mention.
+
+    Parameters
+    ----------
+    model : RegressionModel
+        The model; one of arrays has no variables.
+    text : str, optional
+        The part; the right-hand sides of all formulas by default.
+    """
+    frame = getattr(model.data, "frame", None)
+    if getattr(model.data, SPEC_NAME, None) is None or frame is None:
+        return []
+    text = _right_hand_sides(model) if text is None else text
+    return [str(name) for name in frame.columns if mentions(text, name)]
+
+
+def _right_hand_sides(model: Any) -> str:
+    specs = (getattr(model.data, SPEC_NAME), *model._specs.values())
+    return " + ".join(map(spec_text, specs))
+
+
+def typical_rows(model: Any, param: str | int | None = None) -> TypicalRows:
+    """Return the values of a regressor in the rows of a model, and typical ones of the others.
+
+    Parameters
+    ----------
+    model : RegressionModel
+        The model.
+    param : str, int or None
+        A variable of the formulas, or a column of the design by name or place; None for the only
+        one that varies.
+
+    Raises
+    ------
+    DomainError
+        There is no such regressor, or none is named and several vary.
+    """
+    exog = model.observations.exog
+    columns = [str(name) for name in model.exog_names[: model.k_exog]]
+    moving = [columns[j] for j in np.flatnonzero(np.ptp(exog, axis=0) > 0.0)]
+    variables = _variables(model)
+    choice = variables or moving
+    if param is None:
+        if len(choice) != 1:
+            raise DomainError(f"choose one of the regressors: {', '.join(choice)}")
+        param = choice[0]
+    if not isinstance(param, str):
+        if not 0 <= int(param) < len(columns):
+            raise DomainError(f"there is no column {param}: choose one of {', '.join(choice)}")
+        param = columns[int(param)]
+    if param in variables:
+        return _of_variable(model, param, variables)
+    if param not in columns:
+        raise DomainError(f"{param!r} is no regressor: choose one of {', '.join(choice)}")
+    if param not in moving:
+        raise DomainError(f"{param} is constant: there is nothing to plot it against")
+    column = columns.index(param)
+    means = exog.mean(axis=0)
+    others = {name: float(means[columns.index(name)]) for name in moving if name != param}
+    further = {name: getattr(model, name) for name in model.further_names}
+    return TypicalRows(param, exog[:, column], None, others, column, {"exog": exog, **further})
+
+
+def _of_variable(model: Any, variable: str, variables: list[str]) -> TypicalRows:
+    """Return the values of a variable of the formulas, and typical ones of the others."""
+    kept = model.row_source.kept
+    frame = model.data.frame[variables]
+    frame = frame if kept is None else frame.iloc[kept]
+    text = _right_hand_sides(model)
+    others = {
+        name: frame[name].mode().iloc[0]
+        if is_factor(frame[name], text)
+        else float(frame[name].mean())
+        for name in variables
+        if name != variable
+    }
+    if is_factor(frame[variable], text):
+        levels, codes = _levels(frame[variable])
+        return TypicalRows(variable, codes.astype(np.float64), levels, others, None, {})
+    observed = frame[variable].to_numpy(dtype=np.float64)
+    if not float(np.ptp(observed)) > 0.0:
+        raise DomainError(f"{variable} is constant: there is nothing to plot it against")
+    return TypicalRows(variable, observed, None, others, None, {})
+
+
+def is_factor(column: pd.Series[Any], text: str) -> bool:
+    """Return whether a variable stands for levels: it is not numeric, or the formula says C(it).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from qhreg.specification.typical import is_factor
+    >>> [is_factor(pd.Series([1, 2], name="g"), text) for text in ("x + C(g)", "C(x) + g")]
+    [True, False]
+    """
+    numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    quoted = rf"""(Q\(\s*['"])?{re.escape(str(column.name))}(?!\w)"""
+    return not numeric or re.search(rf"(?<!\w)C\(\s*{quoted}", text) is not None
+
+
+def _levels(column: pd.Series[Any]) -> tuple[tuple[Any, ...], IntArray]:
+    """Return the levels that occur in a factor, in its order, and the place of each row's."""
+    factor = pd.Categorical(column).remove_unused_categories()
+    return tuple(factor.categories), np.asarray(factor.codes, dtype=np.intp)
+
+
+def term_of(model: Any, param: str | int) -> tuple[str, list[int]]:
+    """Return the name and the columns of a regressor: a term, a column, or all terms of a variable.
+
+    Parameters
+    ----------
+    model : RegressionModel
+        The model.
+    param : str or int
+        A term of the formula such as ``"bs(x, df=4)"``, a column by name or place, or a variable: all
+        terms that mention it and no other.
+    """
+    names = [str(name) for name in model.exog_names[: model.k_exog]]
+    spec = getattr(model.data, SPEC_NAME, None)
+    terms = {} if spec is None else term_columns(spec)
+    if not isinstance(param, str) and 0 <= int(param) < len(names):
+        param = names[int(param)]
+    alone = [part for part in terms if _variables(model, part) == [param]]
+    if param in terms:
+        columns = terms[str(param)]
+    elif param in names:
+        columns = [str(param)]
+    elif alone:
+        columns = [name for part in alone for name in terms[part]]
+    else:
+        choice = ", ".join(terms or names)
+        raise DomainError(f"{param!r} is no regressor: choose one of {choice}")
+    return str(param), [names.index(name) for name in columns if name in names]
+
+
+def term_variable(model: Any, name: str) -> TypicalRows | None:
+    """Return the rows along the variable of a term, or None where a term has none of its own.
+
+    Parameters
+    ----------
+    model : RegressionModel
+        The model.
+    name : str
+        From `term_of`.
+
+    Raises
+    ------
+    DomainError
+        The term has several variables.
+    """
+    variables = _variables(model, name)
+    if len(variables) > 1:
+        raise DomainError(
+            f"{name} has several variables, {' and '.join(variables)}: plot_fit draws the fit along one"
+        )
+    return typical_rows(model, variables[0]) if variables else None
