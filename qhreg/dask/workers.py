@@ -196,3 +196,6 @@ class _PooledRows(PartitionedRows):
 
     def parts(self) -> Iterator[Part]:
         yield from self.pool.gather(self.part)
+
+    def grouped(self, groups: tuple[str, ...]) -> _PooledRows:
+        return self  # what the trees leave has no groups
