@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class Pool:
         """Return the values of all workers, the same list on each."""
         return [value]
 
-    def total(self, *values: float) -> FloatArray:
+    def total(self, *values: Any) -> FloatArray:
         """Return sums over the workers."""
         return np.asarray(np.sum(self.gather(values), axis=0), dtype=np.float64)
 
