@@ -93,8 +93,9 @@ def fit_two_step(
 
     def judge(residuals: FloatArray, near: Stage | None = None) -> Stage:
         values, before = residuals[tested], None if near is None else near.noise
-        fixed = {"kappa": kappa, "tau": tau, "sigma": sigma}
-        noise = fit_noise(values, test_weights, **fixed, near=before, pool=pool)
+        noise = fit_noise(
+            values, test_weights, kappa=kappa, tau=tau, sigma=sigma, near=before, pool=pool
+        )
         return Stage(*symmetric_scale(values, test_weights, kappa, pool), noise)
 
     def trees(

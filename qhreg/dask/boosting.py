@@ -74,7 +74,7 @@ class QuantileHuberBoostingRegressor(LocalRegressor):
     """
 
     @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
-    def fit(  # type: ignore[override]
+    def fit(
         self,
         X: Any,
         y: Any,
@@ -122,20 +122,19 @@ class QuantileHuberBoostingRegressor(LocalRegressor):
         if not held:
             raise DataError("there are no rows")
         state = _fit_together(client, self._local(), parts, held, timeout)
-        vars(self).update(state)
+        self.__dict__.update(state)
         self._warn_if_empty()
         return self
 
     def _local(self) -> LocalRegressor:
         """Return the regressor of rows in memory with the same parameters and a seed."""
-        local = LocalRegressor(**self.get_params(deep=False))
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        return local.set_params(random_state=int(seed))
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        return LocalRegressor(**self.get_params(deep=False) | {"random_state": seed})
 
     def to_local(self) -> LocalRegressor:
         """Return the same fit as a regressor of rows in memory."""
         local = LocalRegressor(**self.get_params(deep=False))
-        vars(local).update(vars(self))
+        local.__dict__.update(vars(self))
         return local
 
     def predict(self, X: Any, which: str = "mean") -> Any:
@@ -257,10 +256,11 @@ def _fit_here(
     sizes = [len(part) for part in parts]
     with WorkerPool(place) as pool:  # first of all: where one fails, the others see it go
         frame = pd.concat(parts)
-        endog, weights = frame.pop(RESPONSE), frame.pop(WEIGHTS) if WEIGHTS in frame else None
-        exog, endog = model._checked(frame, reset=True, y=endog, y_numeric=True)
-        weights = case_weights(weights, exog)
-        endog = np.asarray(endog, dtype=np.float64)
+        response = frame.pop(RESPONSE)
+        sample_weight = frame.pop(WEIGHTS) if WEIGHTS in frame else None
+        exog, response = model._checked(frame, reset=True, y=response, y_numeric=True)
+        weights = case_weights(sample_weight, exog)
+        endog = np.asarray(response, dtype=np.float64)
         n_rows = int(pool.total(endog.size)[0])
         options = model._lightgbm_options(n_rows, check_random_state(model.random_state))
         seed, share = options["seed"], BIN_ROWS / n_rows
@@ -268,7 +268,7 @@ def _fit_here(
         sample = np.concatenate(pool.gather(exog[chosen]))
         options["bin_construct_sample_cnt"] = sample.shape[0]
         reference = model._dataset(sample, options).construct()
-        data = model._dataset(exog, options, reference)
+        data = model._dataset(exog, options, reference).construct()
         cv = None if model.cv is None else _splits(fold, model.cv)
         folds = cross_folds(cv, exog, endog, weights, None)
         patience = None if cv is None else model.n_iter_no_change
