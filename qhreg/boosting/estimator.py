@@ -54,7 +54,8 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         of each stage are the joint minimum of the likelihood on the training rows, sigma is given, and
         there is no cross-fit.
     kappa : float
-        Huber width in units of sigma; 0 is the quantile loss. The paper has 0.05.
+        Huber width in units of sigma; the paper has 0.05. 0, the quantile loss, is for the paper's
+        scheme only.
     tau, sigma : float or None
         A number fixes the parameter, None infers it. The slope of the loss is tau on negative and
         1 - tau on positive residuals. The paper has ``sigma=1.0``.
@@ -326,6 +327,11 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
 
     def _check_two_step(self) -> None:
         """Raise a DomainError where parameters do not go together."""
+        if self.kappa == 0.0:
+            raise DomainError(
+                "kappa=0 needs scheme='paper': the trees of scheme='two-step' grow on Huber's weights, "
+                "which are then zero; give a small kappa, such as 0.05"
+            )
         if self.estimator is not None:
             raise DomainError(
                 "estimator needs scheme='paper': scheme='two-step' grows LightGBM trees"
@@ -369,7 +375,8 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         self._location, self._spread = fit.location, fit.spread
         self.booster_, self.spread_booster_ = fit.location.booster, fit.spread.booster
         stages = fit.location_folds.stages
-        self._set_noise(fit.noise, [each.noise for each in stages], fit.location_folds.n_stages)
+        noises = [each.noise for each in stages if each.noise is not None]
+        self._set_noise(fit.noise, noises, fit.location_folds.n_stages)
         self.validation_score_ = np.array([each.loss for each in stages])
         return fit
 

@@ -70,7 +70,7 @@ def location_gradient(
 ) -> tuple[FloatArray, FloatArray]:
     r"""Return gradient and curvature in the location, for a tree of weighted least squares.
 
-    The width is that of the quadratic zone, :math:`\kappa\sigma`. A row's weight is Huber's, one in the
+    The width is that of the quadratic zone, :math:`\kappa\sigma > 0`. A row's weight is Huber's, one in the
     zone and :math:`\kappa\sigma/(2|r|)` beyond it: the quadratic with this curvature touches the loss at
     r and is nowhere below it. Each leaf then holds the weighted mean of its residuals, a step of
     iteratively reweighted least squares, which never raises the loss (Huber 1981, section 7.8).
@@ -83,9 +83,9 @@ def location_gradient(
     >>> gradient.tolist(), curvature.tolist()
     ([1.0, -1.0, -2.0], [1.0, 1.0, 0.25])
     """
-    clipped = np.clip(residuals, -0.5 * width, 0.5 * width)
-    share = np.divide(clipped, residuals, out=np.ones_like(residuals), where=clipped != residuals)
-    return -weights * clipped, weights * share
+    half = 0.5 * width
+    curvature = weights * (half / np.maximum(np.abs(residuals), half))
+    return -curvature * residuals, curvature
 
 
 def spread_gradient(

@@ -25,13 +25,13 @@ class Stage(NamedTuple):
     sigma, loss : float
         Their scale and mean negative log-likelihood at tau = 1/2: the scale for the next stage, and the
         score of this one.
-    noise : Noise
-        Their noise.
+    noise : Noise or None
+        Their noise; None for stages of the spread, whose path is not kept.
     """
 
     sigma: float
     loss: float
-    noise: Noise
+    noise: Noise | None
 
 
 Gradient = Callable[[FloatArray, FloatArray, float], tuple[FloatArray, FloatArray]]

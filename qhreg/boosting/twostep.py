@@ -91,12 +91,11 @@ def fit_two_step(
     tested = folds.test_weights > 0.0
     test_weights = folds.test_weights[tested]
 
-    def judge(residuals: FloatArray, near: Stage | None = None) -> Stage:
-        values, before = residuals[tested], None if near is None else near.noise
-        noise = fit_noise(
-            values, test_weights, kappa=kappa, tau=tau, sigma=sigma, near=before, pool=pool
+    def noise_of(residuals: FloatArray, near: Noise | None = None) -> Noise:
+        values = residuals[tested]
+        return fit_noise(
+            values, test_weights, kappa=kappa, tau=tau, sigma=sigma, near=near, pool=pool
         )
-        return Stage(*symmetric_scale(values, test_weights, kappa, pool), noise)
 
     def trees(
         gradient: Gradient,
@@ -119,14 +118,19 @@ def fit_two_step(
         base = constant(folds.weights)
         return crossed, grow(data, options, gradient, base, folds.weights, sigmas)
 
+    def judge_location(f: FloatArray, near: Stage | None) -> Stage:
+        residuals = endog - f
+        noise = noise_of(residuals, None if near is None else near.noise)
+        return Stage(*symmetric_scale(residuals[tested], test_weights, kappa, pool), noise)
+
     location_folds, location = trees(
         lambda f, w, sigma: location_gradient(endog - f, w, kappa * sigma),
         lambda w: pool.median(endog, w),
-        lambda f, near: judge(endog - f, near),
+        judge_location,
     )
     residuals = endog - location_folds.predictions
     if not boost_spread or pool.range(residuals) == (0.0, 0.0):
-        noise = judge(residuals).noise
+        noise = noise_of(residuals)
         mean = noise.mean  # to the first tree: the booster then predicts the mean
         return TwoStepFit(
             location.in_first_tree(mean),
@@ -137,10 +141,11 @@ def fit_two_step(
             residuals,
         )
 
-    def judge_spread(s: FloatArray, near: Stage | None) -> Stage:
-        weight, weighted = pool.total(test_weights.sum(), test_weights @ s[tested])
-        stage = judge(residuals * np.exp(-s), near)
-        return stage._replace(loss=stage.loss + float(weighted / weight))
+    def judge_spread(s: FloatArray, _: Stage | None) -> Stage:
+        s, values = s[tested], residuals[tested]
+        weight, weighted = pool.total(test_weights.sum(), test_weights @ s)
+        sigma, loss = symmetric_scale(values * np.exp(-s), test_weights, kappa, pool)
+        return Stage(sigma, loss + float(weighted / weight), None)
 
     spread_folds, spread = trees(
         lambda s, w, _: spread_gradient(residuals, s, w, kappa),
@@ -151,7 +156,7 @@ def fit_two_step(
     return TwoStepFit(
         location.in_first_tree(),
         spread.in_first_tree(),
-        judge(residuals).noise,
+        noise_of(residuals),
         location_folds,
         spread_folds,
         residuals,

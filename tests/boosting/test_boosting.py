@@ -656,6 +656,7 @@ def test_wrong_parameters_are_refused_by_name(option):
     [
         ({"estimator": Ridge()}, "estimator needs scheme='paper'"),
         ({"scale": "boosted", "sigma": 1.0}, "sigma cannot be fixed"),
+        ({"kappa": 0.0}, "kappa=0 needs scheme='paper'"),
         ({"interval": "conformal", "cv": None}, "needs rows held out"),
         ({"scheme": "paper", "scale": "boosted"}, "need scheme='two-step'"),
         ({"scheme": "paper", "interval": "conformal"}, "need scheme='two-step'"),
