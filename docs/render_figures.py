@@ -22,7 +22,7 @@ import pandas as pd
 import statsmodels.api as sm
 
 from qhreg import QuantileHuberDistributional, QuantileHuberMLE, compare_models, quantile_huber
-from qhreg.diagnostics import tau_loss_figure
+from qhreg.diagnostics.residuals import tau_loss_figure
 from qhreg.exceptions import BoundaryWarning
 from qhreg.plotting import plot_tau_loss
 

@@ -109,7 +109,7 @@ SANDWICHES = ("HC0", "HC1", "HC2", "HC3", "cluster", "HAC")
 
 NEEDS_CASES = (
     "cov_type='nonrobust' counts cases, but the scale of sampling weights is arbitrary: "
-    "choose 'HC3' or another sandwich, or give the weights as freq_weights"
+    "choose 'HC3' or another robust type, or give the weights as freq_weights"
 )
 """Why weights that are no counts have no covariance of that type."""
 

@@ -12,7 +12,7 @@ from qhreg.covariance import CovarianceEstimate
 from qhreg.family.domain import check_alpha
 from qhreg.family.normalizer import location_level
 from qhreg.inference.fit_statistics import information_criterion
-from qhreg.inference.intervals import wald_intervals, wald_ratios
+from qhreg.results.linear import wald_intervals, wald_ratios
 from qhreg.solver import Solution
 from qhreg.specification.parameters import Parameters, ParameterSpace
 

@@ -25,11 +25,12 @@ from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.family.loss import quantile_huber_loss
 from qhreg.family.normalizer import log_normalizer
-from qhreg.prediction import RowLaw, predict
 from qhreg.solver import DEFAULT_TAU_BOUNDS
 from qhreg.solver.over_tau import best_tau
+from qhreg.specification.parameters import RowLaw
 
 __all__ = [
+    "LEVELS",
     "density_figure",
     "fit_figure",
     "group_quantiles",
@@ -226,7 +227,7 @@ def qq_figure(
     return QQFigure(theoretical, observed[shown], lower, upper, level, count)
 
 
-def _quantiles(levels: FloatArray, tau: float, kappa: float) -> FloatArray:
+def _quantiles(levels: FloatArray, tau: Any, kappa: float) -> FloatArray:
     """Return quantiles of the law, each from its smaller tail."""
     lower = quantile_huber.ppf(np.minimum(levels, 0.5), tau, kappa)
     upper = quantile_huber.isf(np.minimum(1.0 - levels, 0.5), tau, kappa)
@@ -452,13 +453,15 @@ def fit_figure(
     """
     wanted = _check_levels(levels)
     y = at_rows.location + at_rows.sigma * np.asarray(u, dtype=np.float64)
+    sigma, tau = (v[:, None] if np.ndim(v) else v for v in (at_grid.sigma, at_grid.tau))
+    bands = sigma * _quantiles(np.array(wanted), tau, at_grid.kappa)
     return FitFigure(
         np.asarray(x, dtype=np.float64),
         y,
         np.asarray(grid, dtype=np.float64),
         at_grid.location,
         wanted,
-        predict(at_grid, "quantile", q=wanted),
+        at_grid.location[:, None] + bands,
         *names,
         others,
         None if categories is None else tuple(map(str, categories)),
@@ -504,11 +507,10 @@ def scale_location_figure(
 
     Examples
     --------
-    >>> from scipy import special, stats
-    >>> from qhreg.diagnostics import scale_location_figure
+    >>> from qhreg.diagnostics.residuals import scale_location_figure
     >>> figure = scale_location_figure([0.0, 1.0], [-1.0, 1.0], 0.5, 1.0)
-    >>> round(figure.expected, 6) == round(stats.norm.expect(lambda z: abs(z) ** 0.5), 6)
-    True
+    >>> round(figure.expected, 3)
+    0.822
     """
     f, root = np.asarray(fitted, dtype=np.float64), np.sqrt(np.abs(normal_scores(u, tau, kappa)))
     w = np.ones(f.size) if weights is None else np.asarray(weights, dtype=np.float64)

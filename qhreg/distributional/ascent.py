@@ -1,10 +1,20 @@
-r"""Newton steps on the likelihood inside a trust region, measured by the expected information.
+r"""What moves the parameters: Newton steps in a trust region, and exact fits of the location.
 
 The observed Hessian need not be definite, and for a small kappa its location block counts few rows.
 The expected information M always is definite. In coordinates in which M is the identity a step of
 length one moves the parameters by one standard error, the gradient's length
 :math:`\sqrt{g'M^{-1}g}` says how many standard errors a Fisher-scoring step would move (QH-55), and
 the trust region is a ball.
+
+The location for given scales and asymmetries is a convex problem, solved exactly and with proof.
+With rows divided by their :math:`\sigma_i` it is a quantile Huber fit in which each row has its own
+asymmetry (QH-54):
+
+.. math::
+
+    \min_\beta \sum_i w_i\,\rho_{\tau_i}\!\Big(\frac{y_i - x_i'\beta}{\sigma_i}\Big) = \max_v
+    \sum_i w_i\Big(\frac{v_i y_i}{\sigma_i} - \frac\kappa2 v_i^2\Big)
+    \quad\text{s.t.}\quad \sum_i \frac{w_i v_i x_i}{\sigma_i} = 0,\ -\tau_i\le v_i\le 1-\tau_i .
 """
 
 from __future__ import annotations
@@ -16,6 +26,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import optimize
+from scipy.linalg import qr
 
 from qhreg._typing import FloatArray
 from qhreg.distributional.likelihood import (
@@ -29,22 +41,35 @@ from qhreg.distributional.likelihood import (
     information_factors,
     loglike_rows,
 )
+from qhreg.family.loss import quantile_huber_loss
+from qhreg.solver.dual import dual_from_rows
+from qhreg.solver.interior import interior_point
 
 __all__ = [
+    "SCALE_RANGE",
     "STATIONARY",
     "Ascent",
     "Limits",
+    "LocationFit",
     "ascend",
+    "exact_location",
+    "limits_of",
+    "location_gap",
     "negative_loglike",
-    "standard_directions",
 ]
 
+
+SCALE_RANGE = 1e8
+"""How many times smaller or larger than the common scale that of a row may become."""
 
 STATIONARY = 1e-6
 """Length of the gradient, in standard errors, up to which a point counts as stationary."""
 
 TARGET = 1e-10
 """Length of the gradient at which there is nothing left to gain."""
+
+INTERPOLATING = 1e-6
+"""Residual, relative to the mean, up to which a row may be one that the fit passes through."""
 
 NO_INFORMATION = 1e-10
 """Share of a direction's information below which the data say nothing about it."""
@@ -79,6 +104,14 @@ class Limits(NamedTuple):
         return None
 
 
+def limits_of(tau_bounds: tuple[float, float]) -> Limits:
+    """Return the limits of the predictors, those of sigma around the unit of the response."""
+    far = math.log(SCALE_RANGE)
+    low, high = (math.log(t) - math.log1p(-t) for t in tau_bounds)
+    # a common tau on its bound must not be outside by rounding
+    return Limits((-far, far), (low - 1e-9, high + 1e-9))
+
+
 @dataclass(frozen=True)
 class Ascent:
     """Where the ascent ended.
@@ -98,6 +131,12 @@ class Ascent:
         The block whose predictor wanted to leave its limits.
     iterations : int
         Steps tried.
+    gap : float
+        By how much another location could raise the log-likelihood: an upper bound, once it is known.
+    held : tuple of str
+        Blocks that stayed where they ran into their limits.
+    proved : bool
+        Whether the other blocks were shown to be stationary, and the location to be the best one.
     """
 
     params: FloatArray
@@ -106,6 +145,14 @@ class Ascent:
     curvature: float
     blocked: str | None
     iterations: int
+    gap: float = math.inf
+    held: tuple[str, ...] = ()
+    proved: bool = False
+
+    @property
+    def stationary(self) -> bool:
+        """Whether all blocks are, none of them held."""
+        return self.proved and not self.held
 
 
 def negative_loglike(data: Regression, state: RowState) -> float:
@@ -159,12 +206,6 @@ def _model(data: Regression, state: RowState, free: npt.NDArray[np.intp]) -> _Lo
     return _Local(directions, -(downhill @ directions), curvature, float(np.linalg.norm(flat)))
 
 
-def standard_directions(data: Regression, params: FloatArray) -> FloatArray:
-    """Return directions, one in each column, along which a unit is one standard error."""
-    free = np.arange(data.size)
-    return _model(data, evaluate(data, params), free).directions
-
-
 def _trust_step(local: _Local, radius: float) -> FloatArray:
     """Return the minimiser of the model in a ball (in the model's own coordinates)."""
     slope, curvature = local.slope, local.curvature
@@ -176,16 +217,12 @@ def _trust_step(local: _Local, radius: float) -> FloatArray:
     step = -slope / (curvature + shift)
     if np.linalg.norm(step) <= radius:
         return step
-    low, high = shift, shift + local.score_norm / radius + abs(local.least)
-    while np.linalg.norm(slope / (curvature + high)) > radius:
-        high *= 2.0
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        if np.linalg.norm(slope / (curvature + middle)) > radius:
-            low = middle
-        else:
-            high = middle
-    return -slope / (curvature + high)
+
+    def excess(shift: float) -> float:
+        return float(np.linalg.norm(slope / (curvature + shift))) - radius
+
+    far = 2.0 * float(np.linalg.norm(slope)) / radius - local.least
+    return -slope / (curvature + optimize.brentq(excess, shift, far))
 
 
 def ascend(
@@ -250,3 +287,90 @@ def ascend(
     if local.score_norm <= STATIONARY:
         blocked = None
     return Ascent(params, value, local.score_norm, local.least, blocked, tried)
+
+
+# ---------------------------------------------------------------------- the location
+
+
+class LocationFit(NamedTuple):
+    """Parameters with the best location for their scales and asymmetries, and its duality gap."""
+
+    params: FloatArray
+    gap: float
+
+
+def _standardised(data: Regression, params: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return [X, y] with rows divided by their sigma, and the asymmetry of each row."""
+    state = evaluate(data, params)
+    endog = data.endog if data.offset is None else data.endog - data.offset
+    return np.column_stack([data.location, endog]) / state.sigma[:, None], state.tau
+
+
+def _loss(design: FloatArray, beta: FloatArray, tau: FloatArray, data: Regression) -> float:
+    loss = quantile_huber_loss(design[:, -1] - design[:, :-1] @ beta, tau, data.kappa)
+    return float(loss.sum() if data.weights is None else data.weights @ loss)
+
+
+def location_gap(data: Regression, params: FloatArray, v: FloatArray | None = None) -> float:
+    """Return by how much a better location could raise the log-likelihood, an upper bound.
+
+    Parameters
+    ----------
+    data : Regression
+        The data.
+    params : ndarray
+        Parameters.
+    v : ndarray, shape (n,), optional
+        Dual variables near the optimum; the slopes of the loss by default.
+    """
+    design, tau = _standardised(data, params)
+    if v is None:
+        v = evaluate(data, params).psi
+    m = data.weight
+    dual = dual_from_rows(design, v, tau, data.kappa, m, theta=1.0, weights=data.weights)
+    return _loss(design, params[data.block("location")], tau, data) - dual.value
+
+
+def _vertex(design: FloatArray, beta: FloatArray) -> FloatArray:
+    """Return the coefficients that pass exactly through the rows that the given ones nearly hit."""
+    p = beta.size
+    u = design[:, -1] - design[:, :-1] @ beta
+    near = np.flatnonzero(np.abs(u) <= INTERPOLATING * max(float(np.abs(u).mean()), 1e-300))
+    if near.size < p:
+        return beta
+    chosen = near[qr(design[near, :-1].T, mode="r", pivoting=True)[1][:p]]
+    try:
+        exact = np.linalg.solve(design[chosen, :-1], design[chosen, -1])
+    except np.linalg.LinAlgError:
+        return beta
+    return exact if bool(np.isfinite(exact).all()) else beta
+
+
+def exact_location(data: Regression, params: FloatArray) -> LocationFit:
+    """Return the parameters with the best location for their scales and asymmetries.
+
+    At kappa = 0 the fit passes through as many rows as it has columns; these are found and solved
+    for, so that their residuals are zero and not small.
+    """
+    place = data.block("location")
+    design, tau = _standardised(data, params)
+    weights = np.ones(data.endog.size) if data.weights is None else data.weights
+    start = np.append(-params[place], 1.0)
+    found = interior_point(
+        design, tau, data.kappa, m=data.weight, start=start, free_theta=False, weights=weights
+    )
+    beta = -found.z[:-1]
+    if not bool(np.isfinite(beta).all() and np.isfinite(found.v).all()):
+        return LocationFit(params, np.inf)
+    candidates = [params[place], beta]
+    if data.kappa == 0.0 and beta.size:
+        candidates.append(_vertex(design, beta))
+    losses = [_loss(design, b, tau, data) for b in candidates]
+    # a vertex wins against the interior point it came from unless it is worse by more than rounding
+    best = int(np.argmin(losses))
+    tolerance = 1e-12 * max(abs(losses[best]), 1.0)
+    if best == 1 and len(losses) == 3 and losses[2] <= losses[1] + tolerance:
+        best = 2
+    made = params.copy()
+    made[place] = candidates[best]
+    return LocationFit(made, location_gap(data, made, found.v))

@@ -20,9 +20,10 @@ from qhreg.covariance.bandwidth import bread_window
 from qhreg.covariance.choice import COVARIANCE_TYPES, NEEDS_CASES, CovarianceChoice
 from qhreg.covariance.estimate import CovarianceEstimate, finished, robust_covariance
 from qhreg.covariance.parts import Parts, RowParts, positive_inverse
+from qhreg.distributional.ascent import limits_of
 from qhreg.distributional.coordinates import Coordinates, block_basis, coordinates
 from qhreg.distributional.data import DistributionalData
-from qhreg.distributional.fit import DistributionalSolution, widened
+from qhreg.distributional.fit import DistributionalSolution, settle
 from qhreg.distributional.likelihood import (
     BLOCKS,
     Regression,
@@ -88,7 +89,6 @@ class _Place(NamedTuple):
     state: RowState
     kept: IntArray
     outer: IntArray
-    weight: float
 
     @property
     def change(self) -> FloatArray:
@@ -110,8 +110,7 @@ def _place(data: Regression, solution: DistributionalSolution) -> _Place:
         np.concatenate([np.arange(each.size)[each.block(name)] for name in free])
         for each in (within, data)
     )
-    weight = float(data.endog.size if data.weights is None else data.weights.sum())
-    return _Place(place, within, inner, evaluate(within, inner), kept, outer, weight)
+    return _Place(place, within, inner, evaluate(within, inner), kept, outer)
 
 
 def _held_names(data: DistributionalData, solution: DistributionalSolution) -> tuple[str, ...]:
@@ -139,11 +138,11 @@ def distributional_parts(
     window = bread_window(place.state.u, tau, obs.nobs, given.weights)
     kappa = math.hypot(data.kappa, window)
     near = replace(place.coordinates.data, kappa=kappa)  # its weights are one on average
-    params = widened(near, place.params, solution.held, data.tau_bounds)
+    params = settle(near, place.params, limits_of(data.tau_bounds), solution.held).params
     wide = replace(place.data, kappa=kappa)
     state = evaluate(wide, params)
     bread = assemble(wide, hessian_factors(state))[np.ix_(place.kept, place.kept)]
-    inverse, change = positive_inverse(bread, place.weight), place.change
+    inverse, change = positive_inverse(bread, place.data.weight), place.change
     outer, plain = place.coordinates.outer(params), replace(given, kappa=kappa)
     # leverage of the location: curvature of each row in the bread
     design, curvature = wide.location, state.inside / state.sigma**2
@@ -198,7 +197,7 @@ def distributional_covariance(
             raise DomainError(NEEDS_CASES)
         place = _place(data.regression, solution)
         info = assemble(place.data, information_factors(place.state))
-        inverse = positive_inverse(info[np.ix_(place.kept, place.kept)], place.weight)
+        inverse = positive_inverse(info[np.ix_(place.kept, place.kept)], place.data.weight)
         outward = np.eye(data.regression.size)[:, place.outer] @ place.change
         estimate = CovarianceEstimate(
             outward @ inverse.inverse @ outward.T,

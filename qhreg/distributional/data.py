@@ -1,9 +1,11 @@
-"""A distributional model as numbers: its rows, what is fixed, and its fit."""
+"""A distributional model as numbers: its rows, what is fixed, its fit and its profiles."""
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,13 @@ from scipy import special
 from qhreg._typing import FloatArray, IntArray
 from qhreg.distributional.fit import DistributionalSolution, solve_distributional
 from qhreg.distributional.likelihood import Regression
+from qhreg.exceptions import BoundaryWarning, RankWarning
 from qhreg.family.distribution import quantile_huber
-from qhreg.prediction import RowLaw
+from qhreg.profile.curve import Curve, ProfilePoint
 from qhreg.specification.observations import Observations
+from qhreg.specification.parameters import RowLaw, positions
 
-__all__ = ["DistributionalData"]
+__all__ = ["DistributionalData", "coefficient_curve"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,11 @@ class DistributionalData:
     names: tuple[str, ...]
 
     free = ("beta",)
+
+    def column(self, param: str | int) -> int:
+        """Return where a coefficient stands among the parameters."""
+        (place,) = positions(param, self.names)
+        return place
 
     @property
     def regression(self) -> Regression:
@@ -110,6 +119,85 @@ class DistributionalData:
             data, tau_bounds=self.tau_bounds, start=coefficients, search=search
         )
 
+    def is_fixed(self, param: str | int) -> bool:
+        """Return whether a constraint leaves a parameter one value: there are none."""
+        return False
+
+    def expand(self, params: FloatArray) -> FloatArray:
+        """Return the coefficients of the whole model: themselves."""
+        return params
+
     def vector(self, solution: DistributionalSolution) -> FloatArray:
         """Return the estimated parameters of a fit as one vector."""
         return solution.params
+
+
+@dataclass
+class CoefficientCurve(Curve):
+    """The profile over one coefficient: what it explains becomes a known part of its predictor."""
+
+    data: DistributionalData = field(kw_only=True)
+    column: int = field(kw_only=True)
+    search: bool | None = field(kw_only=True)
+
+    def _fitted(self, value: float) -> ProfilePoint:
+        rest = self.data.regression.without(self.column, value)
+        nearest = min(self.points, key=lambda other: abs(other - value))
+        start = rest.split(np.delete(self.points[nearest].beta, self.column))
+        with warnings.catch_warnings():
+            # of bounds and rank the fit itself has told
+            for category in (BoundaryWarning, RankWarning):
+                warnings.simplefilter("ignore", category)
+            fit = solve_distributional(
+                rest, tau_bounds=self.data.tau_bounds, start=start, search=self.search
+            )
+        return _point(fit, value, np.insert(fit.params, self.column, value), self.data.kappa)
+
+
+def _point(
+    fit: DistributionalSolution, value: float, params: FloatArray, kappa: float
+) -> ProfilePoint:
+    """Return a fit as a point of a profile; sigma and tau differ from row to row."""
+    return ProfilePoint(
+        value, fit.loglike, math.nan, fit.location_gap, params, math.nan, math.nan, kappa
+    )
+
+
+def coefficient_curve(
+    data: DistributionalData,
+    solution: DistributionalSolution,
+    param: str | int,
+    *,
+    se: float = math.nan,
+    search: bool | None = None,
+) -> CoefficientCurve:
+    """Return the profile of a coefficient of any predictor as a function.
+
+    Parameters
+    ----------
+    data : DistributionalData
+        The model.
+    solution : DistributionalSolution
+        Its fit.
+    param : str or int
+        Name or place of the coefficient.
+    se : float
+        Standard error of the estimate: the first step.
+    search : bool or None
+        As in :func:`qhreg.solver.solve`, for the start of every point; by default none.
+    """
+    column, m = data.column(param), data.observations.nobs
+    estimate = float(solution.params[column])
+    curve = CoefficientCurve(
+        data.names[column],
+        estimate,
+        solution.loglike,
+        m,
+        names=data.names,
+        step=se if se > 0.0 else max(abs(estimate), 1.0) / math.sqrt(m),
+        data=data,
+        column=column,
+        search=bool(search),
+    )
+    curve.points[estimate] = _point(solution, estimate, solution.params, data.kappa)
+    return curve

@@ -23,16 +23,18 @@ import numpy as np
 
 from qhreg._typing import FloatArray
 from qhreg.distributional.ascent import (
+    SCALE_RANGE,
     STATIONARY,
     Ascent,
     Limits,
     ascend,
+    exact_location,
+    limits_of,
+    location_gap,
     negative_loglike,
-    standard_directions,
 )
 from qhreg.distributional.coordinates import Coordinates, coordinates
 from qhreg.distributional.likelihood import BLOCKS, Coefficients, Regression, evaluate
-from qhreg.distributional.location import exact_location, location_gap
 from qhreg.exceptions import (
     BoundaryWarning,
     ConvergenceWarning,
@@ -42,22 +44,12 @@ from qhreg.exceptions import (
 )
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
 from qhreg.solver.dual import GAP_TOLERANCE, TINY_KAPPA
+from qhreg.solver.fixed_tau import WIDER
+from qhreg.solver.problem import smoothing_width
 from qhreg.solver.threads import one_blas_thread
 
-__all__ = ["DistributionalSolution", "common_fit", "solve_distributional", "widened"]
+__all__ = ["DistributionalSolution", "common_fit", "settle", "solve_distributional"]
 
-
-WIDE = 0.25
-"""Width of the zone from which the climb needs no wider zones first."""
-
-NARROWING = 4.0
-"""Factor between the widths of the zone on the way down to a small one."""
-
-SCALE_RANGE = 1e8
-"""How many times smaller or larger than the common scale that of a row may become."""
-
-LIKE_SCALES = 100.0
-"""Ratio of the largest to the smallest scale up to which one set of columns serves all rows."""
 
 ROUNDS = 60
 """Alternations between exact locations and climbs of the rest."""
@@ -134,29 +126,6 @@ class DistributionalSolution:
         return bool(self.held)
 
 
-@dataclass(frozen=True)
-class _End:
-    """Where one climb ended, in the solver's coordinates."""
-
-    params: FloatArray
-    value: float
-    score_norm: float
-    gap: float
-    curvature: float
-    held: tuple[str, ...]
-    iterations: int
-    exact: bool
-
-    @property
-    def rest_stationary(self) -> bool:
-        """Whether the blocks that are not held are."""
-        return self.score_norm <= STATIONARY and self.exact
-
-    @property
-    def stationary(self) -> bool:
-        return self.rest_stationary and not self.held
-
-
 def solve_distributional(
     data: Regression,
     *,
@@ -219,44 +188,30 @@ def solve_distributional(
     with one_blas_thread(used.endog.size * max(used.size, 1)):
         first = common_fit(used, tau_bounds, search)
         place = coordinates(used, first.beta, first.sigma)
-        limits = _limits(tau_bounds)
-        point = _first_point(place, first, limits)
-        ends = [_recentred(place, _climb(place.data, point, limits), limits)]
+        limits = limits_of(tau_bounds)
+        points = [place.constant(first.sigma, first.tau)]
+        if limits.crossed(place.data, points[0]) is not None:  # no columns span a constant
+            points[0] = np.zeros(place.data.size)
         if start is not None:
-            given = _given_point(place, start, limits)
-            ends.append(_recentred(place, _climb(place.data, given, limits), limits))
+            points.append(place.inner(start))
+            crossed = limits.crossed(place.data, points[1])
+            if crossed is not None:
+                raise DomainError(f"start_params put the {crossed} of some rows outside its limits")
+        ends = [_recentred(place, _climb(place.data, point, limits), limits) for point in points]
         generator = np.random.default_rng(rng)
         while len(ends) < n_starts:
-            ends.append(_another(place, ends, limits, generator))
+            best = min(ends, key=lambda pair: pair[1].value)
+            ends.append(_another(*best, limits, generator))
     for name, basis in zip(BLOCKS, place.bases, strict=True):
         if basis.dependent:
-            _warn_dependent(
-                name, basis.dependent, None if names is None else names[data.block(name)]
+            columns = range(len(basis.back)) if names is None else names[data.block(name)]
+            told = ", ".join(str(columns[j]) for j in basis.dependent)
+            warn_caller(
+                f"column(s) {told} of the {name} are linear combinations of earlier ones; the "
+                "coefficients returned are the shortest ones with the same fitted values",
+                RankWarning,
             )
     return _report(ends, first)
-
-
-def widened(
-    data: Regression,
-    params: FloatArray,
-    held: tuple[str, ...],
-    tau_bounds: tuple[float, float],
-) -> FloatArray:
-    """Return the maximum from parameters of a narrower zone, in the coordinates of the data.
-
-    Parameters
-    ----------
-    data : Regression
-        The data, in coordinates of :mod:`qhreg.distributional.coordinates`.
-    params : ndarray
-        Where to start.
-    held : tuple of str
-        Blocks that stay as they are.
-    tau_bounds : (float, float)
-        Range of the asymmetry of every row.
-    """
-    blocks = [name for name in BLOCKS if name not in held]
-    return _alternate(data, params, _limits(tau_bounds), blocks)[0].params
 
 
 def common_fit(
@@ -284,161 +239,113 @@ def common_fit(
         )
 
 
-def _limits(tau_bounds: tuple[float, float]) -> Limits:
-    far = math.log(SCALE_RANGE)
-    low, high = (math.log(t) - math.log1p(-t) for t in tau_bounds)
-    # a common tau on its bound must not be outside by rounding
-    slack = 1e-9
-    return Limits((-far, far), (low - slack, high + slack))
-
-
-def _first_point(place: Coordinates, first: Solution, limits: Limits) -> FloatArray:
-    """Return the common fit, or the middle of the limits where no columns span a constant."""
-    point = place.constant(first.sigma, first.tau)
-    return point if limits.crossed(place.data, point) is None else np.zeros(place.data.size)
-
-
-def _given_point(place: Coordinates, start: Coefficients, limits: Limits) -> FloatArray:
-    point = place.inner(start)
-    crossed = limits.crossed(place.data, point)
-    if crossed is not None:
-        raise DomainError(f"start_params put the {crossed} of some rows outside its limits")
-    return point
-
-
 def _another(
-    place: Coordinates,
-    ends: list[tuple[Coordinates, _End]],
-    limits: Limits,
-    rng: np.random.Generator,
-) -> tuple[Coordinates, _End]:
-    """Return the end of a climb from a random point near the best one so far.
-
-    In turn a few standard errors away, where a small kappa makes maxima that lie close together, and
-    half a unit away in the predictors of each row.
-    """
-    where, best = min(ends, key=lambda pair: pair[1].value)
-    data = where.data
-    near = standard_directions(data, best.params) if len(ends) % 2 else None
+    place: Coordinates, best: Ascent, limits: Limits, rng: np.random.Generator
+) -> tuple[Coordinates, Ascent]:
+    """Return the end of a climb from a random point, about a unit away in the predictors of each row."""
+    data = place.data
+    step = rng.standard_normal(data.size) / np.sqrt(np.repeat(data.sizes, data.sizes))
     for shrink in 2.0 ** -np.arange(20.0):
-        if near is None:
-            step = _spread(data) * rng.standard_normal(data.size)
-        else:
-            step = 2.0 * (near @ rng.standard_normal(near.shape[1]))
         point = best.params + shrink * step
         if limits.crossed(data, point) is None:
-            return _recentred(where, _settle(data, point, limits), limits)
-    return where, best
+            return _recentred(place, settle(data, point, limits), limits)
+    return place, best
 
 
-def _spread(data: Regression) -> FloatArray:
-    """Return the standard deviations that move the predictors of the rows by about half a unit."""
-    spread = np.empty(data.size)
-    for name in BLOCKS:
-        place = data.block(name)
-        spread[place] = 0.5 / math.sqrt(max(place.stop - place.start, 1))
-    return spread
+def _climb(data: Regression, start: FloatArray, limits: Limits) -> Ascent:
+    """Return the end of the climb from one starting point, never below it.
 
-
-def _climb(data: Regression, start: FloatArray, limits: Limits) -> _End:
-    """Return the end of the climb from one starting point, never below it."""
-    if data.kappa >= WIDE:
-        return _settle(data, start, limits)
-    width, point = 1.0, start
-    while width > max(NARROWING * data.kappa, 1e-4):
-        point = ascend(replace(data, kappa=width), point, limits, max_steps=30).params
-        width /= NARROWING
-    # either way can end in the lower one of two maxima
-    ends = [_settle(data, point, limits), _settle(data, start, limits)]
+    A narrow zone has few rows to show the curvature: a second climb then comes down from wider ones, as
+    long as they hold more rows than there are coefficients. Either can end in the lower of two maxima.
+    """
+    ends, point = [settle(data, start, limits)], start
+    width = smoothing_width(data.kappa, data.endog.size, data.size)
+    while width > WIDER * data.kappa:
+        wide = replace(data, kappa=width)
+        point, width = ascend(wide, point, limits).params, width / WIDER
+        if evaluate(wide, point).inside.sum() <= data.size:
+            break
+    if point is not start:
+        ends.append(settle(data, point, limits))
     best = min(ends, key=lambda end: end.value)
     return replace(best, iterations=sum(end.iterations for end in ends))
 
 
-def _settle(data: Regression, start: FloatArray, limits: Limits) -> _End:
-    """Return the end of the climb at the final width, blocks at their limits held there."""
-    held: tuple[str, ...] = ()
-    point, iterations = start, 0
-    while True:
-        blocks = [name for name in BLOCKS if name not in held]
-        found, exact = _alternate(data, point, limits, blocks)
-        iterations += found.iterations
-        if found.blocked is None or found.blocked in held:
-            break
-        held, point = (*held, found.blocked), found.params
-    gap = location_gap(data, found.params)
-    if data.kappa <= TINY_KAPPA or not gap <= GAP_TOLERANCE * data.endog.size:
-        gap = min(gap, exact_location(data, found.params).gap)
-    exact = exact and gap <= GAP_TOLERANCE * data.endog.size
-    return _End(
-        found.params, found.value, found.score_norm, gap, found.curvature, held, iterations, exact
-    )
+def settle(
+    data: Regression, start: FloatArray, limits: Limits, held: tuple[str, ...] = ()
+) -> Ascent:
+    """Return the end of the climb at the final width with its gap, blocks at their limits held there.
 
+    Where the gradient does not lead to the best location, steps alternate with exact locations.
 
-def _alternate(
-    data: Regression, start: FloatArray, limits: Limits, blocks: list[str]
-) -> tuple[Ascent, bool]:
-    """Return the end of climbs alternating with exact locations, and whether the latter is proved."""
-    rest = [name for name in blocks if name != "location"]
-    corner = data.kappa <= TINY_KAPPA
-    found = ascend(data, start, limits, blocks=rest if corner else blocks)
-    if not corner and (found.score_norm <= STATIONARY or found.blocked is not None):
-        return found, True
-    value, steps = math.inf, found.iterations
+    Parameters
+    ----------
+    data : Regression
+        The data, in coordinates of :mod:`qhreg.distributional.coordinates`.
+    start : ndarray
+        Where to start.
+    limits : Limits
+        Of the predictors.
+    held : tuple of str
+        Blocks that stay as they are.
+    """
+    tolerance, corner = GAP_TOLERANCE * data.endog.size, data.kappa <= TINY_KAPPA
+    rest = [name for name in BLOCKS[1:] if name not in held]
+    every = rest if corner else ["location", *rest]
+    end, gap, steps = ascend(data, start, limits, blocks=every), math.inf, 0
     for _ in range(ROUNDS):
-        better = exact_location(data, found.params)
-        gained = found.value - negative_loglike(data, evaluate(data, better.params))
-        tolerance = GAP_TOLERANCE * data.endog.size
-        proved = better.gap <= tolerance and gained <= tolerance
-        if corner and proved and found.score_norm <= STATIONARY:
-            return replace(found, iterations=steps), True
-        found = ascend(data, better.params, limits, blocks=rest)
-        steps += found.iterations
-        if not corner and found.blocked is None:
-            found = ascend(data, found.params, limits, blocks=blocks, max_steps=50)
-            steps += found.iterations
-            if found.score_norm <= STATIONARY:
-                return replace(found, iterations=steps), True
-        if found.blocked is not None or not found.value < value:
+        steps += end.iterations
+        if end.blocked is not None and end.blocked not in held:
+            again = settle(data, end.params, limits, (*held, end.blocked))
+            return replace(again, iterations=steps + again.iterations)
+        gap = math.inf if corner else location_gap(data, end.params)
+        if gap <= tolerance and end.score_norm <= STATIONARY:
             break
-        value = found.value
-    better = exact_location(data, found.params)
-    gained = found.value - negative_loglike(data, evaluate(data, better.params))
-    proved = max(better.gap, gained) <= GAP_TOLERANCE * data.endog.size
-    found = ascend(data, found.params, limits, blocks=rest)
-    return replace(found, iterations=steps + found.iterations), proved
+        better = exact_location(data, end.params)
+        gained = end.value - negative_loglike(data, evaluate(data, better.params))
+        gap = min(gap, better.gap + max(gained, 0.0))
+        if gap <= tolerance and end.score_norm <= STATIONARY:
+            break
+        after = ascend(data, better.params, limits, blocks=rest)
+        if not corner and after.blocked is None:
+            after = ascend(data, after.params, limits, blocks=every)
+            if after.score_norm > STATIONARY:  # the gap has to speak for the location
+                after = ascend(data, after.params, limits, blocks=rest)
+        if not after.value < end.value:
+            break
+        end, gap = after, math.inf
+    proved = gap <= tolerance and end.score_norm <= STATIONARY
+    return replace(end, gap=gap, held=held, iterations=steps, proved=proved)
 
 
-def _recentred(place: Coordinates, end: _End, limits: Limits) -> tuple[Coordinates, _End]:
-    """Return the end of a climb, continued in coordinates for its own scales where they differ much."""
-    _, log_sigma, _ = place.data.predictors(end.params)
-    if end.stationary and float(np.ptp(log_sigma)) < math.log(LIKE_SCALES):
+def _recentred(place: Coordinates, end: Ascent, limits: Limits) -> tuple[Coordinates, Ascent]:
+    """Return the end of a climb, continued in coordinates for its own scales."""
+    moved = place.recentred(end.params)
+    if moved is None:
         return place, end
-    made = place.recentred(end.params)
-    if made is None:
-        return place, end
-    again = _settle(made[0].data, made[1], limits)
-    better = again.value <= end.value or (again.stationary and not end.stationary)
-    return (made[0], again) if better else (place, end)
+    again = settle(moved[0].data, moved[1], limits)
+    return (place, end) if end.stationary and not again.stationary else (moved[0], again)
 
 
-def _report(ends: list[tuple[Coordinates, _End]], first: Solution) -> DistributionalSolution:
+def _report(ends: list[tuple[Coordinates, Ascent]], first: Solution) -> DistributionalSolution:
     """Return the best fit in the units of the data, with a warning where there is reason for one."""
     place, best = min(ends, key=lambda pair: pair[1].value)
     given, data = place.given, place.data
-    n = float(given.endog.size if given.weights is None else given.weights.sum())
+    n = given.weight
     per_row = n / data.endog.size
     shift = n * math.log(place.unit)
     params = place.outer(best.params)
     reason = "stationary"
     if best.held:
         reason = " and ".join(_HELD[name] for name in best.held)
-        warn_caller(f"{reason}; its coefficients are held there", BoundaryWarning)
+        warn_caller(f"{reason}; it stops there. Use fewer of its columns", BoundaryWarning)
     elif not best.stationary:
         reason = (
             f"the gradient is {best.score_norm:.2g} standard errors long, the location's duality gap "
             f"{per_row * best.gap:.2g}: not stationary"
         )
-        warn_caller(f"the fit did not converge: {reason}", ConvergenceWarning)
+        advice = "Give the columns similar units, or use fewer of sigma and tau"
+        warn_caller(f"the fit did not converge: {reason}. {advice}", ConvergenceWarning)
     state = evaluate(data, best.params)
     return DistributionalSolution(
         params,
@@ -447,7 +354,7 @@ def _report(ends: list[tuple[Coordinates, _End]], first: Solution) -> Distributi
         per_row * best.gap,
         best.curvature,
         best.stationary,
-        best.rest_stationary,
+        best.proved,
         reason,
         best.held,
         {name: basis.dependent for name, basis in zip(BLOCKS, place.bases, strict=True)},
@@ -461,17 +368,8 @@ def _report(ends: list[tuple[Coordinates, _End]], first: Solution) -> Distributi
 
 _HELD = {
     "scale": (
-        f"sigma ran {SCALE_RANGE:g} times away from its common value in some rows: the likelihood may "
-        "be unbounded, as where the location passes through all rows of a group"
+        f"sigma ran {SCALE_RANGE:g} times away from its common value in some rows, where the likelihood "
+        "may be unbounded"
     ),
     "tau": "tau reached its bound in some rows, whose noise lies on one side",
 }
-
-
-def _warn_dependent(name: str, dependent: tuple[int, ...], names: Sequence[str] | None) -> None:
-    columns = [str(j) if names is None else names[j] for j in dependent]
-    warn_caller(
-        f"column(s) {', '.join(columns)} of the {name} are linear combinations of earlier ones; the "
-        "coefficients returned are the shortest ones with the same fitted values",
-        RankWarning,
-    )

@@ -98,6 +98,11 @@ class Regression:
         """Length of the parameter vector."""
         return sum(self.sizes)
 
+    @property
+    def weight(self) -> float:
+        """Sum of the case weights."""
+        return float(self.endog.size if self.weights is None else self.weights.sum())
+
     def block(self, name: str) -> slice:
         """Return where a block stands in the parameter vector."""
         position = BLOCKS.index(name)
@@ -292,11 +297,8 @@ def score_rows(data: Regression, state: RowState) -> FloatArray:
 
 def gradient(data: Regression, state: RowState) -> FloatArray:
     """Return the derivative of the log-likelihood, weights included."""
-    parts = []
-    for design, factor in zip(data.designs, score_factors(state), strict=True):
-        weighted = factor if data.weights is None else factor * data.weights
-        parts.append(weighted @ design)
-    return np.concatenate(parts)
+    rows = score_rows(data, state)
+    return np.asarray(rows.sum(axis=0) if data.weights is None else data.weights @ rows)
 
 
 def assemble(data: Regression, pairs: Pairs) -> FloatArray:

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import special
 
 from qhreg._typing import FloatArray
+from qhreg.distributional.coordinates import coordinates
 from qhreg.distributional.data import DistributionalData
 from qhreg.distributional.fit import common_fit, solve_distributional
 from qhreg.distributional.likelihood import (
@@ -25,11 +26,12 @@ from qhreg.distributional.likelihood import (
 from qhreg.distributional.results import DistributionalResults, DistributionalResultsWrapper
 from qhreg.exceptions import ConvergenceWarning, DataError, DomainError
 from qhreg.family.domain import check_kappa
+from qhreg.inference.prediction import PredictionSlopes
 from qhreg.model.base import RegressionModel, Rows, located
-from qhreg.prediction import PredictionSlopes, RowLaw
 from qhreg.solver import DEFAULT_TAU_BOUNDS
 from qhreg.specification.alignment import to_pandas
 from qhreg.specification.inputs import KEYWORDS, number
+from qhreg.specification.parameters import RowLaw, checked_vector
 
 __all__ = ["QuantileHuberDistributional"]
 
@@ -319,16 +321,11 @@ class QuantileHuberDistributional(RegressionModel):
 
     def checked_params(self, params: Any) -> FloatArray:
         """Return a parameter vector as floats, or raise if its length or its values are wrong."""
-        if np.iscomplexobj(params):
-            # statsmodels tries complex steps first, and falls back to real ones on this error
-            raise TypeError("params must be real: the likelihood is not analytic")
-        vector = np.asarray(params, dtype=np.float64)
-        if vector.shape != (self.nparams,):
-            scale, tau = map(len, self.further_names.values())
-            raise DataError(
-                f"params must have shape ({self.nparams},) for {self.k_exog} coefficients of the "
-                f"location, {scale} of log sigma and {tau} of logit tau; got {vector.shape}"
-            )
+        scale, tau = map(len, self.further_names.values())
+        wanted = (
+            f"{self.k_exog} coefficients of the location, {scale} of log sigma, {tau} of logit tau"
+        )
+        vector = checked_vector(params, self.nparams, wanted)
         if not bool(np.isfinite(vector).all()):
             raise DataError("params contains NaN or infinite values")
         return vector
@@ -369,13 +366,8 @@ class QuantileHuberDistributional(RegressionModel):
         """The fit with one scale and one asymmetry, as near as the regressors come to it."""
         data = self.model_data().regression
         common = common_fit(data, self.tau_bounds)
-        ones = np.ones(data.endog.size)
-        parts = [common.beta]
-        goals = (math.log(common.sigma), math.log(common.tau) - math.log1p(-common.tau))
-        for design, goal in zip((data.scale, data.tau), goals, strict=True):
-            nearest = np.linalg.lstsq(design, goal * ones, rcond=None)[0]
-            parts.append(np.asarray(nearest, dtype=np.float64))
-        return np.concatenate(parts)
+        place = coordinates(data, common.beta, 1.0)
+        return place.outer(place.constant(common.sigma, common.tau))
 
     # ------------------------------------------------------------------ prediction
 

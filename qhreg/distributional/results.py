@@ -13,15 +13,13 @@ from statsmodels.base.wrapper import populate_wrapper
 from qhreg._typing import FloatArray
 from qhreg.covariance import CovarianceChoice, CovarianceEstimate
 from qhreg.distributional.covariance import distributional_covariance, distributional_parts
-from qhreg.distributional.data import DistributionalData
+from qhreg.distributional.data import DistributionalData, coefficient_curve
 from qhreg.distributional.fit import DistributionalSolution, solve_distributional
 from qhreg.distributional.likelihood import BLOCKS, Regression
-from qhreg.distributional.profile import distributional_profile
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.inference.hypothesis_tests import HypothesisTest, density_note, lr_test
-from qhreg.profile.result import ProfileLikelihood
-from qhreg.results.base import RegressionResults, ResultsWrapper, label_methods, positions
+from qhreg.results.base import RegressionResults, ResultsWrapper, label_methods, retvals
 from qhreg.results.summary import Tables, covariance_note, criteria, head, zone
 from qhreg.specification.model_data import refit
 from qhreg.specification.typical import typical_rows
@@ -51,6 +49,7 @@ class DistributionalResults(RegressionResults):
 
     solution: DistributionalSolution
     _parts_of = staticmethod(distributional_parts)
+    _curve_of = staticmethod(coefficient_curve)
     _made_from_data = ("_covariance", "ranges")
 
     def __init__(
@@ -75,7 +74,7 @@ class DistributionalResults(RegressionResults):
         self.kappa = model.kappa
         self.block_sizes = (model.k_exog, *map(len, model.further_names.values()))
         self.n_params = self.params.size - sum(map(len, solution.dependent.values()))
-        self.mle_retvals = _retvals(solution)
+        self.mle_retvals = retvals(solution)
 
     @property
     def _fit_data(self) -> DistributionalData:
@@ -194,49 +193,6 @@ class DistributionalResults(RegressionResults):
             value = refit(ordinary, None, restricted._fit_solution).loglike
         return self._lr_test(value, df, "the restricted model")
 
-    def profile_likelihood(
-        self, param: str | int, grid: Any = None, alpha: float = 0.05, *, cut: str | float = "F"
-    ) -> ProfileLikelihood:
-        """Return the profile likelihood of a coefficient of any predictor with its interval.
-
-        Parameters
-        ----------
-        param : str or int
-            The coefficient, by name or place.
-        grid : array_like, optional
-            Values at which to fit; by default chosen to reach beyond the 99 % interval.
-        alpha : float
-            One minus the nominal coverage.
-        cut : {"F", "chi2"} or float
-            Critical value of the likelihood ratio.
-        """
-        self._require_likelihood("a profile")
-        (column,) = positions(param, self.model.data.param_names)
-        return distributional_profile(
-            self._fit_data,
-            self.solution,
-            column,
-            grid=grid,
-            alpha=alpha,
-            cut=cut,
-            se=float(self.bse[column]),
-            note=density_note(self.cov_type),
-        )
-
-    def plot_profile(self, param: str | int, ax: Any = None, **options: Any) -> Any:
-        """Draw the likelihood ratio of a coefficient and return the Axes.
-
-        Parameters
-        ----------
-        param : str or int
-            The coefficient.
-        ax : Axes, optional
-            Where to draw.
-        **options
-            Of `profile_likelihood`.
-        """
-        return self.profile_likelihood(param, **options).plot(ax=ax)
-
     def plot_parameters(
         self, param: str | int | None = None, axes: Any = None, *, alpha: float = 0.05
     ) -> Any:
@@ -272,12 +228,6 @@ class DistributionalResults(RegressionResults):
             categories=typical.levels,
             axes=axes,
         )
-
-    def _profile_limits(self, alpha: float, places: list[int] | None, **options: Any) -> FloatArray:
-        limits = np.full((self.params.size, 2), np.nan)
-        for j in range(self.params.size) if places is None else places:
-            limits[j] = self.profile_likelihood(j, [], alpha, **options).conf_int()
-        return limits
 
     def _lr_test(self, restricted: float, df: int, null: str) -> HypothesisTest:
         self._require_likelihood("a likelihood ratio test")
@@ -342,25 +292,8 @@ def _notes(results: Any) -> list[str]:
 
 def _why(solution: Any) -> str:
     """Return why a fit is not stationary."""
-    rest = "; its coefficients are held there, and given them the others are stationary"
+    rest = "; it stops there, and given that the others are stationary"
     return f"NOT CONVERGED: {solution.reason}{rest if solution.rest_stationary else ''}."
-
-
-def _retvals(solution: DistributionalSolution) -> dict[str, Any]:
-    """Return what the solver said, under the names statsmodels uses where it has one."""
-    return {
-        "converged": solution.converged,
-        "warnflag": 0 if solution.converged else 1,
-        "iterations": solution.iterations,
-        "fopt": solution.value,
-        "score_norm": solution.score_norm,
-        "location_gap": solution.location_gap,
-        "curvature": solution.curvature,
-        "held": solution.held,
-        "starts": solution.starts,
-        "rows_in_zone": solution.rows_in_zone,
-        "message": solution.reason,
-    }
 
 
 class DistributionalResultsWrapper(ResultsWrapper):

@@ -1,4 +1,4 @@
-r"""Score tests: of adding columns, and of any parameter beside those that were estimated.
+r"""Score tests: of adding columns, and of symmetry with the likelihood-ratio and Wald test.
 
 With the scores :math:`s_{2i}` of what is tested and :math:`s_{1i}` of the estimated parameters, both at
 the fit under the hypothesis, the statistic is :math:`S'V^{-1}S` with S the sum of the effective scores
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,11 +29,14 @@ from qhreg.covariance.parts import Parts, covariance_parts
 from qhreg.covariance.sandwich import group_codes, sandwich
 from qhreg.covariance.scores import Point, score_obs
 from qhreg.exceptions import DataError
-from qhreg.inference.hypothesis_tests import HypothesisTest, chi2_test
+from qhreg.family.loss import zone_part
+from qhreg.inference.hypothesis_tests import HypothesisTest, chi2_test, lr_test
 from qhreg.solver import Solution
-from qhreg.specification.model_data import ModelData
+from qhreg.specification.model_data import ModelData, refit
 
-__all__ = ["effective_variance", "score_test"]
+__all__ = ["SymmetryTest", "effective_variance", "score_test", "symmetry_test"]
+
+NULL = "tau = 1/2"
 
 
 def effective_variance(
@@ -145,14 +149,22 @@ def score_test(
     scores = every[:, -r:]
     if robust:
         parts = covariance_parts(data, solution, held)
-        carry = parts.inverse @ _cross_curvature(extra, parts)
-        effective = scores - parts.scores @ carry
-        # zero at the fit but at kappa = 0, where a row that it interpolates has no slope of its own
-        total = freq @ (scores - parts.scores[:, : data.space.k] @ carry[: data.space.k])
+        total, effective = _effective(scores, _cross_curvature(extra, parts), parts, data.space.k)
         independent = effective_variance(effective, parts)
         variance = effective_variance(effective, parts, **dependence)
     else:
-        variance, carry = _expected_variance(data, solution, both, r, held)
+        known = (*held, "tau") if solution.tau_at_bound else tuple(held)
+        free = tuple(name for name in data.space.free if name not in known)
+        info = expected_information(
+            both,
+            solution.sigma,
+            solution.tau,
+            solution.kappa,
+            weights=obs.case_weights,
+            free=tuple(dict.fromkeys(("beta", *free))),
+        )
+        k = both.shape[1]
+        variance, carry = _expected_variance(info, slice(k - r, k))
         total = freq @ (scores - every[:, :-r] @ carry[: basis.shape[1]])
         independent = variance
     size = np.sqrt(freq @ scores**2)
@@ -168,26 +180,25 @@ def score_test(
     return chi2_test(name, f"{r} added column{'s' if r > 1 else ''}", statistic, r)
 
 
-def _expected_variance(
-    data: ModelData, solution: Solution, both: FloatArray, r: int, held: Sequence[str]
+def _effective(
+    scores: FloatArray, cross: FloatArray, parts: Parts, k: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the variance of the score of the last r columns by the expected information, and carry."""
-    known = (*held, "tau") if solution.tau_at_bound else tuple(held)
-    free = tuple(name for name in data.space.free if name not in known)
-    info = expected_information(
-        both,
-        solution.sigma,
-        solution.tau,
-        solution.kappa,
-        weights=data.observations.case_weights,
-        free=tuple(dict.fromkeys(("beta", *free))),
-    )
-    tested = np.zeros(info.shape[0], dtype=bool)
-    tested[both.shape[1] - r : both.shape[1]] = True
-    cross, inner = info[np.ix_(~tested, tested)], info[np.ix_(~tested, ~tested)]
+    """Return the total score and the effective scores, given the mixed derivatives."""
+    carry = parts.inverse @ cross
+    freq = np.ones(len(scores)) if parts.freq is None else parts.freq
+    # zero at the fit but at kappa = 0, where a row that it interpolates has no slope of its own
+    total = freq @ (scores - parts.scores[:, :k] @ carry[:k])
+    return total, scores - parts.scores @ carry
+
+
+def _expected_variance(info: FloatArray, tested: Any) -> tuple[FloatArray, FloatArray]:
+    """Return the variance of the score of some parameters by the expected information, and carry."""
+    chosen = np.zeros(info.shape[0], dtype=bool)
+    chosen[tested] = True
+    cross, inner = info[np.ix_(~chosen, chosen)], info[np.ix_(~chosen, ~chosen)]
     size = np.sqrt(np.maximum(inner.diagonal(), 1e-300))[:, None]
     carry = np.linalg.pinv(inner / size / size.T, hermitian=True) @ (cross / size) / size
-    variance: FloatArray = info[np.ix_(tested, tested)] - cross.T @ carry
+    variance: FloatArray = info[np.ix_(chosen, chosen)] - cross.T @ carry
     return variance, carry
 
 
@@ -204,3 +215,140 @@ def _least_share(variance: FloatArray, size: FloatArray) -> float:
     if not (size > 0.0).all():
         return 0.0
     return float(np.linalg.eigvalsh(variance / np.outer(size, size))[0])
+
+
+# ---------------------------------------------------------------------- symmetry
+
+
+@dataclass(frozen=True, repr=False)
+class SymmetryTest:
+    """Likelihood-ratio, score and Wald test of tau = 1/2.
+
+    Attributes
+    ----------
+    lr, score, wald : HypothesisTest
+        The three tests.
+    tau : float
+        The estimate.
+    restricted : Solution
+        The fit at tau = 1/2.
+    """
+
+    lr: HypothesisTest
+    score: HypothesisTest
+    wald: HypothesisTest
+    tau: float
+    restricted: Solution
+
+    @property
+    def statistic(self) -> float:
+        """The likelihood-ratio statistic."""
+        return self.lr.statistic
+
+    @property
+    def df(self) -> int:
+        """Degrees of freedom."""
+        return self.lr.df
+
+    @property
+    def pvalue(self) -> float:
+        """The p-value of the likelihood-ratio test."""
+        return self.lr.pvalue
+
+    def __repr__(self) -> str:
+        lines = [f"Symmetry of the noise: tau = 1/2 against tau = {self.tau:.4f}"]
+        lines += [f"  {test!r}" for test in (self.lr, self.score, self.wald)]
+        return "\n".join(lines)
+
+
+def symmetry_test(
+    data: ModelData,
+    solution: Solution,
+    wald: HypothesisTest,
+    *,
+    robust: bool = True,
+    note: str = "",
+    **dependence: Any,
+) -> SymmetryTest:
+    r"""Return the likelihood-ratio, score and Wald test of tau = 1/2.
+
+    Parameters
+    ----------
+    data : ModelData
+        The model, with tau estimated.
+    solution : Solution
+        Its fit.
+    wald : HypothesisTest
+        The Wald test, which has its covariance from elsewhere.
+    robust : bool
+        Whether the variance of the score comes from the scores themselves instead of the expected
+        information.
+    note : str
+        What the likelihood ratio takes for granted.
+    **dependence
+        Of :func:`effective_variance`: groups or lags, where robust.
+
+    Returns
+    -------
+    SymmetryTest
+        Three statistics with one degree of freedom.
+
+    Notes
+    -----
+    The likelihood ratio compares the criterion of the fit, with its F law. The score of tau at the fit
+    with tau = 1/2 is :math:`\sum_i w_i e(u_i)`: (log c)' and (log q)' are zero there. An estimated kappa
+    is estimated again under the hypothesis, and held there for the score test.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg import QuantileHuberMLE, quantile_huber
+    >>> y = quantile_huber.ppf((np.arange(300) + 0.5) / 300, 0.3, 1.0)
+    >>> bool(QuantileHuberMLE(y, np.ones((300, 1))).fit().test_symmetry().pvalue < 1e-6)
+    True
+    """
+    data = data.compared_with(solution)
+    restricted = refit(data, {"tau": 0.5}, solution)
+    lr = lr_test(
+        solution.loglike_restricted,
+        restricted.loglike_restricted,
+        1,
+        solution.n - solution.p,
+        null=NULL,
+        note=note,
+    )
+    score = _score_of_tau(data, restricted, robust, dependence)
+    return SymmetryTest(lr, score, wald, solution.tau, restricted)
+
+
+def _score_of_tau(
+    data: ModelData, restricted: Solution, robust: bool, dependence: dict[str, Any]
+) -> HypothesisTest:
+    """Return the score test at the fit with tau = 1/2."""
+    obs = data.observations
+    name = "robust score test" if robust else "score test"
+    u = obs.residuals(restricted.beta) / restricted.sigma
+    if not (u != zone_part(u, 0.5, restricted.kappa)).any():
+        level = "no residual leaves the quadratic zone at tau = 1/2, and the score of tau is zero"
+        return chi2_test(name, NULL, math.nan, 1, missing=level)
+    point = Point(restricted.beta, restricted.sigma, 0.5, restricted.kappa)
+    options: dict[str, Any] = {"weights": obs.weights, "offset": obs.offset}
+    scores = score_obs(obs.exog, obs.endog, point, free=("tau",), **options)
+    if robust:
+        held = replace(data, space=replace(data.space, tau=0.5))
+        known = ("kappa",) if data.space.kappa is None else ()
+        parts = covariance_parts(held, restricted, known)
+        wide = parts.wide
+        u = obs.residuals(wide.beta) / wide.sigma
+        beyond = np.abs(u) > 0.5 * wide.kappa
+        counted = beyond if obs.case_weights is None else beyond * obs.case_weights
+        cross = [obs.exog.T @ counted / wide.sigma]
+        cross += [np.array([counted @ u])] if "sigma" in parts.extras else []
+        total, effective = _effective(scores, np.concatenate(cross)[:, None], parts, data.space.k)
+        variance = effective_variance(effective, parts, **dependence)
+    else:
+        free = tuple(each for each in data.space.free if each != "kappa")
+        info = expected_information(obs.exog, *point[1:4], weights=obs.case_weights, free=free)
+        total = scores.sum(axis=0) if obs.freq_weights is None else obs.freq_weights @ scores
+        variance, _ = _expected_variance(info, -1)
+    return chi2_test(name, NULL, float(total[0] ** 2 / variance[0, 0]), 1)

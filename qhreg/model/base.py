@@ -14,7 +14,7 @@ from qhreg.covariance.choice import OPTIONS, CovarianceChoice, choose_covariance
 from qhreg.exceptions import DataError, DomainError, NotOffered, without
 from qhreg.family.distribution import quantile_huber
 from qhreg.family.domain import check_kappa, check_sigma, check_tau
-from qhreg.prediction import RowLaw, predict
+from qhreg.inference.prediction import predict
 from qhreg.solver import DEFAULT_TAU_BOUNDS
 from qhreg.specification.alignment import RowSource, numeric_vector, to_pandas
 from qhreg.specification.formulas import (
@@ -49,6 +49,7 @@ from qhreg.specification.inputs import (
     warn_of_maxiter,
 )
 from qhreg.specification.observations import Observations, find_constant
+from qhreg.specification.parameters import RowLaw
 
 __all__ = ["RegressionModel", "Rows"]
 
@@ -355,7 +356,7 @@ class RegressionModel(_Base):  # type: ignore[misc]
         exog : array_like, shape (m, k), optional
             Regressors; those of the model by default.
         which : {"location", "mean", "median", "quantile", "sigma", "tau", "var", "prob"}
-            See :func:`qhreg.prediction.predict`.
+            See :func:`qhreg.inference.prediction.predict`.
         offset : float or array_like, optional
             Offset of the new rows. Needed when the model has one and `exog` is given.
         q : float or sequence of float

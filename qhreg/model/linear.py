@@ -15,14 +15,14 @@ from qhreg.covariance.scores import score_sum
 from qhreg.exceptions import ConvergenceWarning, DataError, DataWarning, DomainError, warn_caller
 from qhreg.family.loss import loss_curvature, loss_slope
 from qhreg.inference.fit_statistics import loglike_obs, starting_values
+from qhreg.inference.prediction import PredictionSlopes
 from qhreg.model.base import Rows, located
 from qhreg.model.fits import OtherFits
-from qhreg.prediction import PredictionSlopes, RowLaw
 from qhreg.results import QuantileHuberResults, QuantileHuberResultsWrapper
 from qhreg.solver import Solution
 from qhreg.specification.model_data import ModelData, solution_and_width
 from qhreg.specification.observations import most_common
-from qhreg.specification.parameters import EXTRA_NAMES, Parameters, ParameterSpace
+from qhreg.specification.parameters import EXTRA_NAMES, Parameters, ParameterSpace, RowLaw
 
 __all__ = ["QuantileHuberMLE"]
 

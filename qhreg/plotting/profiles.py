@@ -222,7 +222,7 @@ def plot_tau_loss(figure: TauLossFigure, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     figure : TauLossFigure
-        From :func:`qhreg.diagnostics.tau_loss_figure`.
+        From :func:`qhreg.diagnostics.residuals.tau_loss_figure`.
     ax : Axes, optional
         Where to draw.
 

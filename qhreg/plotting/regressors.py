@@ -42,9 +42,9 @@ def _scatter(ax: Axes, x: FloatArray, y: FloatArray, label: str, by_level: bool)
 
 def _category_axis(ax: Axes, categories: Sequence[str]) -> None:
     """Write the levels of a factor below the axis, slanting where they need the room."""
-    ax.set_xticks(range(len(categories)), [literal(name) for name in categories])
-    if sum(map(len, categories)) > 50:
-        ax.tick_params("x", rotation=30)
+    slant: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
+    options = slant if sum(map(len, categories)) > 50 else {}
+    ax.set_xticks(range(len(categories)), [literal(name) for name in categories], **options)
     ax.set_xlim(-0.6, len(categories) - 0.4)
 
 
@@ -72,7 +72,7 @@ def plot_fit(figure: FitFigure, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     figure : FitFigure
-        From :func:`qhreg.diagnostics.fit_figure`.
+        From :func:`qhreg.diagnostics.residuals.fit_figure`.
     ax : Axes, optional
         Where to draw.
 

@@ -54,7 +54,7 @@ def plot_density(figure: DensityFigure, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     figure : DensityFigure
-        From :func:`qhreg.diagnostics.density_figure`.
+        From :func:`qhreg.diagnostics.residuals.density_figure`.
     ax : Axes, optional
         Where to draw.
 
@@ -81,7 +81,7 @@ def plot_qq(figure: QQFigure, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     figure : QQFigure
-        From :func:`qhreg.diagnostics.qq_figure`.
+        From :func:`qhreg.diagnostics.residuals.qq_figure`.
     ax : Axes, optional
         Where to draw.
 
@@ -116,7 +116,7 @@ def plot_worm(figure: WormFigure, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     figure : WormFigure
-        From :func:`qhreg.diagnostics.worm_figure`.
+        From :func:`qhreg.diagnostics.residuals.worm_figure`.
     ax : Axes, optional
         Where to draw.
 
@@ -145,7 +145,7 @@ def plot_pit(figure: PitFigure, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     figure : PitFigure
-        From :func:`qhreg.diagnostics.pit_figure`.
+        From :func:`qhreg.diagnostics.residuals.pit_figure`.
     ax : Axes, optional
         Where to draw.
 
@@ -187,7 +187,7 @@ def plot_residuals(figure: ResidualFigure, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     figure : ResidualFigure
-        From :func:`qhreg.diagnostics.residual_figure`.
+        From :func:`qhreg.diagnostics.residuals.residual_figure`.
     ax : Axes, optional
         Where to draw.
 
@@ -232,7 +232,7 @@ def plot_scale_location(figure: ScaleLocationFigure, ax: Axes | None = None) -> 
     Parameters
     ----------
     figure : ScaleLocationFigure
-        From :func:`qhreg.diagnostics.scale_location_figure`.
+        From :func:`qhreg.diagnostics.residuals.scale_location_figure`.
     ax : Axes, optional
         Where to draw.
 

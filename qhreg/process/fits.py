@@ -15,6 +15,8 @@ import numpy as np
 import pandas as pd
 
 from qhreg._typing import BoolArray, FloatArray
+from qhreg.covariance import CovarianceChoice, Parts, sandwich
+from qhreg.covariance.estimate import decided_alone, grouping_of
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.domain import check_kappa, check_tau
 from qhreg.inference.hypothesis_tests import HypothesisTest, chi2_test, f_test
@@ -24,7 +26,15 @@ from qhreg.solver import Solution, report, solve
 from qhreg.solver.over_tau import LocalFit
 from qhreg.specification.model_data import ModelData
 
-__all__ = ["Crossings", "equality_test", "find_crossings", "fit_taus", "tau_levels"]
+__all__ = [
+    "Crossings",
+    "equality_test",
+    "find_crossings",
+    "fit_taus",
+    "joint_covariance",
+    "sup_t",
+    "tau_levels",
+]
 
 
 TOUCHING = 1e-9
@@ -278,3 +288,99 @@ def equality_test(
     if df_cov is None:
         return chi2_test(name, null, statistic, df)
     return f_test(name, null, statistic / df, df, max(df_cov, 1.0))
+
+
+def joint_covariance(
+    choice: CovarianceChoice, parts: Sequence[Parts], chosen: Sequence[int]
+) -> FloatArray:
+    r"""Return the covariance of chosen parameters of several fits to the same rows, fit by fit.
+
+    Parameters
+    ----------
+    choice : CovarianceChoice
+        Type and options.
+    parts : sequence of Parts, length m
+        One for each fit.
+    chosen : sequence of int, length s
+        Places of the parameters within each fit.
+
+    Returns
+    -------
+    ndarray, shape (m s, m s)
+        The blocks on the diagonal are those of the single fits. NaN where one is not identified.
+
+    Notes
+    -----
+    A row moves fit j by its influence :math:`H_j^{-1}s_{ij}`. Stacked over the fits, these are the
+    scores of one sandwich.
+    """
+    first = parts[0]
+    moves = [part.influence @ part.jacobian[list(chosen)].T for part in parts]
+    leverage, alone = None, [np.zeros_like(part.identified) for part in parts]
+    if choice.cov_type in ("HC2", "HC3"):
+        columns = [part.leverage for part in parts]
+        every = slice(0, columns[0].size)
+        alone = [
+            decided_alone(*pair) for pair in zip(parts, [every] * len(parts), columns, strict=True)
+        ]
+        leverage = np.repeat(np.column_stack(columns), len(chosen), axis=1)
+    obs = first.observations
+    cov = sandwich(
+        np.hstack(moves),
+        None,
+        leverage=leverage,
+        nobs=first.nobs,
+        df_resid=first.df_resid,
+        freq=first.freq,
+        **grouping_of(choice, obs.endog.size, obs.case_weights).keywords,
+    )
+    known = np.concatenate(
+        [
+            ~np.abs(part.jacobian[list(chosen)][:, ~part.identified | one]).any(axis=1)
+            for part, one in zip(parts, alone, strict=True)
+        ]
+    )
+    cov[~known] = cov[:, ~known] = np.nan
+    return cov
+
+
+def sup_t(
+    covariance: FloatArray,
+    alpha: float,
+    *,
+    df: float | None = None,
+    rng: Any = 0,
+    draws: int = 100_000,
+) -> float:
+    """Return the quantile of the largest of several absolute t ratios, simulated.
+
+    Parameters
+    ----------
+    covariance : ndarray, shape (m, m)
+        Covariance of the estimates.
+    alpha : float
+        One minus the level of the quantile.
+    df : float or None
+        Degrees of freedom of the t distribution; None for the normal one.
+    rng : int or Generator
+        Source of randomness.
+    draws : int
+        Number of simulated vectors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.process.fits import sup_t
+    >>> round(sup_t(np.ones((3, 3)), 0.05), 1), round(sup_t(np.eye(3), 0.05), 1)
+    (2.0, 2.4)
+    """
+    length = np.sqrt(covariance.diagonal())
+    if not (length > 0.0).all():
+        return float("nan")
+    roots, vectors = np.linalg.eigh(covariance / np.outer(length, length))
+    half = vectors * np.sqrt(np.maximum(roots, 0.0))
+    generator = np.random.default_rng(rng)
+    largest = np.abs(generator.standard_normal((draws, len(half))) @ half.T).max(axis=1)
+    if df is not None:
+        largest /= np.sqrt(generator.chisquare(df, draws) / df)
+    return float(np.quantile(largest, 1.0 - alpha))

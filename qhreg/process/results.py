@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from qhreg._typing import FloatArray
+from qhreg.covariance import SANDWICHES, covariance_parts
 from qhreg.diagnostics.coefficients import least_squares
 from qhreg.diagnostics.figures import ProcessFigure
-from qhreg.exceptions import DomainError
-from qhreg.inference.intervals import wald_intervals
+from qhreg.exceptions import CurvatureWarning, DomainError, warn_caller
+from qhreg.family.domain import check_alpha
 from qhreg.inference.summary_tables import FitSummary2
-from qhreg.process.fits import Crossings, find_crossings
-from qhreg.process.inference import ProcessInference
+from qhreg.process.fits import (
+    Crossings,
+    equality_test,
+    find_crossings,
+    joint_covariance,
+    sup_t,
+)
+from qhreg.specification.parameters import positions
 
 __all__ = ["ProcessResults"]
 
+Read = TypeVar("Read")
+
 
 @dataclass(frozen=True, repr=False)
-class ProcessResults(ProcessInference):
+class ProcessResults:
     """The fits of one model at many values of tau.
 
     Attributes
@@ -38,6 +48,9 @@ class ProcessResults(ProcessInference):
     taus: tuple[float, ...]
     results: tuple[Any, ...]
     quantiles: tuple[float, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.taus)
 
     # ------------------------------------------------------------------ the fits
 
@@ -101,6 +114,19 @@ class ProcessResults(ProcessInference):
         columns = self.names if columns is None else columns
         return pd.DataFrame(np.asarray(values), self.levels, columns)
 
+    def _of_each(self, read: Callable[[Any], Read]) -> list[Read]:
+        """Return what is read of every fit; a caution about several is one that names their levels."""
+        values, cautions = [], dict[tuple[str, type[Warning]], list[str]]()
+        for tau, fit in zip(self.taus, self.results, strict=True):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", CurvatureWarning)
+                values.append(read(fit._results))
+            for each in caught:
+                cautions.setdefault((str(each.message), each.category), []).append(f"{tau:g}")
+        for (text, category), levels in cautions.items():
+            warn_caller(f"at tau = {', '.join(levels)}: {text}", category)
+        return values
+
     @property
     def params(self) -> pd.DataFrame:
         """Estimates, one row for each level."""
@@ -128,7 +154,7 @@ class ProcessResults(ProcessInference):
         """
         if simultaneous:
             critical = np.asarray(self.critical_values(alpha, rng=rng), dtype=np.float64)
-            read = lambda fit: wald_intervals(fit.params, fit.bse, fit.space, critical)  # noqa: E731
+            read = lambda fit: fit._wald_limits(critical)  # noqa: E731
         else:
             read = lambda fit: fit.conf_int(alpha)  # noqa: E731
         limits = np.array([part.ravel() for part in self._of_each(read)])
@@ -212,6 +238,132 @@ class ProcessResults(ProcessInference):
         order = np.argsort(self.taus)
         return find_crossings(curves.iloc[:, order], sorted(self.taus), labels)
 
+    # ------------------------------------------------------------------ the fits together
+
+    def cov_between(self, columns: Sequence[str | int] | None = None) -> pd.DataFrame:
+        """Return the joint covariance of parameters at all values of tau.
+
+        Parameters
+        ----------
+        columns : sequence of str or int, optional
+            Names or places of the parameters; all by default.
+
+        Returns
+        -------
+        DataFrame
+            Rows and columns are (level, parameter). The blocks on the diagonal are the covariances
+            of the single fits, the others come from the products of their scores.
+        """
+        chosen = list(range(len(self.names))) if columns is None else positions(columns, self.names)
+        names = pd.Index([self.names[j] for j in chosen], name="parameter")
+        labels = pd.MultiIndex.from_product([self.levels, names])
+        return pd.DataFrame(self._joint(chosen), labels, labels)
+
+    def _joint(self, chosen: Sequence[int]) -> FloatArray:
+        """Return the joint covariance of some parameters, fit by fit."""
+        if self.cov_type not in SANDWICHES:
+            raise DomainError(
+                f"cov_type={self.cov_type!r} says nothing about several fits together: use one of "
+                f"{', '.join(SANDWICHES)}"
+            )
+        self.model.require_data()
+        fits = [fit._results for fit in self.results]
+        parts = [covariance_parts(fit._fit_data, fit.solution) for fit in fits]
+        return joint_covariance(self._first._choice, parts, chosen)
+
+    def critical_values(
+        self,
+        alpha: float = 0.05,
+        columns: Sequence[str | int] | None = None,
+        *,
+        rng: Any = 0,
+        draws: int = 100_000,
+    ) -> pd.Series[float]:
+        """Return by how many standard errors simultaneous bands reach: one number for each parameter.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the probability that the band of a parameter holds it at every tau.
+        columns : sequence of str or int, optional
+            Names or places of the parameters; all by default.
+        rng : int or Generator
+            Source of randomness.
+        draws : int
+            Number of simulated processes.
+
+        Notes
+        -----
+        The quantile of max over tau of the absolute t ratio, simulated with the correlations of
+        `cov_between`: the sup-t band [1]_, t in place of normal where the fits use t.
+
+        References
+        ----------
+        .. [1] J. L. Montiel Olea and M. Plagborg-Moller (2019), Simultaneous confidence bands: theory,
+           implementation, and an application to SVARs, Journal of Applied Econometrics 34, 1-17.
+        """
+        check_alpha(alpha)
+        chosen = list(range(len(self.names))) if columns is None else positions(columns, self.names)
+        joint, s = self._joint(chosen), len(chosen)
+        df = self._first.df_resid_inference if self._first.use_t else None
+        found = {
+            self.names[column]: sup_t(joint[j::s, j::s], alpha, df=df, rng=rng, draws=draws)
+            for j, column in enumerate(chosen)
+        }
+        return pd.Series(found, dtype=np.float64)
+
+    def _slopes(self) -> list[int]:
+        """Return the places of all coefficients but the constant."""
+        k, data = self._first.space.k, self.model.data
+        if data.k_constant and data.const_idx is None:
+            raise DomainError(
+                "the constant is spread over several columns: name the columns whose slopes to test"
+            )
+        found = [j for j in range(k) if j != data.const_idx]
+        if not found:
+            raise DomainError("the model has no slopes: its only column is the constant")
+        return found
+
+    def test_equal_slopes(
+        self, columns: Sequence[str | int] | None = None, *, joint: bool = True
+    ) -> Any:
+        """Return the Wald test that slopes are the same at every tau.
+
+        Parameters
+        ----------
+        columns : sequence of str or int, optional
+            Names or places of the parameters; all coefficients but the constant by default.
+        joint : bool
+            Whether to test all of them together, or each on its own.
+
+        Returns
+        -------
+        HypothesisTest or DataFrame
+            One test, or one row of statistic, df and p-value for each parameter.
+
+        Notes
+        -----
+        Equal slopes mean curves that are parallel: the regressors move the location of the noise
+        and not its shape. The covariance is that of `cov_between`, the p-value that of the F
+        distribution with `df_resid` degrees of freedom (clusters minus one), chi-square with
+        ``use_t=False``: see :func:`qhreg.process.equality_test`.
+        """
+        chosen = self._slopes() if columns is None else positions(columns, self.names)
+        estimates, cov = self.params.to_numpy()[:, chosen], self._joint(chosen)
+        df = self._first.df_resid_inference if self._first.use_t else None
+        null = "equal slopes at " + ", ".join(f"{level:g}" for level in self.levels)
+        if joint:
+            return equality_test(
+                estimates, cov, df_cov=df, name=f"Wald test ({self.cov_type})", null=null
+            )
+        rows = {}
+        size = len(chosen)
+        for place, column in enumerate(chosen):
+            own = np.arange(len(self)) * size + place
+            test = equality_test(estimates[:, [place]], cov[np.ix_(own, own)], df_cov=df)
+            rows[self.names[column]] = (test.statistic, test.df, test.pvalue)
+        return pd.DataFrame.from_dict(rows, orient="index", columns=["statistic", "df", "pvalue"])
+
     # ------------------------------------------------------------------ tables
 
     def summary(self, alpha: float = 0.05) -> FitSummary2:
@@ -269,7 +421,7 @@ class ProcessResults(ProcessInference):
             Whether the band holds at every tau at once.
         """
         k = self._first.space.k
-        chosen = list(range(k)) if columns is None else self._places(columns)
+        chosen = list(range(k)) if columns is None else positions(columns, self.names)
         value, name, tau = None, "", None
         if isinstance(reference, str):
             if reference != "ols":
@@ -278,7 +430,9 @@ class ProcessResults(ProcessInference):
             chosen = [j for j in chosen if j < k]
             value, name = least_squares(self.model.observations, chosen, alpha), "least squares"
         elif reference is not None:
-            value, tau = _of_results(reference, [self.names[j] for j in chosen], alpha)
+            places = positions([self.names[j] for j in chosen], reference.model.data.param_names)
+            params, limits = np.asarray(reference.params), np.asarray(reference.conf_int(alpha))
+            value, tau = np.column_stack([params, limits])[places], float(reference.tau)
             name = rf"$\tau$ estimated: {tau:.3f}"
         every, order = self.conf_int(alpha, simultaneous=simultaneous), np.argsort(self.taus)
         limits = every.to_numpy().reshape(len(self), len(self.names), 2)[order][:, chosen]
@@ -328,14 +482,3 @@ class ProcessResults(ProcessInference):
 
     def __repr__(self) -> str:
         return f"<{len(self)} fits, tau from {min(self.taus):g} to {max(self.taus):g}>"
-
-
-def _of_results(results: Any, names: Sequence[str], alpha: float) -> tuple[FloatArray, float]:
-    """Return value, lower and upper limit of parameters of another fit, and its tau."""
-    own = [str(name) for name in results.model.data.param_names]
-    missing = [name for name in names if name not in own]
-    if missing:
-        raise DomainError(f"the reference has no parameter {missing[0]!r}: {', '.join(own)}")
-    places = [own.index(name) for name in names]
-    params, limits = np.asarray(results.params), np.asarray(results.conf_int(alpha))
-    return np.column_stack([params[places], limits[places]]), float(results.tau)

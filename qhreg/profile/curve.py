@@ -9,11 +9,12 @@ nearest point that is known. All points have the criterion of the fit, with its 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, special
 
 from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError, DomainError
@@ -27,8 +28,11 @@ from qhreg.solver.setup import Setup, set_up
 from qhreg.solver.threads import one_blas_thread
 from qhreg.specification.model_data import ModelData, refit
 
-__all__ = ["Curve", "ProfilePoint", "TauCurve", "curve_of", "point_of", "tau_curve"]
+__all__ = ["Curve", "ProfilePoint", "TauCurve", "curve_of", "point_of", "scale_of", "tau_curve"]
 
+
+SHIFT = 0.01
+"""kappa is traced in log(kappa + SHIFT), which reaches zero."""
 
 KAPPA_END = 1e4
 """Width at which a profile over kappa ends: zones of 50 standard deviations on each side, or of 100 on
@@ -38,6 +42,23 @@ zones would need a tau nearer to 0 or 1 than its bounds."""
 SIGMA_END = 0.01
 """Share of the standard deviation at which a profile over sigma ends where kappa is estimated: every
 smaller sigma has a kappa with the same law, as KAPPA_END = 1 / SIGMA_END^2 has it."""
+
+
+Scale = tuple[Callable[[Any], Any], Callable[[Any], Any]]
+
+_SCALES: dict[str, Scale] = {
+    "tau": (special.logit, special.expit),
+    "sigma": (np.log, np.exp),
+    "kappa": (lambda x: np.log(np.add(x, SHIFT)), lambda t: np.maximum(np.exp(t) - SHIFT, 0.0)),
+}
+
+
+def scale_of(param: str) -> Scale:
+    """Return the map of a parameter to where its signed root is nearly linear, and its inverse.
+
+    The logit of tau, the logarithm of sigma, log(kappa + 0.01), and a coefficient as it is.
+    """
+    return _SCALES.get(param, (np.asarray, np.asarray))
 
 
 @dataclass(frozen=True)
@@ -84,10 +105,34 @@ def point_of(solution: Solution, value: float, beta: FloatArray | None = None) -
 
 @dataclass
 class Curve:
-    """A profile as a function: the parameter's range, and a fit at each value, made once."""
+    """A profile as a function: the parameter's estimate and range, and a fit at each value, made once.
 
-    lower: float
-    upper: float
+    Attributes
+    ----------
+    param : str
+        The parameter.
+    estimate, loglike : float
+        Where the profile is highest, and how high.
+    df_resid : float
+        m of the F law of likelihood ratios.
+    lower, upper : float
+        The range.
+    names : tuple of str
+        Names of the coefficients of a point.
+    step : float
+        Change on the scale of the parameter that moves the signed root by about one.
+    points : dict
+        The fits by value.
+    """
+
+    param: str
+    estimate: float
+    loglike: float
+    df_resid: float
+    lower: float = -math.inf
+    upper: float = math.inf
+    names: tuple[str, ...] = ()
+    step: float = 1.0
     points: dict[float, ProfilePoint] = field(default_factory=dict)
 
     def __call__(self, value: float) -> ProfilePoint:
@@ -147,7 +192,8 @@ def tau_curve(data: ModelData, solution: Solution, kappa: float) -> TauCurve:
     task = task_of(kappa, None, data.space.sigma, data.tau_bounds, reml=data.reml, rank=data.rank)
     setup = set_up(rows_of(obs.exog, obs.endog, obs.case_weights, obs.offset), task)
     z, _ = start_of(setup.basis, solution, setup.scale, setup.task)
-    return TauCurve(*data.tau_bounds, setup=setup, start=z)
+    about = ("tau", solution.tau, solution.loglike_restricted, solution.n - solution.p)
+    return TauCurve(*about, *data.tau_bounds, data.names, setup=setup, start=z)
 
 
 @dataclass
@@ -155,7 +201,6 @@ class RefitCurve(Curve):
     """The profile over sigma, kappa, or tau with kappa estimated: fits of all others."""
 
     data: ModelData = field(kw_only=True)
-    param: str = field(kw_only=True)
     search: bool | None = field(kw_only=True)
     fits: dict[float, Solution] = field(kw_only=True)
 
@@ -221,8 +266,11 @@ def _coefficient_curve(
     value = float(data.expand(solution.beta)[column])
     start = replace(solution, beta=basis.T @ solution.beta, dependent=())
     return CoefficientCurve(
-        -math.inf,
-        math.inf,
+        data.names[column],
+        value,
+        solution.loglike_restricted,
+        solution.n - solution.p,
+        names=data.names,
         rest=rest,
         moved=np.asarray(obs.exog @ direction, dtype=np.float64),
         basis=basis,
@@ -251,8 +299,29 @@ def _range(data: ModelData, solution: Solution, param: str) -> tuple[float, floa
     return SIGMA_END * min(deviation, solution.sigma), math.inf
 
 
+def _first_step(data: ModelData, solution: Solution, param: str | int, se: float) -> float:
+    """Return a change on the scale of a parameter that moves the signed root by about one."""
+    column, n, known = data.column(param), max(solution.n, 2.0), math.isfinite(se) and se > 0.0
+    if column is None:
+        value = float(getattr(solution, str(param)))
+        stretch = {"tau": value * (1.0 - value), "sigma": value, "kappa": value + SHIFT}
+        return min(se / stretch[str(param)], 1.0) if known else 2.0 / math.sqrt(n)
+    if known:
+        return se
+    obs = data.observations
+    moved = obs.exog[:, column] if data.constraint is None else obs.exog
+    deviation = np.linalg.norm(obs.residuals(solution.beta)) / math.sqrt(n)
+    length = np.linalg.norm(moved)
+    return float(deviation / length) if deviation * length > 0.0 else 1.0 / math.sqrt(n)
+
+
 def curve_of(
-    data: ModelData, solution: Solution, param: str | int, *, search: bool | None = None
+    data: ModelData,
+    solution: Solution,
+    param: str | int,
+    *,
+    se: float = math.nan,
+    search: bool | None = None,
 ) -> Curve:
     """Return the profile of a parameter as a function.
 
@@ -264,6 +333,8 @@ def curve_of(
         Its fit, whose criterion (restricted or ordinary likelihood, and its p) all points have.
     param : str or int
         "sigma", "tau", "kappa", or the name or column of a coefficient.
+    se : float
+        Standard error of the estimate: the first step.
     search : bool or None
         As in :func:`qhreg.solver.solve`, for every point.
     """
@@ -273,13 +344,25 @@ def curve_of(
             f"the constraints fix {param!r}: it has no profile; profile another parameter, or the "
             "fit without the constraint"
         )
-    data = replace(data, reml=solution.p > 0.0, rank=solution.p or None)
+    data, name = data.compared_with(solution), str(param)
+    curve: Curve
     if column is not None:
-        return _coefficient_curve(data, solution, column, search)
-    name = str(param)
-    if name == "tau" and data.space.kappa is not None:
-        return tau_curve(data, solution, data.space.kappa)
-    fits = {float(getattr(solution, name)): solution}
-    return RefitCurve(
-        *_range(data, solution, name), data=data, param=name, search=search, fits=fits
-    )
+        curve = _coefficient_curve(data, solution, column, search)
+    elif name == "tau" and data.space.kappa is not None:
+        curve = tau_curve(data, solution, data.space.kappa)
+    else:
+        estimate = float(getattr(solution, name))
+        curve = RefitCurve(
+            name,
+            estimate,
+            solution.loglike_restricted,
+            solution.n - solution.p,
+            *_range(data, solution, name),
+            data.names,
+            data=data,
+            search=search,
+            fits={estimate: solution},
+        )
+    curve.step = _first_step(data, solution, param, se)
+    curve.points[curve.estimate] = replace(point_of(solution, curve.estimate), slope=0.0)
+    return curve

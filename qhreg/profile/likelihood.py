@@ -16,7 +16,7 @@ noise the interval of a coefficient is the t interval of least squares.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,20 +26,13 @@ from qhreg._typing import FloatArray
 from qhreg.certificate.global_optimum import GlobalCertificate, profile_bound
 from qhreg.exceptions import ConvergenceWarning, DomainError, warn_caller
 from qhreg.inference.hypothesis_tests import lr_cut
-from qhreg.profile.curve import Curve, ProfilePoint, TauCurve, curve_of, point_of
+from qhreg.profile.curve import Curve, TauCurve, curve_of, scale_of
 from qhreg.profile.maxima import LocalMaxima, local_maxima
-from qhreg.profile.result import (
-    SHIFT,
-    ProfileInterval,
-    ProfileLikelihood,
-    find_interval,
-    scale_of,
-)
+from qhreg.profile.result import ProfileInterval, ProfileLikelihood, find_interval
 from qhreg.progress import with_progress
-from qhreg.solver import Solution
-from qhreg.specification.model_data import ModelData, refit
+from qhreg.specification.model_data import refit
 
-__all__ = ["profile_intervals", "profile_likelihood", "spread"]
+__all__ = ["profile_along", "profile_intervals", "profile_likelihood"]
 
 
 POINTS = 5
@@ -49,57 +42,77 @@ BETTER = 1e-5
 """Log-likelihood above the fit's at which a point of the profile shows that the fit is not the best."""
 
 
-def _first_step(data: ModelData, solution: Solution, param: str | int, se: float) -> float:
-    """Return a change on the scale of a parameter that moves the signed root by about one."""
-    column, n = data.column(param), max(solution.n, 2.0)
-    if column is None:
-        value = float(getattr(solution, str(param)))
-        stretch = {"tau": value * (1.0 - value), "sigma": value, "kappa": value + SHIFT}
-        known = math.isfinite(se) and se > 0.0
-        return min(se / stretch[str(param)], 1.0) if known else 2.0 / math.sqrt(n)
-    if math.isfinite(se) and se > 0.0:
-        return se
-    obs = data.observations
-    residuals = obs.residuals(solution.beta)
-    moved = obs.exog
-    if data.constraint is None:
-        moved = obs.exog[:, column]
-    deviation, length = np.linalg.norm(residuals) / math.sqrt(n), np.linalg.norm(moved)
-    return float(deviation / length) if deviation * length > 0.0 else 1.0 / math.sqrt(n)
-
-
-def spread(
-    param: str, curve: Curve, estimate: float, loglike: float, interval: ProfileInterval, cut: float
-) -> None:
+def _spread(curve: Curve, interval: ProfileInterval, cut: float) -> None:
     """Make fits on both sides of the estimate, to beyond a critical value.
 
     Evenly spaced where the parameter has the scale of its profile, on which the signed root is nearly
     linear.
     """
-    forward, backward = scale_of(param)
-    origin, root = float(forward(estimate)), math.sqrt(cut)
+    forward, backward = scale_of(curve.param)
+    origin = float(forward(curve.estimate))
     ends = ((interval.lower, curve.lower), (interval.upper, curve.upper))
     for limit, end in ends:
-        if limit == estimate:
+        if limit == curve.estimate:
             continue
         with np.errstate(divide="ignore"):
             last = float(forward(end))
             length = float(forward(limit if curve.lower < limit < curve.upper else end)) - origin
         reach = origin + 1.05 * math.sqrt(cut / interval.cut) * length
-        outwards = math.copysign(1.0, end - estimate)
+        outwards = math.copysign(1.0, end - curve.estimate)
         while True:
             reach = last if outwards * (reach - last) >= 0.0 else reach
             point = curve(end if reach == last else float(backward(reach)))
-            if reach == last or 2.0 * (loglike - point.loglike) > root * root:
+            if reach == last or 2.0 * (curve.loglike - point.loglike) > cut:
                 break
             reach = origin + 1.2 * (reach - origin)
         for t in np.linspace(origin, reach, POINTS + 1)[1:-1]:
             curve(float(backward(t)))
 
 
-def _freed(
-    data: ModelData, solution: Solution, param: str | int
-) -> tuple[ModelData, Solution, float | None]:
+def profile_along(
+    curve: Curve,
+    *,
+    grid: Any = None,
+    alpha: float = 0.05,
+    cut: str | float = "F",
+    se: float = math.nan,
+    note: str = "",
+) -> ProfileLikelihood:
+    """Return the profile likelihood along a curve with its interval.
+
+    Parameters
+    ----------
+    curve : Curve
+        The profile as a function.
+    grid, alpha, cut, se, note
+        As in `profile_likelihood`.
+    """
+    name, critical = curve.param, lr_cut(alpha, curve.df_resid, cut=cut)
+    interval = find_interval(curve, alpha, critical)
+    if grid is None:
+        _spread(curve, interval, max(critical, lr_cut(min(alpha, 0.01), curve.df_resid, cut=cut)))
+    else:
+        for value in sorted(np.ravel(np.asarray(grid, dtype=np.float64)).tolist()):
+            if not curve.lower <= value <= curve.upper:
+                raise DomainError(
+                    f"the profile of {name} runs from {curve.lower:g} to {curve.upper:g}, the grid "
+                    f"has {value:g}"
+                )
+            curve(value)
+    points = tuple(point for _, point in sorted(curve.points.items()))
+    best = max(points, key=lambda point: point.loglike)
+    if best.loglike > curve.loglike + BETTER:
+        warn_caller(
+            f"the log-likelihood is higher by {best.loglike - curve.loglike:.3g} at {name} = "
+            f"{best.value:.6g} than at the fit ({curve.estimate:.6g}), a local maximum only: fit with "
+            "search=True",
+            ConvergenceWarning,
+        )
+    about = (name, curve.estimate, curve.loglike, interval, points, curve.names, se, cut)
+    return ProfileLikelihood(*about, curve.df_resid, None, note=note, _curve=curve)
+
+
+def _freed(data: Any, solution: Any, param: str | int) -> tuple[Any, Any, float | None]:
     """Return the model with the parameter estimated, its fit, and the value it was fixed at."""
     if data.column(param) is not None:
         return data, solution, None
@@ -111,8 +124,8 @@ def _freed(
 
 
 def profile_likelihood(
-    data: ModelData,
-    solution: Solution,
+    data: Any,
+    solution: Any,
     param: str | int = "tau",
     *,
     grid: Any = None,
@@ -122,14 +135,15 @@ def profile_likelihood(
     certificate: GlobalCertificate | None = None,
     search: bool | None = None,
     note: str = "",
+    curve_from: Callable[..., Curve] = curve_of,
 ) -> ProfileLikelihood:
     """Return the profile likelihood of a parameter with its interval.
 
     Parameters
     ----------
-    data : ModelData
+    data : ModelData or DistributionalData
         The model.
-    solution : Solution
+    solution : Solution or DistributionalSolution
         Its fit. All points have its criterion, with its p and m.
     param : str or int
         "sigma", "tau", "kappa", or the name or column of a coefficient. One that the model fixes is
@@ -151,6 +165,8 @@ def profile_likelihood(
         As in :func:`qhreg.solver.solve`, for every fit. Along tau there is nothing to search.
     note : str
         What the profile takes for granted, printed with it.
+    curve_from : callable
+        What returns the profile as a function, given `data`, `solution`, `param`, `se` and `search`.
 
     Returns
     -------
@@ -181,68 +197,19 @@ def profile_likelihood(
     95 % profile interval for tau: 0.407892 to 0.589504
     """
     data, solution, fixed = _freed(data, solution, param)
-    column = data.column(param)
-    name = str(param) if column is None else data.names[column]
-    coefficients = data.expand(solution.beta)
-    estimate = float(getattr(solution, name) if column is None else coefficients[column])
-    loglike, df_resid = solution.loglike_restricted, solution.n - solution.p
-    critical = lr_cut(alpha, df_resid, cut=cut)
-    curve = curve_of(data, solution, param, search=search)
-    curve.points[estimate] = replace(point_of(solution, estimate), slope=0.0)
-    step = _first_step(data, solution, param, se)
-    interval = find_interval(name, curve, estimate, loglike, alpha, critical, step)
-    if grid is None:
-        widest = max(critical, lr_cut(min(alpha, 0.01), df_resid, cut=cut))
-        spread(name, curve, estimate, loglike, interval, widest)
-    else:
-        for value in sorted(np.ravel(np.asarray(grid, dtype=np.float64)).tolist()):
-            if not curve.lower <= value <= curve.upper:
-                raise DomainError(
-                    f"the profile of {name} runs from {curve.lower:g} to {curve.upper:g}, the grid "
-                    f"has {value:g}"
-                )
-            curve(value)
-    points = [
-        replace(point, beta=data.expand(point.beta)) for _, point in sorted(curve.points.items())
-    ]
-    maxima = certified = None
-    if isinstance(curve, TauCurve):
-        maxima = local_maxima(data, solution, curve=curve)
-        interval = replace(interval, elsewhere=_elsewhere(maxima, interval, loglike))
-        if certificate is not None:
-            nodes = [*certificate.nodes_tau, *(point.value for point in points)]
-            certified = profile_bound(curve.setup, curve.start, nodes)
-    _warn_of_better(name, estimate, loglike, points)
-    return ProfileLikelihood(
-        name,
-        estimate,
-        loglike,
-        interval,
-        tuple(points),
-        data.names,
-        se,
-        cut,
-        df_resid,
-        fixed,
-        certificate,
-        certified,
-        maxima,
-        note,
-        curve,
-    )
-
-
-def _warn_of_better(
-    name: str, estimate: float, loglike: float, points: Sequence[ProfilePoint]
-) -> None:
-    """Warn when a point of the profile is higher than the fit."""
-    best = max(points, key=lambda point: point.loglike)
-    if best.loglike > loglike + BETTER:
-        warn_caller(
-            f"the log-likelihood is higher by {best.loglike - loglike:.3g} at {name} = {best.value:.6g} "
-            f"than at the fit ({estimate:.6g}), a local maximum only: fit with search=True",
-            ConvergenceWarning,
-        )
+    curve = curve_from(data, solution, param, se=se, search=search)
+    profile = profile_along(curve, grid=grid, alpha=alpha, cut=cut, se=se, note=note)
+    points = tuple(replace(point, beta=data.expand(point.beta)) for point in profile.points)
+    profile = replace(profile, points=points, fixed=fixed, certificate=certificate)
+    if not isinstance(curve, TauCurve):
+        return profile
+    maxima, certified = local_maxima(data, solution, curve=curve), None
+    elsewhere = _elsewhere(maxima, profile.interval, profile.loglike)
+    if certificate is not None:
+        nodes = [*certificate.nodes_tau, *(point.value for point in points)]
+        certified = profile_bound(curve.setup, curve.start, nodes)
+    interval = replace(profile.interval, elsewhere=elsewhere)
+    return replace(profile, interval=interval, certified=certified, maxima=maxima)
 
 
 def _elsewhere(maxima: LocalMaxima, interval: ProfileInterval, loglike: float) -> float | None:
@@ -254,8 +221,8 @@ def _elsewhere(maxima: LocalMaxima, interval: ProfileInterval, loglike: float) -
 
 
 def profile_intervals(
-    data: ModelData,
-    solution: Solution,
+    data: Any,
+    solution: Any,
     *,
     alpha: float = 0.05,
     cut: str | float = "F",
@@ -263,6 +230,7 @@ def profile_intervals(
     search: bool | None = None,
     progress: bool = False,
     params: Sequence[str | int] | None = None,
+    curve_from: Callable[..., Curve] = curve_of,
 ) -> FloatArray:
     """Return the profile intervals of all estimated parameters, shape (size, 2).
 
@@ -284,22 +252,19 @@ def profile_intervals(
         Whether to show a progress bar over the parameters.
     params : sequence of str or int, optional
         Only these, by column or name; `bse` is theirs then.
+    curve_from : callable
+        As in `profile_likelihood`.
     """
-    every: Sequence[str | int] = [*range(len(data.names)), *data.space.extra_names]
-    chosen = every if params is None else params
+    chosen = params
+    if chosen is None:
+        chosen = [*range(len(data.names)), *data.space.extra_names]
     errors = np.full(len(chosen), math.nan) if bse is None else np.asarray(bse, dtype=np.float64)
-    critical = lr_cut(alpha, solution.n - solution.p, cut=cut)
-    beta, loglike = data.expand(solution.beta), solution.loglike_restricted
     limits = np.empty((len(chosen), 2))
     for i, param in enumerate(with_progress(chosen, progress, "profile intervals")):
-        column = data.column(param)
         if data.is_fixed(param):
-            limits[i] = beta[int(param)]
+            limits[i] = data.expand(solution.beta)[int(param)]
             continue
-        name = str(param) if column is None else data.names[column]
-        estimate = float(getattr(solution, name) if column is None else beta[column])
-        curve = curve_of(data, solution, param, search=search)
-        step = _first_step(data, solution, param, float(errors[i]))
-        interval = find_interval(name, curve, estimate, loglike, alpha, critical, step)
+        curve = curve_from(data, solution, param, se=float(errors[i]), search=search)
+        interval = find_interval(curve, alpha, lr_cut(alpha, curve.df_resid, cut=cut))
         limits[i] = interval.lower, interval.upper
     return limits

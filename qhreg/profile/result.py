@@ -1,51 +1,33 @@
 """The profile likelihood of one parameter: its fits, its interval, its figure.
 
-Limits are searched where the signed root is nearly linear: on the logit of tau, the logarithm of sigma,
-log(kappa + 0.01), and a coefficient as it is.
+Limits are searched where the signed root is nearly linear (:func:`qhreg.profile.curve.scale_of`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import interpolate, optimize, special
+from scipy import interpolate, optimize
 
 from qhreg._typing import FloatArray
 from qhreg.certificate.global_optimum import GlobalCertificate, ProfileBound
 from qhreg.diagnostics.figures import ProfileFigure
 from qhreg.inference.hypothesis_tests import lr_cut
-from qhreg.profile.curve import Curve, ProfilePoint, TauCurve
+from qhreg.profile.curve import Curve, ProfilePoint, TauCurve, scale_of
 from qhreg.profile.maxima import LocalMaxima, scan_tau
 
-__all__ = ["SHIFT", "ProfileInterval", "ProfileLikelihood", "find_interval", "scale_of"]
+__all__ = ["ProfileInterval", "ProfileLikelihood", "find_interval"]
 
-
-SHIFT = 0.01
-"""kappa is traced in log(kappa + SHIFT), which reaches zero."""
 
 CROWDED = 2e-3
 """Distance between points, as a share of the range, below which the curve uses one of them."""
 
 CURVE_POINTS = 601
 """Points at which the curve of a figure is drawn."""
-
-Scale = tuple[Callable[[Any], Any], Callable[[Any], Any]]
-
-_SCALES: dict[str, Scale] = {
-    "tau": (special.logit, special.expit),
-    "sigma": (np.log, np.exp),
-    "kappa": (lambda x: np.log(np.add(x, SHIFT)), lambda t: np.maximum(np.exp(t) - SHIFT, 0.0)),
-}
-
-
-def scale_of(param: str) -> Scale:
-    """Return the map of a parameter to where its signed root is nearly linear, and its inverse."""
-    return _SCALES.get(param, (np.asarray, np.asarray))
 
 
 @dataclass(frozen=True, repr=False)
@@ -184,13 +166,7 @@ class ProfileLikelihood:
         """
         if alpha is None or alpha == self.interval.alpha:
             return self.interval
-        cut = self.critical_value(alpha)
-        known = self.interval
-        forward = scale_of(self.param)[0]
-        ends = [end for end in (known.lower, known.upper) if math.isfinite(forward(end))]
-        steps = [abs(forward(end) - forward(self.estimate)) for end in ends]
-        step = max(steps, default=0.0) / math.sqrt(known.cut) or 0.1
-        return find_interval(self.param, self._curve, self.estimate, self.loglike, alpha, cut, step)
+        return find_interval(self._curve, alpha, self.critical_value(alpha))
 
     def conf_int(self, alpha: float | None = None) -> FloatArray:
         """Return the limits of the interval, shape (2,); infinite or an end of the range where open.
@@ -374,47 +350,25 @@ def _pieces(
 # --------------------------------------------------------------------------- limits
 
 
-def _limit(
-    param: str,
-    distance: Callable[[float], float],
-    estimate: float,
-    end: float,
-    target: float,
-    step: float,
-) -> tuple[float, bool]:
-    """Return where a distance from the estimate reaches a target, on the way to an end of the range.
+def _limit(curve: Curve, end: float, target: float) -> tuple[float, bool]:
+    """Return where the signed root reaches a target on the way to an end of the range, and False.
 
-    Parameters
-    ----------
-    param : str
-        The parameter, which decides the scale.
-    distance : callable
-        Zero at the estimate.
-    estimate, end : float
-        Where the way begins and ends.
-    target : float
-        Positive.
-    step : float
-        Change on the scale of the parameter that moves the distance by about one; steps are doubled
-        until the target is passed, and Brent's method closes in on it.
-
-    Returns
-    -------
-    (float, bool)
-        The limit and False, or the end and True where the distance stays below the target.
+    The end and True where it stays below the target. Steps are doubled until the target is passed, and
+    Brent's method closes in on it.
     """
-    forward, backward = scale_of(param)
+    forward, backward = scale_of(curve.param)
     with np.errstate(divide="ignore"):
-        origin, last = float(forward(estimate)), float(forward(end))
-    outwards = math.copysign(1.0, end - estimate)
+        origin, last = float(forward(curve.estimate)), float(forward(end))
+    outwards = math.copysign(1.0, end - curve.estimate)
 
     def excess(t: float) -> float:
         if t == origin:
             return -target
-        return distance(end if t == last else float(backward(t))) - target
+        point = curve(end if t == last else float(backward(t)))
+        return math.sqrt(max(2.0 * (curve.loglike - point.loglike), 0.0)) - target
 
     inner = outer = origin
-    length = 1.1 * target * step
+    length = 1.1 * target * curve.step
     while outer != last:
         inner, outer = outer, outer + outwards * length
         outer = last if outwards * (outer - last) >= 0.0 else outer
@@ -426,26 +380,13 @@ def _limit(
     return end, True
 
 
-def find_interval(
-    param: str,
-    curve: Curve,
-    estimate: float,
-    loglike: float,
-    alpha: float,
-    cut: float,
-    step: float,
-) -> ProfileInterval:
-    """Return the interval at a critical value."""
-
-    def root(value: float) -> float:
-        return math.sqrt(max(2.0 * (loglike - curve(value).loglike), 0.0))
-
-    target = math.sqrt(cut)
-    lower, lower_open = _limit(param, root, estimate, curve.lower, target, step)
-    upper, upper_open = _limit(param, root, estimate, curve.upper, target, step)
+def find_interval(curve: Curve, alpha: float, cut: float) -> ProfileInterval:
+    """Return the interval of a profile at a critical value of the likelihood ratio."""
+    lower, lower_open = _limit(curve, curve.lower, math.sqrt(cut))
+    upper, upper_open = _limit(curve, curve.upper, math.sqrt(cut))
     # where the profile is level up to the end of its range, the parameter has no limit
-    if lower_open and param == "sigma":
+    if lower_open and curve.param == "sigma":
         lower = 0.0
-    if upper_open and param == "kappa":
+    if upper_open and curve.param == "kappa":
         upper = math.inf
-    return ProfileInterval(param, alpha, cut, lower, upper, lower_open, upper_open)
+    return ProfileInterval(curve.param, alpha, cut, lower, upper, lower_open, upper_open)

@@ -313,11 +313,11 @@ def cross_validate(
     if splits is None:
         weight = observations.case_weights
         if weight is not None:  # a fold needs rows that count
-            observations = _rows(observations, weight > 0.0)
+            observations = observations.take(weight > 0.0).scaled
         splits = _folds(observations.endog.size, n_folds, rng)
     parts, losses = list(splits), []
     for number, split in enumerate(with_progress(parts, progress, "cross-validation"), start=1):
-        inside, outside = (_rows(observations, part) for part in split)
+        inside, outside = (observations.take(part).scaled for part in split)
         try:
             path = regularized_path(
                 inside.exog,
@@ -340,11 +340,3 @@ def _folds(n: int, n_folds: int, rng: Any) -> list[tuple[BoolArray, BoolArray]]:
         raise DomainError(f"n_folds must be a whole number from 2 to {n}, got {n_folds!r}")
     fold = np.random.default_rng(rng).permutation(n) % int(n_folds)
     return [(fold != number, fold == number) for number in range(int(n_folds))]
-
-
-def _rows(observations: Observations, chosen: BoolArray) -> Observations:
-    """Return the chosen rows."""
-    obs = observations
-    extras = (obs.offset, obs.freq_weights, obs.weights)
-    kept = (None if extra is None else extra[chosen] for extra in extras)
-    return Observations(obs.exog[chosen], obs.endog[chosen], *kept).scaled

@@ -6,13 +6,15 @@ import copy
 import inspect
 import math
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import fields, replace
 from functools import cached_property, wraps
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 from scipy import special
+from statsmodels.base.data import PandasData
 from statsmodels.base.model import GenericLikelihoodModelResults, LikelihoodResultsWrapper
 
 from qhreg._typing import FloatArray
@@ -23,12 +25,14 @@ from qhreg.inference.bootstrap import BootstrapResult, bootstrap
 from qhreg.inference.fit_statistics import information_criterion
 from qhreg.inference.influence import QuantileHuberInfluence
 from qhreg.results.plots import DiagnosticResults
+from qhreg.results.profiles import ProfileResults
 from qhreg.results.rows import RowResults
 from qhreg.results.summary import Tables, summary2_tables, summary_tables
 from qhreg.results.wald import WaldResults
 from qhreg.specification.alignment import group_codes
+from qhreg.specification.parameters import positions
 
-__all__ = ["RegressionResults", "ResultsWrapper", "label_methods", "positions"]
+__all__ = ["RegressionResults", "ResultsWrapper", "label_methods", "retvals"]
 
 # statsmodels carries no types, and mypy forbids a base class without one.
 _Base: Any = GenericLikelihoodModelResults
@@ -43,12 +47,16 @@ SMALLEST_VARIANCE = 1e-290
 MODEL_ROWS = ("exog", "endog", "weights", "offset", "freq_weights")
 """Attributes of a model that have the length of the data, besides further regressors."""
 
+RETVALS = {"value": "fopt", "passes": "fcalls", "gap": "duality_gap", "reason": "message"}
+"""Fields of a solution that `mle_retvals` has under other names."""
+
 DATA_ROWS = ("exog", "endog", "orig_exog", "orig_endog", "frame")
 """Those of the holder in which statsmodels keeps the data."""
 
 
 class RegressionResults(
     WaldResults,
+    ProfileResults,
     DiagnosticResults,
     RowResults,
     _Base,  # type: ignore[misc]
@@ -361,10 +369,6 @@ class RegressionResults(
             self.params[:, None] + np.multiply.outer(critical * self.bse, [-1.0, 1.0])
         )
 
-    def _profile_limits(self, alpha: float, places: list[int] | None, **options: Any) -> FloatArray:
-        """Return the profile limits of all parameters, or of those at some places."""
-        raise NotImplementedError
-
     def conf_int(
         self, alpha: float = 0.05, method: str = "wald", cols: Any = None, **options: Any
     ) -> FloatArray:
@@ -400,7 +404,7 @@ class RegressionResults(
             quantile = special.stdtrit(df, upper) if self.use_t else special.ndtri(upper)
             limits = self._wald_limits(float(quantile))
         elif method == "profile":
-            limits = self._profile_limits(alpha, places, **options)
+            limits = self.profile_intervals(alpha, places=places, **options)
         elif method == "bootstrap":
             interval = options.pop("interval", "percentile")
             stored = self.cov_type == "bootstrap" and not options
@@ -588,26 +592,11 @@ class RegressionResults(
         data._cache.pop("row_labels", None)
 
 
-def positions(cols: Any, names: Sequence[str]) -> list[int]:
-    """Return the places of parameters that are given by place or name, or raise a DomainError.
-
-    Parameters
-    ----------
-    cols : int, str, or sequence of them
-        Which parameters.
-    names : sequence of str
-        All of them.
-    """
-    places = []
-    for col in [cols] if np.ndim(cols) == 0 else cols:
-        place = list(names).index(col) if col in names else col
-        if not isinstance(place, (int, np.integer)) or not -len(names) <= place < len(names):
-            raise DomainError(
-                f"cols has {col!r}: the parameters are {', '.join(names)}, at places 0 to "
-                f"{len(names) - 1}"
-            )
-        places.append(int(place) % len(names))
-    return places
+def retvals(solution: Any) -> dict[str, Any]:
+    """Return what the solver said, under the names statsmodels uses where it has one."""
+    named = {RETVALS.get(each.name, each.name): each.name for each in fields(solution)}
+    said = {name: getattr(solution, attribute) for name, attribute in named.items()}
+    return {"warnflag": int(not solution.converged), **said}
 
 
 class ResultsWrapper(_WrapperBase):  # type: ignore[misc]
@@ -642,7 +631,7 @@ class ResultsWrapper(_WrapperBase):  # type: ignore[misc]
         return html
 
 
-def label_methods(wrapper: Any, results: Any, limits: Sequence[str] = ("conf_int",)) -> None:
+def label_methods(wrapper: Any, results: Any) -> None:
     """Give a wrapper the methods that label covariances and limits of part of the parameters.
 
     statsmodels would give the names of all parameters to the part that ``column`` or ``cols`` chooses,
@@ -652,48 +641,35 @@ def label_methods(wrapper: Any, results: Any, limits: Sequence[str] = ("conf_int
     ----------
     wrapper, results : type
         The classes.
-    limits : sequence of str
-        The methods that return limits.
     """
     wrapper.bootstrap = wraps(results.bootstrap)(ResultsWrapper.bootstrap)
-    wrapper.cov_params = _labelled_covariance(results.cov_params)
-    for name in limits:
-        setattr(wrapper, name, _labelled_limits(getattr(results, name)))
+    wrapper.cov_params = _labelled(results.cov_params, "column", "cov")
+    wrapper.conf_int = _labelled(results.conf_int, "cols", "columns")
+    wrapper.profile_intervals = _labelled(results.profile_intervals, "cols", "columns")
     results._wrapper = wrapper
 
 
-def _labelled_limits(conf_int: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(conf_int)
+def _labelled(method: Callable[..., Any], chooser: str, kind: str) -> Callable[..., Any]:
+    """Return a method whose values carry the names of the parameters that an argument chooses."""
+
+    @wraps(method)
     def labelled(self: Any, *args: Any, **kwargs: Any) -> Any:
         results = self._results
-        given = inspect.signature(conf_int).bind(results, *args, **kwargs)
-        cols, data = given.arguments.get("cols"), results.model.data
-        limits = conf_int(*given.args, **given.kwargs)
-        if cols is None:
-            return data.wrap_output(limits, "columns")
-        places = positions(cols, data.param_names)
-        every = np.full((len(data.param_names), 2), np.nan)
-        every[places] = limits
-        every = data.wrap_output(every, "columns")
-        return every.iloc[places] if hasattr(every, "iloc") else limits
-
-    return labelled
-
-
-def _labelled_covariance(cov_params: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(cov_params)
-    def labelled(self: Any, *args: Any, **kwargs: Any) -> Any:
-        results = self._results
-        given = inspect.signature(cov_params).bind(results, *args, **kwargs)
-        data, column = results.model.data, given.arguments.get("column")
+        given = inspect.signature(method).bind(results, *args, **kwargs)
+        data, chosen = results.model.data, given.arguments.get(chooser)
         if given.arguments.get("r_matrix") is not None:
-            return cov_params(*given.args, **given.kwargs)
-        if column is None:
-            return data.wrap_output(cov_params(*given.args, **given.kwargs), "cov")
-        places = positions(column, data.param_names)
-        given.arguments["column"] = None
-        every = data.wrap_output(cov_params(*given.args, **given.kwargs), "cov")
-        some = every.iloc[places, places] if hasattr(every, "iloc") else every[places][:, places]
-        return float(np.squeeze(some)) if np.ndim(column) == 0 else some
+            return method(*given.args, **given.kwargs)
+        names = data.param_names
+        places = None if chosen is None else positions(chosen, names)
+        if places is not None:
+            given.arguments[chooser] = places
+        values = method(*given.args, **given.kwargs)
+        if places is None or not isinstance(data, PandasData):
+            values = data.wrap_output(values, kind)
+        else:
+            some = [names[j] for j in places]
+            values = pd.DataFrame(values, some, some if kind == "cov" else None)
+        single = kind == "cov" and chosen is not None and np.ndim(chosen) == 0
+        return float(np.squeeze(values)) if single else values
 
     return labelled

@@ -10,16 +10,12 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.certificate.global_optimum import GlobalCertificate
 from qhreg.covariance.sandwich import lags
 from qhreg.exceptions import DataError, DomainError
 from qhreg.inference.fit_statistics import null_loss, total_loss
 from qhreg.inference.hypothesis_tests import HypothesisTest, density_note, lr_test
-from qhreg.inference.score_tests import score_test
-from qhreg.inference.symmetry import SymmetryTest, symmetry_test
-from qhreg.profile.likelihood import profile_intervals, profile_likelihood
+from qhreg.inference.score_tests import SymmetryTest, score_test, symmetry_test
 from qhreg.profile.maxima import LocalMaxima, local_maxima
-from qhreg.profile.result import ProfileLikelihood
 from qhreg.profile.surface import ProfileSurface, profile_surface
 from qhreg.results.base import RegressionResults
 from qhreg.solver import Solution
@@ -42,120 +38,6 @@ class LikelihoodResults(RegressionResults):
     _observations: Any
 
     # ------------------------------------------------------------------ profiles
-
-    @property
-    def _profile_data(self) -> ModelData:
-        self._require_likelihood("a profile or a simulation")
-        data: ModelData = self._fit_data
-        return data
-
-    def _standard_error(self, param: str | int) -> float:
-        column = self._profile_data.column(param)
-        place = column if column is not None else self.space.position(str(param))
-        return math.nan if place is None else math.sqrt(float(self._covariance.cov[place, place]))
-
-    def profile_likelihood(
-        self,
-        param: str | int = "tau",
-        grid: Any = None,
-        alpha: float = 0.05,
-        *,
-        cut: str | float = "F",
-        certificate: GlobalCertificate | None = None,
-        search: bool | None = None,
-    ) -> ProfileLikelihood:
-        """Return the profile likelihood of a parameter with its interval.
-
-        Every point maximises the criterion of this fit, with its p and m: for normal noise the interval
-        of a coefficient is the t interval of least squares.
-
-        Parameters
-        ----------
-        param : str or int
-            "tau", "sigma", "kappa", or the name or column of a coefficient.
-        grid : array_like, optional
-            Values at which to fit; by default chosen to reach beyond the 99 % interval.
-        alpha : float
-            One minus the nominal coverage.
-        cut : {"F", "chi2"} or float
-            Critical value of the likelihood ratio: by the F law, the chi-square quantile, or a number
-            (:func:`qhreg.inference.hypothesis_tests.lr_cut`).
-        certificate : GlobalCertificate, optional
-            From `certify_global`, for the plot of tau.
-        search : bool, optional
-            See :func:`qhreg.profile.profile_likelihood`.
-
-        Returns
-        -------
-        ProfileLikelihood
-            With ``to_frame()``, ``conf_int(alpha)``, ``interval``, ``plot(ax)``, and a ``note`` where
-            the covariance of this fit does not assume the density: a profile always does.
-
-        Notes
-        -----
-        Where the values that are not rejected form several pieces, ``conf_int`` returns the piece around
-        the estimate only. The printed interval then names a value in another piece, which is
-        ``interval.elsewhere``, and the plot shades both.
-        """
-        return profile_likelihood(
-            self._profile_data,
-            self._fit_solution,
-            param,
-            grid=grid,
-            alpha=alpha,
-            cut=cut,
-            se=self._standard_error(param),
-            certificate=certificate,
-            search=search,
-            note=density_note(self.cov_type),
-        )
-
-    def profile_intervals(
-        self,
-        alpha: float = 0.05,
-        *,
-        cut: str | float = "F",
-        search: bool | None = None,
-        progress: bool = False,
-        places: list[int] | None = None,
-    ) -> FloatArray:
-        """Return the profile-likelihood intervals of all parameters, shape (size, 2).
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the nominal coverage.
-        cut, search
-            As in `profile_likelihood`.
-        progress : bool
-            Whether to show a progress bar over the parameters.
-        places : list of int, optional
-            Only these parameters; the rows of the others are NaN.
-
-        Notes
-        -----
-        They assume the density, whatever the `cov_type`.
-        """
-        data = self._profile_data
-        bse = np.sqrt(self._covariance.cov.diagonal())
-        k = self.space.k
-        every: list[str | int] = [*range(k), *self.space.extra_names]
-        asked = range(len(every)) if places is None else places
-        free = [j for j in asked if j < k or not data.is_fixed(every[j])]
-        limits = np.full((len(every), 2), np.nan)
-        # what a constraint fixes has one value
-        limits[asked] = np.asarray(self.params, dtype=np.float64)[asked, None]
-        limits[free] = profile_intervals(
-            data,
-            self._fit_solution,
-            alpha=alpha,
-            cut=cut,
-            bse=bse[free],
-            search=search,
-            progress=progress,
-            params=[every[j] for j in free],
-        )
-        return limits
 
     def local_maxima(self) -> LocalMaxima:
         """Return the local maxima of the likelihood over tau, the highest first.

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import special
 from statsmodels.base.wrapper import populate_wrapper
 
 from qhreg._precision import VANISHING
@@ -26,8 +27,8 @@ from qhreg.covariance.scores import score_sum, standardized
 from qhreg.exceptions import ColumnRangeError, DomainError
 from qhreg.family.normalizer import location_level, log_curvature
 from qhreg.inference.fit_statistics import information_criterion, least_squares_fit, share_below
-from qhreg.inference.intervals import wald_intervals, wald_ratios
-from qhreg.results.base import ResultsWrapper, label_methods
+from qhreg.profile.curve import curve_of
+from qhreg.results.base import ResultsWrapper, label_methods, retvals
 from qhreg.results.likelihood import LikelihoodResults
 from qhreg.results.summary import Tables, linear_tables
 from qhreg.solver import Solution
@@ -37,7 +38,12 @@ from qhreg.specification.model_data import ModelData
 from qhreg.specification.observations import Observations, find_constant
 from qhreg.specification.parameters import Parameters, ParameterSpace
 
-__all__ = ["QuantileHuberResults", "QuantileHuberResultsWrapper"]
+__all__ = [
+    "QuantileHuberResults",
+    "QuantileHuberResultsWrapper",
+    "wald_intervals",
+    "wald_ratios",
+]
 
 
 class QuantileHuberResults(LikelihoodResults):
@@ -61,6 +67,7 @@ class QuantileHuberResults(LikelihoodResults):
     """
 
     _parts_of = staticmethod(covariance_parts)
+    _curve_of = staticmethod(curve_of)
     _made_from_data = (
         "_covariance",
         "llf",
@@ -106,7 +113,7 @@ class QuantileHuberResults(LikelihoodResults):
     @cached_property
     def mle_retvals(self) -> dict[str, Any]:
         """What the solver said, and how small the score is."""
-        return {**_retvals(self.solution), "gradient_norm": self.gradient_norm}
+        return {**retvals(self.solution), "gradient_norm": self.gradient_norm}
 
     @property
     def parameters(self) -> Parameters:
@@ -186,10 +193,8 @@ class QuantileHuberResults(LikelihoodResults):
         Rows that a fit interpolates, as one with kappa = 0 and the only row of a category, lie on the
         line, not below it.
         """
-        obs = self.model.observations
-        if self.kappa > 0.0:
-            return share_below(self.resid, obs.case_weights, VANISHING * self.sigma)
-        return share_below(standardized(obs, self.solution), obs.case_weights)
+        obs, slack = self.model.observations, VANISHING if self.kappa > 0.0 else 0.0
+        return share_below(standardized(obs, self.solution), obs.case_weights, slack)
 
     @cached_property
     def certificate(self) -> BiconvexityCertificate:
@@ -364,10 +369,6 @@ class QuantileHuberResults(LikelihoodResults):
     def _wald_limits(self, critical: float) -> FloatArray:
         return wald_intervals(self.params, self.bse, self.space, critical)
 
-    def _profile_limits(self, alpha: float, places: list[int] | None, **options: Any) -> FloatArray:
-        limits: FloatArray = self.profile_intervals(alpha, places=places, **options)
-        return limits
-
     # ------------------------------------------------------------------ plots
 
     @property
@@ -375,27 +376,75 @@ class QuantileHuberResults(LikelihoodResults):
         return self.fittedvalues, self.resid, self.tau, self.kappa, self.sigma
 
 
-def _retvals(solution: Solution) -> dict[str, Any]:
-    """Return what the solver said, under the names statsmodels uses where it has one."""
-    return {
-        "converged": solution.converged,
-        "warnflag": 0 if solution.converged else 1,
-        "iterations": solution.iterations,
-        "fcalls": solution.passes,
-        "fopt": solution.value,
-        "duality_gap": solution.gap,
-        "tau_slope": solution.tau_slope,
-        "tau_at_bound": solution.tau_at_bound,
-        "certified": solution.certified,
-        "rank": solution.rank,
-        "rows_in_zone": solution.rows_in_zone,
-        "message": solution.reason,
-    }
+def wald_intervals(
+    params: FloatArray,
+    bse: FloatArray,
+    space: ParameterSpace,
+    critical: float | FloatArray,
+) -> FloatArray:
+    r"""Return the limits of all parameters, shape (size, 2).
+
+    Parameters
+    ----------
+    params, bse : ndarray, shape (size,)
+        Estimates and standard errors.
+    space : ParameterSpace
+        Which parameters they are.
+    critical : float or ndarray, shape (size,)
+        Quantile of the reference law, 1.96 for 95 %.
+
+    Notes
+    -----
+    Coefficients on the natural scale; sigma and kappa on the log scale,
+    :math:`\hat\sigma\exp(\pm z\,\mathrm{se}/\hat\sigma)`; tau on the logit scale, where its standard
+    error is :math:`\mathrm{se}/(\hat\tau(1-\hat\tau))`. No limit leaves the parameter's domain.
+    """
+    moved: FloatArray = np.multiply.outer(bse * critical, [-1.0, 1.0])
+    limits = params[:, None] + moved
+    for name in space.extra_names:
+        j = space.position(name)
+        value = float(params[j])
+        if name == "tau":
+            logit = np.log(value) - np.log1p(-value)
+            limits[j] = special.expit(logit + moved[j] / (value * (1.0 - value)))
+        elif value > 0.0:
+            limits[j] = [value * _exp(step / value) for step in moved[j].tolist()]
+        else:
+            limits[j] = np.nan
+    return limits
+
+
+def _exp(x: float) -> float:
+    """Return exp(x), infinity where a standard error is enormous: no upper limit."""
+    return math.inf if x > 709.0 else math.exp(x)
+
+
+def wald_ratios(
+    params: FloatArray, bse: FloatArray, null: FloatArray, space: ParameterSpace
+) -> FloatArray:
+    """Return estimates minus tested values in standard errors, tau on the scale of its interval.
+
+    Parameters
+    ----------
+    params, bse : ndarray, shape (size,)
+        Estimates and standard errors.
+    null : ndarray, shape (size,)
+        Tested values; NaN where nothing is tested.
+    space : ParameterSpace
+        Which parameters they are.
+    """
+    distance, j = params - null, space.position("tau")
+    if j is not None and 0.0 < null[j] < 1.0:
+        tau = float(params[j])
+        distance[j] = tau * (1.0 - tau) * float(special.logit(tau) - special.logit(null[j]))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios: FloatArray = distance / bse
+    return ratios
 
 
 class QuantileHuberResultsWrapper(ResultsWrapper):
     """Results with the names of the parameters and the labels of the rows."""
 
 
-label_methods(QuantileHuberResultsWrapper, QuantileHuberResults, ("conf_int", "profile_intervals"))
+label_methods(QuantileHuberResultsWrapper, QuantileHuberResults)
 populate_wrapper(QuantileHuberResultsWrapper, QuantileHuberResults)

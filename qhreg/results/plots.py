@@ -9,7 +9,16 @@ import numpy as np
 import pandas as pd
 
 from qhreg._typing import FloatArray
-from qhreg.diagnostics import (
+from qhreg.diagnostics.coefficients import partial_residual_figure
+from qhreg.diagnostics.figures import QQFigure, ScaleLocationFigure, WormFigure
+from qhreg.diagnostics.goodness import (
+    GoodnessOfFit,
+    SimulatedResiduals,
+    expanded,
+    goodness_of_fit,
+    simulated_residuals,
+)
+from qhreg.diagnostics.residuals import (
     LEVELS,
     density_figure,
     fit_figure,
@@ -21,18 +30,9 @@ from qhreg.diagnostics import (
     thinned,
     worm_figure,
 )
-from qhreg.diagnostics.coefficients import partial_residual_figure
-from qhreg.diagnostics.figures import QQFigure, ScaleLocationFigure, WormFigure
-from qhreg.diagnostics.goodness import (
-    GoodnessOfFit,
-    SimulatedResiduals,
-    expanded,
-    goodness_of_fit,
-    simulated_residuals,
-)
 from qhreg.exceptions import DomainError
-from qhreg.prediction import RowLaw
-from qhreg.specification.typical import TypicalRows, term_of, term_variable, typical_rows
+from qhreg.specification.parameters import RowLaw
+from qhreg.specification.typical import TypicalRows, term_of, typical_rows
 
 __all__ = ["DiagnosticResults", "FitResults", "coefficient_table"]
 
@@ -360,11 +360,11 @@ class DiagnosticResults(FitResults):
         from qhreg.plotting import plot_partial_residuals
 
         model, beta = self.model, np.asarray(self.params)
-        term, columns = term_of(model, param)
+        term, columns, variable = term_of(model, param)
         exog = model.observations.exog
         name, line, levels = term, None, None
         x = component = exog[:, columns] @ beta[columns]
-        typical = term_variable(model, term)
+        typical = None if variable is None else typical_rows(model, variable)
         if typical is None or (len(columns) == 1 and typical.levels is None):
             x = exog[:, columns[0]]
         else:

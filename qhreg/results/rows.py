@@ -12,10 +12,11 @@ from qhreg.diagnostics.residuals import normal_scores
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.inference.fit_statistics import robust_weights
-from qhreg.prediction import Prediction, RowLaw, predict, prediction_slopes
+from qhreg.inference.prediction import Prediction, predict, prediction_slopes
 from qhreg.specification.alignment import RowSource, to_pandas
 from qhreg.specification.formulas import SPEC_NAME, design_matrix, mentions
 from qhreg.specification.inputs import as_table
+from qhreg.specification.parameters import RowLaw
 
 __all__ = ["RowResults"]
 
@@ -101,8 +102,8 @@ class RowResults:
         transform : bool
             Whether to put `exog` through the formulas.
         which : {"location", "mean", "median", "quantile", "sigma", "tau", "var", "prob"}
-            See :func:`qhreg.prediction.predict`. The location is not a quantile of level 1 - tau when
-            kappa > 0.
+            See :func:`qhreg.inference.prediction.predict`. The location is not a quantile of level
+            1 - tau when kappa > 0.
         offset : float or array_like, optional
             Offset of the new rows.
         q, y_values : float or sequence of float

@@ -260,8 +260,7 @@ def _warn_decided(decided: int, given: int, outcome: str) -> None:
         )
     elif decided:
         warn_caller(
-            "covariance of constraints does not have full rank: the constraints of the fit decide "
-            f"{decided} of the {given} restrictions already, {outcome}",
+            f"the constraints of the fit decide {decided} of {given} restrictions already, {outcome}",
             RestrictionWarning,
         )
 

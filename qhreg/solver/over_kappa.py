@@ -33,9 +33,11 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from qhreg._precision import ROUNDING
 from qhreg._typing import FloatArray
 from qhreg.exceptions import BoundaryWarning, DataError, warn_caller
 from qhreg.family.normalizer import log_normalizer_derivatives, restricted_normalizer
+from qhreg.solver.basis import basis_of
 from qhreg.solver.joint import DEFAULT_TAU_BOUNDS, Solution, Start, solve
 
 __all__ = ["KappaSolution", "gaussian_loglike", "kappa_slope", "limit_reached", "solve_kappa"]
@@ -159,11 +161,11 @@ def gaussian_loglike(
         x, y = x * root[:, None], y * root
     unit = float(np.abs(y).max(initial=0.0)) or 1.0
     y = y / unit
-    beta, _, columns, _ = np.linalg.lstsq(x, y, rcond=None)
-    residual = y - x @ beta
+    basis = basis_of(x, y)
+    residual = basis.design[:, -1] / basis.matrix[-1, -1]
     square = float(residual @ residual)
-    m = n - ((columns if rank is None else rank) if reml else 0.0)
-    if square == 0.0 or m <= 0.0:
+    m = n - ((basis.columns.size if rank is None else rank) if reml else 0.0)
+    if square <= y.size * ROUNDING**2 or m <= 0.0:  # y is at most one
         return math.inf
     return float(-0.5 * m * (1.0 + math.log(2.0 * math.pi * square / m) + 2.0 * math.log(unit)))
 

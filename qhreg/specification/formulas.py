@@ -51,6 +51,7 @@ __all__ = [
     "stands_alone",
     "term_columns",
     "unknown_names_told",
+    "variable_names",
 ]
 
 SPEC_NAME = "design_info" if FormulaManager is None else "model_spec"
@@ -62,6 +63,8 @@ SHOWN = 30
 """Columns that a message lists."""
 
 _QUOTED = re.compile(r"""\bQ\(\s*(['"])(.*?)\1\s*\)""")
+_TEXT = re.compile(r"""(['"]).*?\1""")
+_VARIABLE = re.compile(r"(?<![\w.])[^\W\d]\w*(?!\w)(?!\s*(?:\(|=[^=]))")
 _SYNTAX = ("SyntaxError", "PatsyError", "FormulaSyntaxError")
 """What Python, patsy and formulaic raise for a text that is no formula."""
 
@@ -96,6 +99,19 @@ def check_formula(formula: Any, data: Any) -> None:
 def mentions(formula: Any, name: Any) -> bool:
     """Return whether the text of a formula has a name in it as a word of its own."""
     return re.search(rf"(?<!\w){re.escape(str(name))}(?!\w)", str(formula)) is not None
+
+
+def variable_names(text: str) -> set[str]:
+    """Return the names in a formula that can be variables: no functions, keywords or texts.
+
+    Examples
+    --------
+    >>> from qhreg.specification.formulas import variable_names
+    >>> sorted(variable_names("bs(x, df=4) + Q('a b') + C(g, Treatment('z')) + day.dt.year"))
+    ['a b', 'day', 'g', 'x']
+    """
+    quoted = {name for _, name in _QUOTED.findall(text)}
+    return quoted | set(_VARIABLE.findall(_TEXT.sub("", _QUOTED.sub("", text))))
 
 
 def stands_alone(formula: Any, name: Any) -> bool:

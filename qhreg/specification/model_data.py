@@ -11,12 +11,11 @@ import numpy as np
 
 from qhreg._typing import FloatArray, IntArray
 from qhreg.exceptions import BoundaryWarning, DomainError, RankWarning
-from qhreg.prediction import RowLaw
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
 from qhreg.solver.over_kappa import KappaSolution, solve_kappa
 from qhreg.specification.constraints import Constraint
 from qhreg.specification.observations import Observations
-from qhreg.specification.parameters import EXTRA_NAMES, Parameters, ParameterSpace
+from qhreg.specification.parameters import EXTRA_NAMES, Parameters, ParameterSpace, RowLaw
 
 __all__ = ["ModelData", "fit_model", "model_data", "refit", "solution_and_width"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from qhreg._blocks import row_blocks
-from qhreg._typing import FloatArray, IntArray
+from qhreg._typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["Observations", "find_constant", "most_common"]
 
@@ -70,8 +70,8 @@ class Observations:
         weights = self.case_weights
         return self.endog.shape[0] if weights is None else int(np.count_nonzero(weights))
 
-    def take(self, rows: IntArray, *, apart: bool = False) -> Observations:
-        """Return some rows, by number; `apart` leaves frequency weights out."""
+    def take(self, rows: IntArray | BoolArray, *, apart: bool = False) -> Observations:
+        """Return some rows, by number or mask; `apart` leaves frequency weights out."""
         extras = (self.offset, None if apart else self.freq_weights, self.weights)
         part = (None if extra is None else extra[rows] for extra in extras)
         return Observations(self.exog[rows], self.endog[rows], *part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -9,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.exceptions import DataError
+from qhreg.exceptions import DataError, DomainError
 from qhreg.family.domain import check_kappa, check_sigma, check_tau
 
-__all__ = ["EXTRA_NAMES", "ParameterSpace", "Parameters"]
+__all__ = ["EXTRA_NAMES", "ParameterSpace", "Parameters", "RowLaw", "checked_vector", "positions"]
 
 
 EXTRA_NAMES = ("sigma", "tau", "kappa")
@@ -25,6 +26,25 @@ class Parameters(NamedTuple):
     beta: FloatArray
     sigma: float
     tau: float
+    kappa: float
+
+
+class RowLaw(NamedTuple):
+    """The law of each row.
+
+    Attributes
+    ----------
+    location : ndarray, shape (n,)
+        Locations.
+    sigma, tau : ndarray, shape (n,), or float
+        Scales and asymmetries; a number is that of all rows.
+    kappa : float
+        The width.
+    """
+
+    location: FloatArray
+    sigma: Any
+    tau: Any
     kappa: float
 
 
@@ -81,15 +101,8 @@ class ParameterSpace:
 
     def unpack(self, params: Any) -> Parameters:
         """Return the four parts of a vector, or raise if its length or its values are wrong."""
-        if np.iscomplexobj(params):
-            # statsmodels tries complex steps first, and falls back to real ones on this error
-            raise TypeError("params must be real: the likelihood is not analytic")
-        vector = np.asarray(params, dtype=np.float64)
-        if vector.shape != (self.size,):
-            wanted = ", ".join((f"{self.k} coefficients", *self.extra_names))
-            raise DataError(
-                f"params must have shape ({self.size},) for {wanted}; got {vector.shape}"
-            )
+        wanted = ", ".join((f"{self.k} coefficients", *self.extra_names))
+        vector = checked_vector(params, self.size, wanted)
         values = {name: getattr(self, name) for name in EXTRA_NAMES}
         values.update(zip(self.extra_names, (float(v) for v in vector[self.k :]), strict=True))
         return Parameters(
@@ -98,3 +111,36 @@ class ParameterSpace:
             check_tau(values["tau"]),
             check_kappa(values["kappa"]),
         )
+
+
+def checked_vector(params: Any, size: int, wanted: str) -> FloatArray:
+    """Return a parameter vector as floats, or raise if its length is not that of what is wanted."""
+    if np.iscomplexobj(params):
+        # statsmodels tries complex steps first, and falls back to real ones on this error
+        raise TypeError("params must be real: the likelihood is not analytic")
+    vector = np.asarray(params, dtype=np.float64)
+    if vector.shape != (size,):
+        raise DataError(f"params must have shape ({size},) for {wanted}; got {vector.shape}")
+    return vector
+
+
+def positions(cols: Any, names: Sequence[str]) -> list[int]:
+    """Return the places of parameters that are given by place or name, or raise a DomainError.
+
+    Parameters
+    ----------
+    cols : int, str, or sequence of them
+        Which parameters.
+    names : sequence of str
+        All of them.
+    """
+    places = []
+    for col in [cols] if np.ndim(cols) == 0 else cols:
+        place = list(names).index(col) if col in names else col
+        if not isinstance(place, (int, np.integer)) or not -len(names) <= place < len(names):
+            raise DomainError(
+                f"there is no parameter {col!r}: the parameters are {', '.join(names)}, at places 0 to "
+                f"{len(names) - 1}"
+            )
+        places.append(int(place) % len(names))
+    return places

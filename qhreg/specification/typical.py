@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from qhreg._typing import FloatArray, IntArray
 from qhreg.exceptions import DomainError
-from qhreg.specification.formulas import SPEC_NAME, mentions, spec_text, term_columns
+from qhreg.specification.formulas import SPEC_NAME, spec_text, term_columns, variable_names
 
-__all__ = ["TypicalRows", "is_factor", "term_of", "term_variable", "typical_rows"]
+__all__ = ["Term", "TypicalRows", "is_factor", "term_of", "typical_rows"]
 
 POINTS = 101
 """Points of a line over a numeric regressor."""
@@ -92,7 +92,8 @@ def _variables(model: Any, text: str | None = None) -> list[str]:
     if getattr(model.data, SPEC_NAME, None) is None or frame is None:
         return []
     text = _right_hand_sides(model) if text is None else text
-    return [str(name) for name in frame.columns if mentions(text, name)]
+    names = variable_names(text)
+    return [name for name in frame.columns if name in names]
 
 
 def _right_hand_sides(model: Any) -> str:
@@ -121,6 +122,8 @@ def typical_rows(model: Any, param: str | int | None = None) -> TypicalRows:
     moving = [columns[j] for j in np.flatnonzero(np.ptp(exog, axis=0) > 0.0)]
     variables = _variables(model)
     choice = variables or moving
+    if not choice:
+        raise DomainError("no regressor varies: there is nothing to plot the fit along")
     if param is None:
         if len(choice) != 1:
             raise DomainError(f"choose one of the regressors: {', '.join(choice)}")
@@ -144,6 +147,12 @@ def typical_rows(model: Any, param: str | int | None = None) -> TypicalRows:
 
 def _of_variable(model: Any, variable: str, variables: list[str]) -> TypicalRows:
     """Return the values of a variable of the formulas, and typical ones of the others."""
+    objects = model._namespace if isinstance(model._namespace, dict) else {}
+    outside = [name for name, value in objects.items() if np.size(value) == model.nobs_given > 1]
+    if outside:
+        raise DomainError(
+            f"put {' and '.join(outside)} into the data, to be at a typical value there"
+        )
     kept = model.row_source.kept
     frame = model.data.frame[variables]
     frame = frame if kept is None else frame.iloc[kept]
@@ -185,8 +194,16 @@ def _levels(column: pd.Series[Any]) -> tuple[tuple[Any, ...], IntArray]:
     return tuple(factor.categories), np.asarray(factor.codes, dtype=np.intp)
 
 
-def term_of(model: Any, param: str | int) -> tuple[str, list[int]]:
-    """Return the name and the columns of a regressor: a term, a column, or all terms of a variable.
+class Term(NamedTuple):
+    """A regressor with its columns in the design, and its variable where it has one of its own."""
+
+    name: str
+    columns: list[int]
+    variable: str | None
+
+
+def term_of(model: Any, param: str | int) -> Term:
+    """Return a term, a column, or all terms of a variable.
 
     Parameters
     ----------
@@ -195,6 +212,11 @@ def term_of(model: Any, param: str | int) -> tuple[str, list[int]]:
     param : str or int
         A term of the formula such as ``"bs(x, df=4)"``, a column by name or place, or a variable: all
         terms that mention it and no other.
+
+    Raises
+    ------
+    DomainError
+        There is no such regressor, or it has several columns and several variables.
     """
     names = [str(name) for name in model.exog_names[: model.k_exog]]
     spec = getattr(model.data, SPEC_NAME, None)
@@ -202,36 +224,19 @@ def term_of(model: Any, param: str | int) -> tuple[str, list[int]]:
     if not isinstance(param, str) and 0 <= int(param) < len(names):
         param = names[int(param)]
     alone = [part for part in terms if _variables(model, part) == [param]]
+    variables = _variables(model, str(param))
     if param in terms:
         columns = terms[str(param)]
     elif param in names:
         columns = [str(param)]
     elif alone:
-        columns = [name for part in alone for name in terms[part]]
+        columns, variables = [name for part in alone for name in terms[part]], [str(param)]
     else:
         choice = ", ".join(terms or names)
         raise DomainError(f"{param!r} is no regressor: choose one of {choice}")
-    return str(param), [names.index(name) for name in columns if name in names]
-
-
-def term_variable(model: Any, name: str) -> TypicalRows | None:
-    """Return the rows along the variable of a term, or None where a term has none of its own.
-
-    Parameters
-    ----------
-    model : RegressionModel
-        The model.
-    name : str
-        From `term_of`.
-
-    Raises
-    ------
-    DomainError
-        The term has several variables.
-    """
-    variables = _variables(model, name)
-    if len(variables) > 1:
+    if len(variables) > 1 and len(columns) > 1:
         raise DomainError(
-            f"{name} has several variables, {' and '.join(variables)}: plot_fit draws the fit along one"
+            f"{param} has several variables, {' and '.join(variables)}: plot_fit draws the fit along one"
         )
-    return typical_rows(model, variables[0]) if variables else None
+    places = [names.index(name) for name in columns if name in names]
+    return Term(str(param), places, variables[0] if len(variables) == 1 else None)

@@ -66,7 +66,7 @@ def test_fit_prints_the_summary_of_the_model(capsys, table, fitted):
     printed = capsys.readouterr().out
     expected = str(fitted.summary())
     # the clock, and the gap, which is rounding: reading the file moves the last digit of the data
-    gap = re.compile(r" +yes, gap (\S+)")
+    gap = re.compile(r"Proved: +gap (\S+)")
     assert float(gap.search(printed)[1]) < 1e-9
     varying = re.compile(rf"\d\d:\d\d:\d\d|\w{{3}}, \d\d \w{{3}} \d{{4}}|{gap.pattern}")
     assert varying.sub("", printed).split() == varying.sub("", expected).split()

@@ -11,7 +11,7 @@ from statsmodels.tools.numdiff import approx_fprime
 import qhreg.formula.api as qhf
 from qhreg import QuantileHuberDistributional, QuantileHuberMLE, quantile_huber
 from qhreg.exceptions import DataError, DomainError
-from qhreg.prediction import Prediction, prediction_slopes
+from qhreg.inference.prediction import Prediction, prediction_slopes
 
 FRAME = skewed_frame()
 

@@ -13,7 +13,7 @@ from scipy import integrate, optimize, special
 
 from qhreg import QuantileHuberDistributional, quantile_huber
 from qhreg.distributional import fit as fit_module
-from qhreg.distributional.ascent import STATIONARY
+from qhreg.distributional.ascent import STATIONARY, exact_location, location_gap
 from qhreg.distributional.fit import solve_distributional
 from qhreg.distributional.likelihood import (
     Coefficients,
@@ -26,7 +26,6 @@ from qhreg.distributional.likelihood import (
     loglike_rows,
     score_factors,
 )
-from qhreg.distributional.location import exact_location, location_gap
 from qhreg.exceptions import BoundaryWarning, ConvergenceWarning, DomainError, RankWarning
 from qhreg.solver import solve
 

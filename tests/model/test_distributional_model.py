@@ -354,7 +354,7 @@ def test_the_summary_of_a_fit_on_a_bound_says_which_part_is_stationary():
     for table in (fit.summary(), fit.summary2()):
         text = " ".join(str(table).split())
         assert re.search(r"Stationary: all but tau, \de-\d\d ", text)
-        assert "its coefficients are held there, and given them the others are stationary" in text
+        assert "it stops there, and given that the others are stationary" in text
 
 
 def test_the_summary_of_a_fit_that_is_held_and_not_stationary_says_so():
@@ -740,3 +740,13 @@ def test_with_one_scale_and_one_asymmetry_errors_are_those_of_the_linear_model(k
         ours = other.get_robustcov_results(cov_type, **options)
         assert_allclose(ours.bse * slopes, theirs.bse, rtol=1e-5)
         assert ours.df_resid_inference == theirs.df_resid_inference
+
+
+def test_profile_intervals_of_all_coefficients_are_those_of_the_profiles(fit):
+    limits = fit.profile_intervals(places=[1, 4])
+    assert list(limits.dropna().index) == [fit.params.index[1], fit.params.index[4]]
+    for place in (1, 4):
+        profile = fit.profile_likelihood(place, [])
+        assert_allclose(limits.iloc[place], profile.conf_int(), rtol=1e-9)
+    with pytest.raises(DomainError, match="no parameter 'tau'"):
+        fit.profile_likelihood()

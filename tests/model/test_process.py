@@ -23,7 +23,7 @@ from qhreg.diagnostics.coefficients import partial_residual_figure
 from qhreg.exceptions import CurvatureWarning, DataError, DomainError
 from qhreg.plotting import plot_partial_residuals, plot_process
 from qhreg.process import equality_test, find_crossings, tau_levels
-from qhreg.process.inference import sup_t
+from qhreg.process.fits import sup_t
 
 TAUS = (0.2, 0.45, 0.5, 0.8)
 

@@ -13,7 +13,7 @@ from scipy import stats
 from statsmodels.iolib.summary2 import summary_col
 
 import qhreg.formula.api as qhf
-import qhreg.results.likelihood as results_likelihood
+import qhreg.results.profiles as results_profiles
 from qhreg import QuantileHuberDistributional, QuantileHuberMLE, compare_models, quantile_huber
 from qhreg.exceptions import (
     BoundaryWarning,
@@ -153,13 +153,13 @@ def test_a_profile_with_sampling_weights_is_answered_with_the_interval_there_is(
 
 def test_intervals_of_some_parameters_cost_no_fits_of_the_others(fit, monkeypatch):
     asked = []
-    made = results_likelihood.profile_intervals
+    made = results_profiles.profile_intervals
 
     def counted(*args, **options):
         asked.append(options["params"])
         return made(*args, **options)
 
-    monkeypatch.setattr(results_likelihood, "profile_intervals", counted)
+    monkeypatch.setattr(results_profiles, "profile_intervals", counted)
     every = fit.conf_int(method="profile", search=False)
     some = fit.conf_int(method="profile", search=False, cols=["tau", "x"])
     np.testing.assert_allclose(some, every.loc[["tau", "x"]], rtol=1e-6)
@@ -462,7 +462,7 @@ def test_symmetry_tests_say_why_they_are_missing_where_all_rows_lie_in_the_zone(
         made = fit.test_symmetry()
         assert np.isnan(made.score.pvalue)
         assert np.isnan(made.wald.pvalue)
-        assert "robust score test of tau = 1/2: not available: no row lies beyond" in str(made)
+        assert "robust score test of tau = 1/2: not available: no residual leaves" in str(made)
         assert "Wald test of tau = 1/2: not available" in str(made)
 
 

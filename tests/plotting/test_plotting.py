@@ -16,10 +16,10 @@ from matplotlib.figure import Figure
 from scipy import integrate, stats
 from solver_data import regression
 
-import qhreg.diagnostics as diagnostics
 import qhreg.plotting as plotting
 from qhreg import QuantileHuberMLE
 from qhreg.certificate.global_optimum import certify_global
+from qhreg.diagnostics import residuals as diagnostics
 from qhreg.diagnostics.coefficients import partial_residual_figure
 from qhreg.diagnostics.goodness import simulated_residuals
 from qhreg.exceptions import BoundaryWarning, DataError, DomainError

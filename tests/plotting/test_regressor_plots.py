@@ -12,7 +12,8 @@ import statsmodels.formula
 from solver_data import regression
 
 from qhreg import QuantileHuberDistributional, QuantileHuberMLE
-from qhreg.diagnostics import LEVELS
+from qhreg.diagnostics.coefficients import partial_residual_figure
+from qhreg.diagnostics.residuals import LEVELS
 from qhreg.exceptions import DomainError
 from qhreg.family.distribution import quantile_huber
 
@@ -178,12 +179,23 @@ def test_a_variable_that_is_none_or_constant_is_refused(frame):
     data = frame.assign(same=1.5, quoted=frame["z"]).rename(columns={"quoted": "z.2"})
     fit = QuantileHuberMLE.from_formula("y ~ x + Q('z.2') + same - 1", data).fit()
     assert fit.plot_fit("z.2").get_title().startswith("at x = ")
+    assert fit.plot_partial_residuals("z.2").get_xlabel() == "z.2"
+    with pytest.raises(DomainError, match="no regressor varies"):
+        QuantileHuberMLE.from_formula("y ~ 1", frame).fit().plot_fit()
     with pytest.raises(DomainError, match="same is constant"):
         fit.plot_fit("same")
     with pytest.raises(DomainError, match="'tau' is no regressor: choose one of x"):
         fit.plot_fit("tau")
     with pytest.raises(DomainError, match="there is no column 9"):
         fit.plot_fit(9)
+
+
+def test_a_regressor_outside_the_data_is_asked_into_them(frame, engine):
+    other = np.random.default_rng(0).normal(size=len(frame))
+    fit = QuantileHuberMLE.from_formula("y ~ x + other", frame).fit()
+    with pytest.raises(DomainError, match="put other into the data"):
+        fit.plot_fit("x")
+    np.testing.assert_array_equal(line(fit.plot_fit("other"), 0)[0], other)
 
 
 def test_a_distributional_fit_has_bands_that_follow_its_scale_and_asymmetry(frame):
@@ -221,3 +233,11 @@ def test_a_penalised_fit_is_drawn_too(frame):
     grid, location = line(fit.plot_fit("z"), 1)
     rows = pd.DataFrame({"x": frame["x"].mean(), "z": grid, "group": "mid"})
     np.testing.assert_allclose(location, fit.predict(rows))
+
+
+def test_a_wide_group_of_rows_lies_on_the_component_that_is_right():
+    x = np.linspace(0.0, 1.0, 40) ** 4
+    resid = np.where(np.arange(40) % 2, 1.0, -1.0)
+    figure = partial_residual_figure(x, resid, 50.0 * x, groups=1)
+    assert figure.level == 0.5
+    np.testing.assert_allclose(figure.empirical, 50.0 * x.mean())

@@ -20,8 +20,9 @@ from qhreg.exceptions import DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.family.domain import check_alpha
 from qhreg.family.normalizer import log_normalizer_derivatives, log_normalizer_higher
+from qhreg.specification.parameters import RowLaw
 
-__all__ = ["KINDS", "Prediction", "PredictionSlopes", "RowLaw", "predict", "prediction_slopes"]
+__all__ = ["KINDS", "Prediction", "PredictionSlopes", "predict", "prediction_slopes"]
 
 
 KINDS = ("location", "mean", "median", "quantile", "sigma", "tau", "var", "prob")
@@ -38,25 +39,6 @@ OF_RESPONSE = ("location", "mean", "median", "quantile")
 
 STEP = 1e-4
 """Step of five-point differences, relative to the distance from the end of the domain."""
-
-
-class RowLaw(NamedTuple):
-    """The law of each row.
-
-    Attributes
-    ----------
-    location : ndarray, shape (n,)
-        Locations.
-    sigma, tau : ndarray, shape (n,), or float
-        Scales and asymmetries; a number is that of all rows.
-    kappa : float
-        The width.
-    """
-
-    location: FloatArray
-    sigma: Any
-    tau: Any
-    kappa: float
 
 
 class PredictionSlopes(NamedTuple):
@@ -132,7 +114,8 @@ def predict(law: RowLaw, which: str = "location", *, q: Any = None, y_values: An
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.prediction import RowLaw, predict
+    >>> from qhreg.inference.prediction import predict
+    >>> from qhreg.specification.parameters import RowLaw
     >>> law = RowLaw(np.zeros(2), np.array([1.0, 2.0]), 0.5, 0.0)
     >>> predict(law, "quantile", q=[0.25, 0.5]).round(4).tolist()
     [[-1.3863, 0.0], [-2.7726, 0.0]]
