@@ -71,9 +71,9 @@ def location_gradient(
     r"""Return gradient and curvature in the location, for a tree of weighted least squares.
 
     The width is that of the quadratic zone, :math:`\kappa\sigma > 0`. A row's weight is Huber's, one in
-    the zone and :math:`\kappa\sigma/(2|r|)` beyond it: the quadratic with this curvature touches the loss
-    at r and is nowhere below it. Each leaf then holds the weighted mean of its residuals, a step of
-    iteratively reweighted least squares, which never raises the loss (Huber 1981, section 7.8).
+    the zone and :math:`\kappa\sigma/(2|r|)` beyond it: the quadratic with this curvature touches the
+    loss at r and is nowhere below it. Each leaf then holds the weighted mean of its residuals, a step
+    of iteratively reweighted least squares, which never raises the loss (Huber 1981, section 7.8).
 
     Examples
     --------
