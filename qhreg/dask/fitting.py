@@ -27,7 +27,13 @@ __all__ = ["DaskModel", "DaskRegression", "DaskResults", "fit", "quantile_huber"
 
 
 class DaskResults(PartitionedResults):
-    """A quantile Huber regression fitted to rows on Dask; see :class:`PartitionedResults`."""
+    """A quantile Huber regression fitted to rows on Dask; see :class:`PartitionedResults`.
+
+    Notes
+    -----
+    The standard errors are there with the fit. What else a table says takes a few more passes: ask for
+    it, or for `to_local`, while the cluster is there.
+    """
 
     def predict(self, exog: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Return predictions: on Dask for rows on Dask, else as in memory.
@@ -43,7 +49,7 @@ class DaskResults(PartitionedResults):
             exog = self.model.partitions.frames.table
         if not dask.is_dask_collection(exog):
             return super().predict(exog, *args, **kwargs)
-        stored = pickle.dumps((self.to_local(), args, kwargs))
+        stored = pickle.dumps((self._without_rows(), args, kwargs))
         if isinstance(exog, da.Array):
             whole = exog.rechunk({1: -1})
             return whole.map_blocks(_predicted, stored, drop_axis=1, dtype=float)
