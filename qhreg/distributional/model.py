@@ -15,7 +15,6 @@ from qhreg.distributional.coordinates import coordinates
 from qhreg.distributional.data import DistributionalData
 from qhreg.distributional.fit import common_fit, solve_distributional
 from qhreg.distributional.likelihood import (
-    Coefficients,
     assemble,
     evaluate,
     hessian_factors,
@@ -298,7 +297,7 @@ class QuantileHuberDistributional(RegressionModel):
         data = self.model_data()
         start = None
         if start_params is not None:
-            start = Coefficients(*data.regression.split(self.checked_params(start_params)))
+            start = self.checked_params(start_params)
         with nullcontext() if warn_convergence else warnings.catch_warnings():
             if not warn_convergence:
                 warnings.simplefilter("ignore", ConvergenceWarning)
