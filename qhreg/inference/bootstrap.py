@@ -301,7 +301,6 @@ def bootstrap(
     >>> import numpy as np
     >>> from qhreg.inference.bootstrap import bootstrap
     >>> from qhreg.family.distribution import quantile_huber
-    from qhreg.family.domain import check_alpha
     >>> from qhreg.specification.model_data import fit_model, model_data
     >>> y = quantile_huber.ppf((np.arange(200) + 0.5) / 200, 0.4, 1.0)
     >>> data = model_data(np.ones((200, 1)), y)
