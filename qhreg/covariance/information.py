@@ -30,19 +30,25 @@ from qhreg._blocks import row_blocks
 from qhreg._typing import FloatArray
 from qhreg.exceptions import ColumnRangeError, DataError, DomainError
 from qhreg.family.domain import check_kappa, check_sigma, check_tau
-from qhreg.family.normalizer import log_normalizer_derivatives, restricted_normalizer
+from qhreg.family.normalizer import (
+    LogNormalizer,
+    log_normalizer_derivatives,
+    restricted_normalizer,
+)
 from qhreg.solver.basis import CHOLESKY_SAFE
 
 __all__ = [
     "PARAMETERS",
     "DesignMoments",
     "NormalizerHessian",
+    "TailInformation",
     "UnitInformation",
     "check_free",
     "design_moments",
     "expected_information",
     "gram_factor",
     "normalizer_hessian",
+    "tail_information",
     "unit_information",
 ]
 
@@ -152,21 +158,51 @@ def unit_information(tau: float, kappa: float) -> UnitInformation:
     return _unit_information(float(check_tau(float(tau))), float(check_kappa(float(kappa))))
 
 
+class TailInformation(NamedTuple):
+    """What (QH-21) has without an integral over the zone: tails, and products named after two scores."""
+
+    left: Any
+    right: Any
+    beta_kappa: Any
+    sigma_tau: Any
+    tau_tau: Any
+
+
+def tail_information(tau: Any, kappa: float, log_c: LogNormalizer) -> TailInformation:
+    """Return the part of :func:`unit_information` that needs no integral, shape of `tau`.
+
+    Parameters
+    ----------
+    tau : float or ndarray
+        Asymmetries.
+    kappa : float
+        Huber width.
+    log_c : LogNormalizer
+        The normaliser there.
+    """
+    t, s, m = tau, 1.0 - tau, log_c.d_tau
+    left = np.exp(-0.5 * kappa * t * t - np.log(t) - log_c.value)
+    right = np.exp(-0.5 * kappa * s * s - np.log(s) - log_c.value)
+    # t left - s right, divided by kappa: the limit of expm1(k h) / k is h.
+    lean = -0.5 * np.abs(1.0 - 2.0 * t)
+    ratio = lean if kappa == 0.0 else np.expm1(lean * kappa) / kappa
+    tau_tau = left * (1.0 / t**2 + (1.0 / t + m) ** 2) + right * (1.0 / s**2 + (1.0 / s - m) ** 2)
+    return TailInformation(
+        left,
+        right,
+        np.where(t <= 0.5, -t * left, s * right) * ratio,
+        (kappa * s + 1.0 / s) * right - (kappa * t + 1.0 / t) * left,
+        tau_tau + 2.0 * kappa * log_c.d_kappa * m * m,
+    )
+
+
 @lru_cache(maxsize=32)
 def _unit_information(t: float, kappa: float) -> UnitInformation:
     """Return the same for checked arguments: fits of a process or a bootstrap share theirs."""
     s = 1.0 - t
     log_c = log_normalizer_derivatives(t, kappa)
     m, d = log_c.d_tau, log_c.d_kappa
-    left = math.exp(-0.5 * kappa * t * t - math.log(t) - log_c.value)
-    right = math.exp(-0.5 * kappa * s * s - math.log(s) - log_c.value)
-    zone = 2.0 * kappa * d
-    # t left - s right, divided by kappa: the limit of expm1(k h) / k is h.
-    lean = 1.0 - 2.0 * t
-    if lean >= 0.0:
-        tilt = -t * left * _expm1_ratio(-0.5 * lean, kappa)
-    else:
-        tilt = s * right * _expm1_ratio(0.5 * lean, kappa)
+    left, right, tilt, sigma_tau, tau_tau = map(float, tail_information(t, kappa, log_c))
     g0, g2, g4 = (_zone_integral(n, t, kappa) + _zone_integral(n, s, kappa) for n in (0, 2, 4))
     inverse_c = math.exp(-log_c.value)
     square = kappa * g2 * inverse_c
@@ -178,15 +214,13 @@ def _unit_information(t: float, kappa: float) -> UnitInformation:
         beta_tau=left + right,
         beta_kappa=tilt,
         sigma_sigma=1.0 + kappa * square,
-        sigma_tau=(kappa * s + 1.0 / s) * right - (kappa * t + 1.0 / t) * left,
+        sigma_tau=sigma_tau,
         sigma_kappa=square,
-        tau_tau=left * (1.0 / t**2 + (1.0 / t + m) ** 2)
-        + right * (1.0 / s**2 + (1.0 / s - m) ** 2)
-        + zone * m * m,
+        tau_tau=tau_tau,
         tau_kappa=-0.5 * kappa * tilt - m * d,
         kappa_kappa=variance,
         in_left=left,
-        in_zone=zone,
+        in_zone=2.0 * kappa * d,
         in_right=right,
         log_c_tau=m,
         log_c_kappa=d,
@@ -234,11 +268,6 @@ def normalizer_hessian(tau: float, kappa: float, n: float, rank: float) -> Norma
         d2_kappa += 0.5 * rank * (bend - unit.log_c_kappa2)
         mixed += 0.5 * rank * (cross - unit.log_c_tau_kappa)
     return NormalizerHessian(c.d_tau, c.d_kappa, c.d2_tau, d2_kappa, mixed)
-
-
-def _expm1_ratio(h: float, kappa: float) -> float:
-    """Return (exp(h kappa) - 1) / kappa, and its limit h at kappa = 0; h <= 0."""
-    return h if kappa == 0.0 else math.expm1(h * kappa) / kappa
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,7 @@ __all__ = [
     "coordinates_of",
     "covariance_parts",
     "positive_inverse",
+    "require_seen",
     "to_parameters",
     "wide_fit",
     "working_slopes",
@@ -339,8 +340,7 @@ def covariance_parts(data: ModelData, solution: Solution, held: Sequence[str] = 
     factor = design_moments(obs.exog, hessian.in_zone).factor
     parts = assembled(obs, space, solution, wide, known, hessian, factor)
     if parts.change.shape[1] - len(parts.extras) < solution.rank:
-        # the rows in the zone tell less than all rows
-        parts.identified[: space.k] &= ~_seen(coordinates_of(factor)[1], obs)
+        require_seen(parts, factor, design_moments(obs.exog, obs.case_weights).factor)
     return parts
 
 
@@ -406,12 +406,20 @@ def assembled(
     )
 
 
-def _seen(null: FloatArray, obs: Observations) -> BoolArray:
-    """Return which coefficients change along directions that change fitted values of the data."""
-    factor = design_moments(obs.exog, obs.case_weights).factor
-    _, blind = coordinates_of(factor)
-    size = np.linalg.norm(factor, axis=0)[:, None]  # of the columns: units do not matter
+def require_seen(parts: Parts, factor: FloatArray, every: FloatArray) -> None:
+    """Take coefficients off the identified ones of which the rows in the zone tell less than all rows.
+
+    Parameters
+    ----------
+    parts : Parts
+        Whose `identified` is changed.
+    factor, every : ndarray, shape (k, k)
+        Triangular factors of the Gram matrices of the rows in the zone, and of all rows.
+    """
+    (_, null), (_, blind) = coordinates_of(factor), coordinates_of(every)
+    size = np.linalg.norm(every, axis=0)[:, None]  # of the columns: units do not matter
     null, blind = null * size, blind * size
     if blind.size:
         null = null - blind @ np.linalg.lstsq(blind, null, rcond=None)[0]
-    return np.asarray((np.abs(null) > LOADING * np.abs(null).max(initial=0.0)).any(axis=1))
+    seen = (np.abs(null) > LOADING * np.abs(null).max(initial=0.0)).any(axis=1)
+    parts.identified[: factor.shape[0]] &= ~seen

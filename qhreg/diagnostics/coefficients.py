@@ -62,8 +62,9 @@ def partial_residual_figure(
     -----
     The partial residual of row i is :math:`f_j(x_i) + r_i`, for a straight component
     :math:`x_i\hat\beta_j + r_i`. A fit that is right in this regressor leaves the same share of them
-    below the line everywhere, so that in groups of rows their quantile at that share lies near it; a
-    bend that the fit does not have shows as a bend of the groups.
+    below the line everywhere: in groups of rows the quantile of the residuals at that share, added to
+    the line at the middle of the group, lies near it; a bend that the fit does not have shows as a bend
+    of the groups.
 
     Examples
     --------
@@ -88,19 +89,19 @@ def partial_residual_figure(
         count = min(GROUPS, max(values.size // 20, 1)) if groups is None else groups
         parts = groups_of_rows(values, count, w)
     quantiles = [
-        group_quantiles((fitted + r)[part], [level], None if w is None else w[part])[0]
-        for part in parts
+        group_quantiles(r[part], [level], None if w is None else w[part])[0] for part in parts
     ]
     ends = [int(np.argmin(values)), int(np.argmax(values))]
     line_x, line_y = (values[ends], fitted[ends]) if line is None else line
+    centres = np.array([values[part].mean() for part in parts])
     shown = thinned(values.size)
     return PartialResidualFigure(
         values[shown],
         (fitted + r)[shown],
         np.asarray(line_x),
         np.asarray(line_y),
-        np.array([values[part].mean() for part in parts]),
-        np.array(quantiles),
+        centres,
+        np.interp(centres, line_x, line_y) + np.array(quantiles),
         level,
         name,
         name if term is None else term,

@@ -343,8 +343,8 @@ class PartialResidualFigure:
     line_x, line : ndarray, shape (g,)
         The fitted component.
     centres, empirical : ndarray, shape (b,)
-        Middle of groups of rows with similar x, and the quantile of the partial residuals in each
-        at `level`: near the component when that is right.
+        Middle of groups of rows with similar x, and there the component plus the quantile of the
+        residuals of the group at `level`: near the component when that is right.
     level : float
         Share of the rows below the fit.
     name, term : str

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.distributional.likelihood import BLOCKS, Coefficients, Regression
+from qhreg.distributional.likelihood import BLOCKS, Regression
 from qhreg.solver.basis import basis_of, minimum_norm
 
 __all__ = ["BlockBasis", "Coordinates", "block_basis", "coordinates"]
@@ -98,12 +98,12 @@ class Coordinates:
         beta, gamma, delta = (b.back @ part for b, part in zip(self.bases, parts, strict=True))
         return np.concatenate([self.centre + self.unit * beta, gamma, delta])
 
-    def inner(self, outer: Coefficients) -> FloatArray:
-        """Return the parameters here of coefficients of the given regression."""
-        location, scale, tau = self.given.designs
-        moved = location @ (outer.beta - self.centre) / self.unit
-        fitted = (moved, scale @ outer.gamma, tau @ outer.delta)
-        return np.concatenate([b.project(f) for b, f in zip(self.bases, fitted, strict=True)])
+    def inner(self, outer: FloatArray) -> FloatArray:
+        """Return the parameters here of parameters of the given regression."""
+        beta, gamma, delta = self.given.split(outer)
+        parts = ((beta - self.centre) / self.unit, gamma, delta)
+        blocks = zip(self.bases, self.given.designs, parts, strict=True)
+        return np.concatenate([basis.project(x @ part) for basis, x, part in blocks])
 
     def constant(self, sigma: float, tau: float) -> FloatArray:
         """Return the parameters nearest to one scale and one asymmetry at the centre."""
@@ -125,8 +125,8 @@ class Coordinates:
         basis = block_basis(self.given.location, sigma)
         if basis.dependent != self.bases[0].dependent:
             return None
-        outer = self.given.split(self.outer(inner))
-        made = coordinates(self.given, outer.beta, self.unit, (basis, *self.bases[1:]))
+        beta = self.given.split(self.outer(inner))[0]
+        made = coordinates(self.given, beta, self.unit, (basis, *self.bases[1:]))
         moved = inner.copy()
         moved[self.data.block("location")] = 0.0
         return made, moved

@@ -104,7 +104,7 @@ def _place(data: Regression, solution: DistributionalSolution) -> _Place:
     beta = solution.params[data.block("location")]
     place = coordinates(data, beta, math.exp(middle), bases)
     within = replace(place.data, weights=data.weights)
-    inner = place.inner(data.split(solution.params))
+    inner = place.inner(solution.params)
     free = [name for name in BLOCKS if name not in solution.held]
     kept, outer = (
         np.concatenate([np.arange(each.size)[each.block(name)] for name in free])

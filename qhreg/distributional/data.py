@@ -113,10 +113,8 @@ class DistributionalData:
         search: bool | None = False,
     ) -> DistributionalSolution:
         """Return the fit from a near one."""
-        data = self.regression
-        coefficients = data.split(start.params)
         return solve_distributional(
-            data, tau_bounds=self.tau_bounds, start=coefficients, search=search
+            self.regression, tau_bounds=self.tau_bounds, start=start.params, search=search
         )
 
     def is_fixed(self, param: str | int) -> bool:
@@ -143,7 +141,7 @@ class CoefficientCurve(Curve):
     def _fitted(self, value: float) -> ProfilePoint:
         rest = self.data.regression.without(self.column, value)
         nearest = min(self.points, key=lambda other: abs(other - value))
-        start = rest.split(np.delete(self.points[nearest].beta, self.column))
+        start = np.delete(self.points[nearest].beta, self.column)
         with warnings.catch_warnings():
             # of bounds and rank the fit itself has told
             for category in (BoundaryWarning, RankWarning):

@@ -34,7 +34,7 @@ from qhreg.distributional.ascent import (
     negative_loglike,
 )
 from qhreg.distributional.coordinates import Coordinates, coordinates
-from qhreg.distributional.likelihood import BLOCKS, Coefficients, Regression, evaluate
+from qhreg.distributional.likelihood import BLOCKS, Regression, evaluate
 from qhreg.exceptions import (
     BoundaryWarning,
     ConvergenceWarning,
@@ -130,7 +130,7 @@ def solve_distributional(
     data: Regression,
     *,
     tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
-    start: Coefficients | None = None,
+    start: FloatArray | None = None,
     n_starts: int = 1,
     rng: Any = 0,
     search: bool | None = None,
@@ -144,8 +144,8 @@ def solve_distributional(
         The data.
     tau_bounds : (float, float)
         Range of the asymmetry of every row.
-    start : Coefficients, optional
-        Where to start besides the fit with one scale and one asymmetry.
+    start : ndarray, optional
+        Parameters to start from besides the fit with one scale and one asymmetry.
     n_starts : int
         Number of starting points; those beyond the first are random.
     rng : int, Generator or None

@@ -13,20 +13,20 @@ predictors in the score, six for each pair of them in a second derivative or an 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
 
 from qhreg._typing import BoolArray, FloatArray
+from qhreg.covariance.information import tail_information
 from qhreg.covariance.scores import interpolated_rows
 from qhreg.family.loss import zone_part
 from qhreg.family.normalizer import LogNormalizer, log_normalizer_derivatives
 
 __all__ = [
     "BLOCKS",
-    "Coefficients",
     "Pairs",
     "Regression",
     "RowState",
@@ -43,14 +43,6 @@ __all__ = [
 
 BLOCKS = ("location", "scale", "tau")
 """The three linear predictors, in the order of the parameter vector."""
-
-
-class Coefficients(NamedTuple):
-    """The parameter vector cut into its three blocks."""
-
-    beta: FloatArray
-    gamma: FloatArray
-    delta: FloatArray
 
 
 @dataclass(frozen=True)
@@ -109,9 +101,9 @@ class Regression:
         start = sum(self.sizes[:position])
         return slice(start, start + self.sizes[position])
 
-    def split(self, params: FloatArray) -> Coefficients:
+    def split(self, params: FloatArray) -> list[FloatArray]:
         """Return the three blocks of a parameter vector."""
-        return Coefficients(*(params[self.block(name)] for name in BLOCKS))
+        return np.split(params, np.cumsum(self.sizes)[:2])
 
     def predictors(self, params: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return location, log sigma and logit tau of each row."""
@@ -123,17 +115,8 @@ class Regression:
 
     def take(self, rows: BoolArray) -> Regression:
         """Return the chosen rows."""
-        return replace(
-            self,
-            endog=self.endog[rows],
-            location=self.location[rows],
-            scale=self.scale[rows],
-            tau=self.tau[rows],
-            offset=None if self.offset is None else self.offset[rows],
-            weights=None if self.weights is None else self.weights[rows],
-            log_sigma=self.log_sigma[rows] if np.ndim(self.log_sigma) else self.log_sigma,
-            logit_tau=self.logit_tau[rows] if np.ndim(self.logit_tau) else self.logit_tau,
-        )
+        arrays = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(self, **{k: v[rows] for k, v in arrays.items() if np.ndim(v)})
 
     def without(self, column: int, value: float) -> Regression:
         """Return the regression in which one coefficient is known."""
@@ -187,7 +170,7 @@ def evaluate(data: Regression, params: FloatArray) -> RowState:
         u = (data.endog - location) / sigma
         tau, other = special.expit(logit_tau), special.expit(-logit_tau)
         if kappa == 0.0:
-            beta = data.split(params).beta
+            beta = data.split(params)[0]
             rows = interpolated_rows(u, sigma, data.location, data.endog, beta, data.offset)
             u[rows] = 0.0
             psi = np.where(u > 0.0, other, np.where(u < 0.0, -tau, 0.0))
@@ -263,29 +246,17 @@ def information_factors(state: RowState) -> Pairs:
     They are the entries of (QH-21) at sigma = 1, with 1/sigma for each location and
     :math:`\tau(1-\tau)` for each logit tau. Continuous down to kappa = 0.
     """
-    t, kappa, v = state.tau, state.kappa, state.slope
-    s = 1.0 - t
-    value, m, _, d_kappa = state.log_c
+    t, kappa, v, d_kappa = state.tau, state.kappa, state.slope, state.log_c.d_kappa
     with np.errstate(over="ignore", under="ignore"):
-        left = np.exp(-0.5 * kappa * t * t - np.log(t) - value)
-        right = np.exp(-0.5 * kappa * s * s - np.log(s) - value)
-        lean = 1.0 - 2.0 * t
-        # t left - s right: the ratio of the two terms is exp(-kappa lean / 2)
-        tilt = np.where(
-            lean >= 0.0,
-            -t * left * np.expm1(-0.5 * kappa * np.abs(lean)),
-            s * right * np.expm1(-0.5 * kappa * np.abs(lean)),
-        )
-        zone = 2.0 * kappa * d_kappa
-        tau_tau = left * (1.0 / t**2 + (1.0 / t + m) ** 2)
-        tau_tau += right * (1.0 / s**2 + (1.0 / s - m) ** 2) + zone * m * m
+        tails = tail_information(t, kappa, state.log_c)
+        squares = t * t * tails.left + (1.0 - t) ** 2 * tails.right
         return Pairs(
             2.0 * d_kappa / state.sigma / state.sigma,
-            tilt / state.sigma,
-            v * (left + right) / state.sigma,
-            1.0 + zone - kappa * (t * t * left + s * s * right),
-            v * ((kappa * s + 1.0 / s) * right - (kappa * t + 1.0 / t) * left),
-            v * v * tau_tau,
+            kappa * tails.beta_kappa / state.sigma,
+            v * (tails.left + tails.right) / state.sigma,
+            1.0 + kappa * (2.0 * d_kappa - squares),
+            v * tails.sigma_tau,
+            v * v * tails.tau_tau,
         )
 
 

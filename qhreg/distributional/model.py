@@ -15,7 +15,6 @@ from qhreg.distributional.coordinates import coordinates
 from qhreg.distributional.data import DistributionalData
 from qhreg.distributional.fit import common_fit, solve_distributional
 from qhreg.distributional.likelihood import (
-    Coefficients,
     assemble,
     evaluate,
     hessian_factors,
@@ -298,7 +297,7 @@ class QuantileHuberDistributional(RegressionModel):
         data = self.model_data()
         start = None
         if start_params is not None:
-            start = Coefficients(*data.regression.split(self.checked_params(start_params)))
+            start = self.checked_params(start_params)
         with nullcontext() if warn_convergence else warnings.catch_warnings():
             if not warn_convergence:
                 warnings.simplefilter("ignore", ConvergenceWarning)
@@ -323,7 +322,7 @@ class QuantileHuberDistributional(RegressionModel):
         """Return a parameter vector as floats, or raise if its length or its values are wrong."""
         scale, tau = map(len, self.further_names.values())
         wanted = (
-            f"{self.k_exog} coefficients of the location, {scale} of log sigma and {tau} of logit tau"
+            f"{self.k_exog} coefficients of the location, {scale} of log sigma, {tau} of logit tau"
         )
         vector = checked_vector(params, self.nparams, wanted)
         if not bool(np.isfinite(vector).all()):

@@ -153,17 +153,7 @@ def score_test(
         independent = effective_variance(effective, parts)
         variance = effective_variance(effective, parts, **dependence)
     else:
-        known = (*held, "tau") if solution.tau_at_bound else tuple(held)
-        free = tuple(name for name in data.space.free if name not in known)
-        info = expected_information(
-            both,
-            solution.sigma,
-            solution.tau,
-            solution.kappa,
-            weights=obs.case_weights,
-            free=tuple(dict.fromkeys(("beta", *free))),
-        )
-        k = both.shape[1]
+        info, k = _information(data, solution, both, held), both.shape[1]
         variance, carry = _expected_variance(info, slice(k - r, k))
         total = freq @ (scores - every[:, :-r] @ carry[: basis.shape[1]])
         independent = variance
@@ -189,6 +179,22 @@ def _effective(
     # zero at the fit but at kappa = 0, where a row that it interpolates has no slope of its own
     total = freq @ (scores - parts.scores[:, :k] @ carry[:k])
     return total, scores - parts.scores @ carry
+
+
+def _information(
+    data: ModelData, solution: Solution, exog: FloatArray, held: Sequence[str]
+) -> FloatArray:
+    """Return the expected information about the coefficients of columns and what is not held."""
+    known = (*held, "tau") if solution.tau_at_bound else tuple(held)
+    free = tuple(name for name in data.space.free if name not in known)
+    return expected_information(
+        exog,
+        solution.sigma,
+        solution.tau,
+        solution.kappa,
+        weights=data.observations.case_weights,
+        free=tuple(dict.fromkeys(("beta", *free))),
+    )
 
 
 def _expected_variance(info: FloatArray, tested: Any) -> tuple[FloatArray, FloatArray]:

@@ -57,7 +57,6 @@ from qhreg.specification.observations import find_constant
 __all__ = [
     "RegularizedSolution",
     "largest_alpha",
-    "penalty_of",
     "regularized_path",
     "size_and_factors",
     "solve_regularized",
@@ -178,46 +177,21 @@ def _nonnegative(name: str, values: Any, p: int) -> FloatArray:
     return array
 
 
-def penalty_of(
-    exog: Any,
-    alpha: float,
-    L1_wt: float,
-    *,
-    penalty_weights: Any = None,
-    standardize: bool = False,
-    weights: Any = None,
+def _unit_penalty(
+    x: FloatArray, w: FloatArray | None, L1_wt: float, penalty_weights: Any, standardize: bool
 ) -> Penalty:
-    """Return the penalty on b = beta / sigma.
-
-    Parameters
-    ----------
-    exog : array_like, shape (n, p)
-        Regressors.
-    alpha : float
-        Size, nonnegative.
-    L1_wt : float
-        Share of the absolute values, between 0 (ridge) and 1 (lasso).
-    penalty_weights : array_like, shape (p,), optional
-        Nonnegative factors; by default 1, and 0 for a constant column.
-    standardize : bool
-        Whether the penalty is on the coefficients of columns of unit standard deviation.
-    weights : array_like, shape (n,), optional
-        Case weights.
-    """
-    x = np.asarray(exog)
-    if not (np.isfinite(alpha) and alpha >= 0.0):
-        raise DomainError(f"alpha must be a nonnegative number, got {alpha!r}")
+    """Return the penalty of size one on b = beta / sigma, by default on all but a constant."""
     if not 0.0 <= L1_wt <= 1.0:
         raise DomainError(f"L1_wt must lie between 0 and 1, got {L1_wt!r}")
     if penalty_weights is None:
         factors = np.where(np.ptp(x, axis=0) > 0.0, 1.0, 0.0)
     else:
         factors = _nonnegative("penalty_weights", penalty_weights, x.shape[1])
-    unit = Penalty(alpha * L1_wt * factors, alpha * (1.0 - L1_wt) * factors)
+    penalty = Penalty(L1_wt * factors, (1.0 - L1_wt) * factors)
     if not standardize:
-        return unit
-    mean = np.average(x, axis=0, weights=weights)
-    return unit.scaled(np.sqrt(np.average((x - mean) ** 2, axis=0, weights=weights)))
+        return penalty
+    mean = np.average(x, axis=0, weights=w)
+    return penalty.scaled(np.sqrt(np.average((x - mean) ** 2, axis=0, weights=w)))
 
 
 # ---------------------------------------------------------------------- the problem
@@ -308,9 +282,7 @@ def _set_up(
     rows = rows_of(exog, endog, weights, offset)
     require_finite(rows)
     x, y, w = rows.take(slice(None))
-    penalty = penalty_of(
-        x, 1.0, L1_wt, penalty_weights=penalty_weights, standardize=standardize, weights=w
-    )
+    penalty = _unit_penalty(x, w, L1_wt, penalty_weights, standardize)
     if units == "endog" and task.sigma is not None:
         penalty = penalty.scaled(np.full(x.shape[1], task.sigma))
     n = float(y.size if w is None else w.sum())

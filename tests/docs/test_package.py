@@ -35,6 +35,8 @@ LAYERS = [
     "distributional",
     "estimator",
     "boosting",
+    "partitions",
+    "stream",
     "dask",
     "formula",
     "api",

@@ -16,7 +16,6 @@ from qhreg.distributional import fit as fit_module
 from qhreg.distributional.ascent import STATIONARY, exact_location, location_gap
 from qhreg.distributional.fit import solve_distributional
 from qhreg.distributional.likelihood import (
-    Coefficients,
     Regression,
     assemble,
     evaluate,
@@ -492,12 +491,11 @@ def test_more_starting_points_are_tried_when_asked():
     fit = solve_distributional(data, n_starts=4, rng=3)
     assert len(fit.starts) == 4
     assert max(fit.starts) == fit.loglike
-    given = Coefficients(TRUTH[:2], TRUTH[2:4], TRUTH[4:])
-    assert_allclose(solve_distributional(data, start=given).starts, fit.loglike, atol=1e-8)
+    assert_allclose(solve_distributional(data, start=TRUTH).starts, fit.loglike, atol=1e-8)
     with pytest.raises(DomainError, match="n_starts"):
         solve_distributional(data, n_starts=0)
     with pytest.raises(DomainError, match="start_params put the tau"):
-        solve_distributional(data, start=given._replace(delta=np.array([20.0, 0.0])))
+        solve_distributional(data, start=np.array([*TRUTH[:4], 20.0, 0.0]))
 
 
 # --- simulation ------------------------------------------------------------------------------------

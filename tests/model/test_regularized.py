@@ -17,7 +17,7 @@ from qhreg.exceptions import BoundaryWarning, ConvergenceWarning, DataError, Dom
 from qhreg.family.loss import loss_slope, quantile_huber_loss
 from qhreg.family.normalizer import log_curvature, log_normalizer
 from qhreg.regularized import largest_alpha, regularized_path, solve_regularized
-from qhreg.regularized.fit import penalty_of, warn_about
+from qhreg.regularized.fit import warn_about
 from qhreg.regularized.penalized import Penalty, feature_sign
 from qhreg.solver import solve
 
@@ -429,9 +429,9 @@ def test_a_tau_of_one_half_where_the_slope_is_zero_at_once_is_found():
 
 
 def test_penalty_weights_of_the_wrong_length_are_named():
-    X, _ = regression()
+    X, y = regression()
     with pytest.raises(DataError, match=r"penalty_weights must have shape \(9,\), got \(2,\)"):
-        penalty_of(X, 0.1, 1.0, penalty_weights=[1.0, 2.0])
+        solve_regularized(X, y, alpha=0.1, penalty_weights=[1.0, 2.0])
 
 
 # --- through the model -----------------------------------------------------------------------------
