@@ -1,11 +1,12 @@
 """What the joint fit costs beside its peers: ratios of one run, on one thread.
 
-    python -m benchmarks.bench_solver           # the table of docs/estimation.md, some minutes
+    python -m benchmarks.bench_solver           # the table of docs/performance.md, some minutes
     python -m benchmarks.bench_solver --quick   # without a million rows and 500 columns
 
 Ours is `solve` with its defaults: coefficients, sigma and tau by REML, kappa = 4, the scan over tau
-included. Times are processor times, the least of alternating repeats: on a busy machine wall time says
-more about the neighbours. R's peers are timed where R with quantreg and conquer is installed.
+included; lines with one quantile fix tau = 1/2 and kappa = 0, as their peers do, and ten quantiles stand
+beside one of R's. Times are processor times, the least of alternating repeats: on a busy machine wall
+time says more about the neighbours. R's peers are timed where R with quantreg and conquer is installed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +24,12 @@ import statsmodels.api as sm
 from threadpoolctl import threadpool_limits
 
 from benchmarks.estimation import NOISE, FloatArray, sample
-from benchmarks.peers.python_peers import normal_equations
+from benchmarks.peers.python_peers import (
+    normal_equations,
+    pyfixest_quantreg,
+    quantile_regressor,
+    smooth_quantile,
+)
 from benchmarks.peers.r_peer import have_r, time_r
 from qhreg.solver import solve
 
@@ -36,7 +43,11 @@ PEERS: dict[str, Callable[[FloatArray, FloatArray], Any]] = {
     "OLS.fit": lambda X, y: sm.OLS(y, X).fit(),
     "normal equations": normal_equations,
     "QuantReg.fit": lambda X, y: sm.QuantReg(y, X).fit(q=Q),
+    "scikit-learn HiGHS": partial(quantile_regressor, q=Q),
+    "skglm": partial(smooth_quantile, q=Q),
+    "pyfixest": partial(pyfixest_quantreg, q=Q),
 }
+LIBRARIES = {"scikit-learn HiGHS": "sklearn", "skglm": "skglm", "pyfixest": "pyfixest"}
 R_PEERS = {"R conquer": "conquer", "R rq pfn": "rq_pfn"}
 
 
@@ -48,6 +59,7 @@ class Case(NamedTuple):
     aims: dict[str, float]
     kappa: float = 4.0
     repeats: int = 3
+    taus: tuple[float | None, ...] = (None,)
 
 
 def regression(n: int, p: int) -> Callable[[str], tuple[FloatArray, FloatArray]]:
@@ -74,10 +86,25 @@ SMALL = [
     ),
     Case("n = 1e5, p = 10", regression(10**5, 10), {"OLS.fit": 0.5}),
     Case("kappa = 0, n = 1e4, p = 10", regression(10**4, 10), {"R rq pfn": np.nan}, kappa=0.0),
+    Case(
+        "one quantile, n = 1e4, p = 10",
+        regression(10**4, 10),
+        dict.fromkeys(["R rq pfn", "pyfixest", "skglm", "scikit-learn HiGHS"], np.nan),
+        kappa=0.0,
+        taus=(Q,),
+    ),
 ]
 LARGE = [
     Case("n = 1e6, p = 20", regression(10**6, 20), {"OLS.fit": 0.12, "normal equations": 4.0}),
     Case("kappa = 0, n = 1e6, p = 20", regression(10**6, 20), {"R rq pfn": 1.0}, kappa=0.0),
+    Case(
+        "ten quantiles, n = 1e6, p = 20",
+        regression(10**6, 20),
+        {"R rq pfn": np.nan, "OLS.fit": np.nan},
+        kappa=0.0,
+        repeats=1,
+        taus=tuple(np.linspace(0.05, 0.95, 10)),
+    ),
     Case("n = 2e4, 500 dummies", dummies, {"OLS.fit": 3.0}, repeats=1),
 ]
 
@@ -89,11 +116,20 @@ def processor_seconds(function: Callable[[], Any]) -> float:
     return time.process_time() - start
 
 
+def available(peer: str) -> bool:
+    """Return whether a peer in Python can be run here."""
+    return peer in PEERS and find_spec(LIBRARIES.get(peer, "statsmodels")) is not None
+
+
 def seconds(case: Case, noise: str) -> dict[str, float]:
     """Return the least processor time of the fit, under "ours", and of each peer."""
     X, y = case.data(noise)
-    calls = {"ours": partial(solve, X, y, kappa=case.kappa)}
-    calls |= {name: partial(PEERS[name], X, y) for name in case.aims if name in PEERS}
+
+    def fits() -> list[Any]:
+        return [solve(X, y, kappa=case.kappa, tau=tau) for tau in case.taus]
+
+    calls: dict[str, Callable[[], Any]] = {"ours": fits}
+    calls |= {name: partial(PEERS[name], X, y) for name in case.aims if available(name)}
     runs = [
         {name: processor_seconds(call) for name, call in calls.items()} for _ in range(case.repeats)
     ]

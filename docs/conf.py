@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE / "_extensions")]
+sys.path[:0] = [str(HERE.parent), str(HERE / "_extensions"), str(HERE)]
 # the kernels that run the notebooks see this copy of the package, too
 os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
 
@@ -41,7 +41,8 @@ nb_execution_timeout = 300
 # --- API ---
 autosummary_generate = True
 # pages of names that are gone would be left over from an earlier build
-LISTED = set(re.findall(r"^   (qhreg[.\w]+)$", (HERE / "api.md").read_text(), flags=re.MULTILINE))
+PAGES = (HERE / "api.md").read_text() + (HERE / "inner.md").read_text()
+LISTED = set(re.findall(r"^   (qhreg[.\w]+)$", PAGES, flags=re.MULTILINE))
 for page in (HERE / "generated" / "api").glob("*.rst"):
     if page.stem not in LISTED:
         page.unlink()

@@ -42,7 +42,7 @@ def main() -> None:
     """Refresh the pages named, or all that have examples."""
     warnings.simplefilter("error")
     pages = [Path(name) for name in sys.argv[1:]]
-    for page in pages or sorted([*HERE.glob("*.md"), *HERE.glob("howto/*.md")]):
+    for page in pages or sorted(HERE.glob("[!_]*.md")) + sorted(HERE.glob("[hg]*/*.md")):
         before = page.read_text(encoding="utf-8")
         after = refreshed(before)
         if after != before:

@@ -15,6 +15,7 @@ from statsmodels.tools.sm_exceptions import (
 
 __all__ = [
     "BoundaryWarning",
+    "ClusterError",
     "CollinearityWarning",
     "ColumnRangeError",
     "ConvergenceWarning",
@@ -42,6 +43,10 @@ class DomainError(QhregError, ValueError):
 
 class DataError(QhregError, ValueError):
     """The data cannot be used as given: shape, missing or infinite values, degenerate columns."""
+
+
+class ClusterError(QhregError, RuntimeError):
+    """The workers of a Dask cluster did not answer."""
 
 
 class ColumnRangeError(DataError):

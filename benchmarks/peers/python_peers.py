@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import statsmodels.api as sm
 from scipy import optimize
 from threadpoolctl import threadpool_limits
@@ -56,6 +57,32 @@ def time_quantreg(X: FloatArray, y: FloatArray, q: float, repeats: int = 1) -> d
     result = best_of(lambda: sm.QuantReg(y, X).fit(q=q).params, repeats)
     r = y - X @ result["coef"]
     return {**result, "objective": float(r @ (q - (r < 0)))}
+
+
+def quantile_regressor(X: FloatArray, y: FloatArray, q: float) -> FloatArray:
+    """Return the coefficients of scikit-learn's linear programme, solved by HiGHS."""
+    from sklearn.linear_model import QuantileRegressor
+
+    model = QuantileRegressor(quantile=q, alpha=0.0, fit_intercept=False, solver="highs")
+    return np.asarray(model.fit(X, y).coef_)
+
+
+def smooth_quantile(X: FloatArray, y: FloatArray, q: float) -> FloatArray:
+    """Return the coefficients of skglm's smoothed quantile regression, nearly without its penalty."""
+    from skglm.experimental import SmoothQuantileRegressor
+
+    model = SmoothQuantileRegressor(quantile=q, alpha=1e-8).fit(X[:, 1:], y)
+    return np.r_[model.intercept_, model.coef_]
+
+
+def pyfixest_quantreg(X: FloatArray, y: FloatArray, q: float) -> FloatArray:
+    """Return the coefficients of pyfixest's interior point method, its standard errors included."""
+    import pyfixest
+
+    data = pd.DataFrame(X[:, 1:], columns=[f"x{j}" for j in range(1, X.shape[1])])
+    formula = "y ~ " + " + ".join(data.columns)
+    fit = pyfixest.quantreg(formula, data.assign(y=y), quantile=q, method="pfn")
+    return np.asarray(fit.coef())
 
 
 def time_lbfgsb(

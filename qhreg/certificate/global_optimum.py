@@ -17,17 +17,19 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
+from qhreg.engine.rows import GivenRows
 from qhreg.family.normalizer import restricted_normalizer
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, report, start_of, task_of, value_shift
 from qhreg.solver.branch_and_bound import branch_and_bound
-from qhreg.solver.dual import DualVector, dual_value
+from qhreg.solver.dual import dual_value
 from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.inputs import rows_of
 from qhreg.solver.over_tau import local_fit
 from qhreg.solver.setup import Setup, set_up
+from qhreg.solver.tau_bound import TauDual, cross_product
 from qhreg.solver.threads import one_blas_thread
 
-__all__ = ["GlobalCertificate", "ProfileBound", "certify_global", "profile_bound"]
+__all__ = ["GlobalCertificate", "ProfileBound", "certify_global", "certify_rows", "profile_bound"]
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,8 @@ def certify_global(
 
     Notes
     -----
-    Keeps one number per row for each fit made: about 8 n bytes times `n_fits`.
+    Keeps one number per row for each fit made, about 8 n bytes times `n_fits`; nothing of rows that are
+    not held in memory, where each fit costs two passes more.
 
     Examples
     --------
@@ -140,11 +143,34 @@ def certify_global(
     >>> certify_global(X, y, solve(X, y)).holds
     True
     """
+    rows = rows_of(exog, endog, weights, offset)
+    return certify_rows(
+        rows, solution, sigma=sigma, tau_bounds=tau_bounds, tol=tol, max_fits=max_fits
+    )
+
+
+def certify_rows(
+    rows: GivenRows,
+    solution: Solution,
+    *,
+    sigma: float | None = None,
+    tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
+    tol: float = 1e-6,
+    max_fits: int = 200,
+) -> GlobalCertificate:
+    """Return the certificate of a fit of rows that may lie anywhere.
+
+    Parameters
+    ----------
+    rows : GivenRows
+        The data.
+    solution, sigma, tau_bounds, tol, max_fits
+        As in :func:`certify_global`.
+    """
     task = task_of(
         solution.kappa, None, sigma, tau_bounds, reml=solution.p > 0.0, rank=solution.p or None
     )
-    rows = rows_of(exog, endog, weights, offset)
-    with one_blas_thread(rows.exog.size):
+    with one_blas_thread(rows.n_rows * rows.n_columns):
         return _certificate(set_up(rows, task), solution, tau_bounds, tol, max_fits)
 
 
@@ -249,16 +275,15 @@ def profile_bound(setup: Setup, start: FloatArray, nodes: Iterable[float]) -> Pr
     problem, weights = setup.problem, setup.weights
     taus = np.unique(np.asarray(list(nodes), dtype=np.float64))
     alignment, square, cross = [0.0], [0.0], []
-    before: DualVector | None = None
+    before = TauDual(0.0, 0.0, 0.0)
     z = start
     for tau in taus:
         fit = fit_at(problem, float(tau), z, keep=True, warm=True)
-        v = fit.dual.kept
-        assert v is not None
-        cross.append(0.0 if before is None else v.dot(before, weights))
+        here = TauDual(fit.tau, fit.dual.alignment, fit.dual.square, fit.dual.kept)
+        cross.append(cross_product(before, here, weights))
         alignment.append(fit.dual.alignment)
         square.append(fit.dual.square)
-        before, z = v, fit.z
+        before, z = here, fit.z
     return ProfileBound(
         np.concatenate([[0.0], taus, [1.0]]),
         np.array([*alignment, 0.0]),

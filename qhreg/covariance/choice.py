@@ -24,6 +24,7 @@ __all__ = [
     "SANDWICHES",
     "CovarianceChoice",
     "CovarianceType",
+    "check_options",
     "choose_covariance",
     "known_type",
 ]
@@ -171,7 +172,7 @@ def choose_covariance(
             raise DomainError("cov_kwds has groups but cov_type is not given: use 'cluster'")
         cov_type = DEFAULT_TYPE
     cov_type = known_type(cov_type)
-    _check_options(cov_type, options)
+    check_options(cov_type, options)
     if cov_type == "nonrobust" and weights is not None:
         raise DomainError(NEEDS_CASES)
     if cov_type == "HAC":
@@ -211,8 +212,16 @@ def known_type(cov_type: Any) -> str:
     )
 
 
-def _check_options(cov_type: str, options: dict[str, Any]) -> None:
-    """Raise a DomainError that names an option the type does not have, before the fit."""
+def check_options(cov_type: str, options: dict[str, Any]) -> None:
+    """Raise a DomainError that names an option the type does not have, before the fit.
+
+    Parameters
+    ----------
+    cov_type : str
+        The type.
+    options : dict
+        Its options.
+    """
     known = COVARIANCE_TYPES[cov_type].options
     for name in options:
         if name not in known:

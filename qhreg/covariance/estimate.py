@@ -24,6 +24,7 @@ from qhreg.covariance.parts import (
     covariance_parts,
     positive_inverse,
     to_parameters,
+    treated_as_known,
 )
 from qhreg.covariance.sandwich import CORRECTIONS, group_codes, lags, sandwich
 from qhreg.exceptions import CurvatureWarning, DomainError, warn_caller
@@ -38,6 +39,7 @@ __all__ = [
     "decided_alone",
     "estimate_covariance",
     "finished",
+    "from_influence",
     "from_meat",
     "grouping_of",
     "meat_of",
@@ -212,8 +214,7 @@ def nonrobust_covariance(
     held : sequence of str
         Estimated parameters to treat as known, besides tau on its bound.
     """
-    bound = ("tau",) if solution.tau_at_bound and space.tau is None else ()
-    known = tuple(dict.fromkeys((*bound, *held)))
+    known = treated_as_known(solution, space, held)
     extras = tuple(name for name in space.extra_names if name not in known)
     transform, _ = coordinates_of(moments.factor)
     r, weight = transform.shape[1], moments.weight_sum
@@ -250,12 +251,41 @@ def robust_covariance(choice: CovarianceChoice, parts: Parts) -> CovarianceEstim
     parts : Parts
         Scores, bread and leverage.
     """
-    grouping = grouping_of(choice, parts.observations.endog.size, parts.observations.case_weights)
     if choice.cov_type in CORRECTIONS:
         return from_meat(choice, parts, meat_of(choice, parts, parts.nobs), parts.df_resid)
-    counts = {"nobs": parts.nobs, "df_resid": parts.df_resid, **grouping.keywords}
-    working = sandwich(parts.influence, None, freq=parts.freq, **counts)
-    identified = parts.identified & (parts.df_resid > 0.0)
+    grouping = grouping_of(choice, parts.observations.endog.size, parts.observations.case_weights)
+    return from_influence(choice, parts, parts.influence, parts.freq, grouping, parts.nobs)
+
+
+def from_influence(
+    choice: CovarianceChoice,
+    parts: Parts,
+    influence: FloatArray,
+    freq: FloatArray | None,
+    grouping: Grouping,
+    nobs: float,
+) -> CovarianceEstimate:
+    """Return the sandwich of rows that depend on each other.
+
+    Parameters
+    ----------
+    choice : CovarianceChoice
+        "cluster" or "HAC".
+    parts : Parts
+        The bread.
+    influence : ndarray, shape (n, q)
+        Scores times the inverse bread, of rows or of sums of rows that are in the same clusters.
+    freq : ndarray, shape (n,), or None
+        Frequency weights.
+    grouping : Grouping
+        How these depend on each other.
+    nobs : float
+        Number of observations.
+    """
+    df_resid = nobs - parts.fit.rank
+    counts = {"nobs": nobs, "df_resid": df_resid, **grouping.keywords}
+    working = sandwich(influence, None, freq=freq, **counts)
+    identified = parts.identified & (df_resid > 0.0)
     lost = np.asarray(np.abs(parts.jacobian[:, ~identified]).any(axis=1))
     used = {k: v for k, v in grouping.keywords.items() if np.ndim(v) == 0 and k != "correction"}
     return CovarianceEstimate(

@@ -49,7 +49,9 @@ __all__ = [
     "coordinates_of",
     "covariance_parts",
     "positive_inverse",
+    "require_seen",
     "to_parameters",
+    "treated_as_known",
     "wide_fit",
     "working_slopes",
 ]
@@ -286,7 +288,17 @@ class Parts:
         return scores if obs.weights is None else scores * obs.weights[:, None]
 
 
-def wide_fit(data: ModelData, solution: Solution, held: Sequence[str] = ()) -> Solution:
+def treated_as_known(
+    solution: Solution, space: ParameterSpace, held: Sequence[str]
+) -> tuple[str, ...]:
+    """Return what is held, and tau where it was estimated and is on its bound."""
+    bound = ("tau",) if solution.tau_at_bound and space.tau is None else ()
+    return tuple(dict.fromkeys((*bound, *held)))
+
+
+def wide_fit(
+    data: ModelData, solution: Solution, held: Sequence[str] = (), window: float | None = None
+) -> Solution:
     """Return the fit at the width of the bread, started from that at the model's own.
 
     Parameters
@@ -297,9 +309,13 @@ def wide_fit(data: ModelData, solution: Solution, held: Sequence[str] = ()) -> S
         Its fit.
     held : sequence of str
         Which of the estimated sigma, tau and kappa stay at the fit.
+    window : float, optional
+        The window of the bread, where it is known.
     """
     obs = data.observations
-    window = bread_window(standardized(obs, solution), solution.tau, obs.nobs, obs.case_weights)
+    if window is None:
+        u = standardized(obs, solution)
+        window = bread_window(u, solution.tau, obs.nobs, obs.case_weights)
     fixed = {name: float(getattr(solution, name)) for name in held}
     fixed["kappa"] = math.hypot(solution.kappa, window)
     with warnings.catch_warnings():
@@ -332,15 +348,13 @@ def covariance_parts(data: ModelData, solution: Solution, held: Sequence[str] = 
     ((201, 4), (4, 4), 2.0)
     """
     obs, space = data.observations, data.space
-    bound = ("tau",) if solution.tau_at_bound and space.tau is None else ()
-    known = tuple(dict.fromkeys((*bound, *held)))
+    known = treated_as_known(solution, space, held)
     wide = wide_fit(data, solution, known)
     hessian = criterion_hessian(obs, wide, wide.p)
     factor = design_moments(obs.exog, hessian.in_zone).factor
     parts = assembled(obs, space, solution, wide, known, hessian, factor)
     if parts.change.shape[1] - len(parts.extras) < solution.rank:
-        # the rows in the zone tell less than all rows
-        parts.identified[: space.k] &= ~_seen(coordinates_of(factor)[1], obs)
+        require_seen(parts, factor, design_moments(obs.exog, obs.case_weights).factor)
     return parts
 
 
@@ -406,12 +420,20 @@ def assembled(
     )
 
 
-def _seen(null: FloatArray, obs: Observations) -> BoolArray:
-    """Return which coefficients change along directions that change fitted values of the data."""
-    factor = design_moments(obs.exog, obs.case_weights).factor
-    _, blind = coordinates_of(factor)
-    size = np.linalg.norm(factor, axis=0)[:, None]  # of the columns: units do not matter
+def require_seen(parts: Parts, factor: FloatArray, every: FloatArray) -> None:
+    """Take coefficients off the identified ones of which the rows in the zone tell less than all rows.
+
+    Parameters
+    ----------
+    parts : Parts
+        Whose `identified` is changed.
+    factor, every : ndarray, shape (k, k)
+        Triangular factors of the Gram matrices of the rows in the zone, and of all rows.
+    """
+    (_, null), (_, blind) = coordinates_of(factor), coordinates_of(every)
+    size = np.linalg.norm(every, axis=0)[:, None]  # of the columns: units do not matter
     null, blind = null * size, blind * size
     if blind.size:
         null = null - blind @ np.linalg.lstsq(blind, null, rcond=None)[0]
-    return np.asarray((np.abs(null) > LOADING * np.abs(null).max(initial=0.0)).any(axis=1))
+    seen = (np.abs(null) > LOADING * np.abs(null).max(initial=0.0)).any(axis=1)
+    parts.identified[: factor.shape[0]] &= ~seen

@@ -20,14 +20,15 @@ R is minus the log density of what no shift of y along X changes, by Laplace's m
 information q / sigma^2 of each row (Patterson & Thompson 1971; Harville 1974; Cox & Reid 1987). With a
 normal density it is the residual likelihood, whose sigma^2 divides by n - p.
 
-Every sum over rows that any caller needs is accumulated in :func:`reduce_rows`, over row blocks that
-fit in cache. Callers see totals only, so that rows may live anywhere.
+Every sum over rows that Newton's method needs is accumulated in :func:`reduce_rows`, over row blocks
+that fit in cache. Callers see totals only, so that rows may live anywhere.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, cast
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -99,9 +100,21 @@ def reduce_rows(
     slack : bool
         Whether to measure the slack of the rows in the zone; with `hessian` only.
     """
-    own = getattr(rows, "totals", None)
-    if own is not None:
-        return cast("Totals", own(z, tau, kappa, hessian=hessian, since=since, slack=slack))
+    if since is not None and not since.members:  # which rows are in the zone was not kept
+        since = None
+    return rows.fold(_totals, _sum, z, tau, kappa, hessian, since, slack)
+
+
+def _totals(
+    rows: RowBlocks,
+    z: FloatArray,
+    tau: float,
+    kappa: float,
+    hessian: bool,
+    since: Zone | None,
+    slack: bool,
+) -> Totals:
+    """Return the totals of rows held in memory."""
     linear = square = excess = 0.0
     in_zone = 0
     room = min(tau, 1.0 - tau) * kappa if slack else 0.0
@@ -135,7 +148,7 @@ def reduce_rows(
             )
     found = None if sums is None else sums.zone()
     if found is not None and not found.accurate:
-        return reduce_rows(rows, z, tau, kappa, slack=slack)
+        return _totals(rows, z, tau, kappa, hessian, None, slack)
     return Totals(
         (0.5 * square + linear) / kappa,
         slope / kappa,
@@ -144,6 +157,29 @@ def reduce_rows(
         in_zone,
         found,
         room / kappa,
+    )
+
+
+def _sum(parts: Sequence[Totals]) -> Totals:
+    """Return the totals of all parts, without the list of their rows in the zone."""
+    zones = [part.zone for part in parts if part.zone is not None]
+    zone = None
+    if zones:
+        zone = Zone(
+            (),
+            np.sum([each.gram for each in zones], axis=0),
+            np.sum([each.outside for each in zones], axis=0),
+            sum(each.weight_outside for each in zones),
+            None,
+        )
+    return Totals(
+        sum(part.loss for part in parts),
+        np.sum([part.slope for part in parts], axis=0),
+        sum(part.square for part in parts),
+        sum(part.excess for part in parts),
+        sum(part.rows_in_zone for part in parts),
+        zone,
+        min(part.slack for part in parts),
     )
 
 

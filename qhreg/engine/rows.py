@@ -1,15 +1,15 @@
 """Rows of data, handed out block by block, and products with them.
 
-Anything that can hand out its rows block by block, as often as asked, can be fitted: rows may live
-anywhere.
+Anything that can hand out its rows block by block, as often as asked, can be fitted. Sums over rows
+are asked for by :meth:`RowBlocks.fold`, so that rows may live anywhere, in one part or in many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,9 @@ __all__ = [
     "residuals",
     "weighted_columns",
 ]
+
+
+T = TypeVar("T")
 
 
 class Block(NamedTuple):
@@ -63,11 +66,7 @@ class Taken(NamedTuple):
 
 
 class RowBlocks(Protocol):
-    """Anything that can hand out its rows block by block, as often as asked.
-
-    Rows that lie elsewhere may bring a method ``totals`` with the arguments of
-    :func:`qhreg.engine.likelihood.reduce_rows`, which is then asked instead.
-    """
+    """Anything that can hand out its rows block by block, as often as asked."""
 
     @property
     def n_rows(self) -> int:
@@ -96,6 +95,23 @@ class RowBlocks(Protocol):
 
     def blocks(self) -> Iterator[Block]:
         """Iterate over the rows, each time in the same blocks."""
+        ...
+
+    def fold(
+        self, function: Callable[..., T], combine: Callable[[Sequence[T]], T], *args: Any
+    ) -> T:
+        """Return a function of all rows, made where they are.
+
+        Parameters
+        ----------
+        function : callable
+            ``function(part, *args)`` of each part of the rows, itself RowBlocks held in memory.
+        combine : callable
+            From a list of such values to one of the same kind; associative. Where there are several
+            parts every value passes through it, so that it may drop what only one part can use.
+        *args
+            Passed on.
+        """
         ...
 
 
@@ -198,6 +214,12 @@ class ArrayRows:
         if self.endog_scale != 1.0:
             endog = endog / self.endog_scale
         return Taken(exog, endog, None if self.weights is None else self.weights[chosen])
+
+    def fold(
+        self, function: Callable[..., T], combine: Callable[[Sequence[T]], T], *args: Any
+    ) -> T:
+        """Return the function of these rows, which are one part."""
+        return function(self, *args)
 
     def scaled(self, scale: float) -> ArrayRows:
         """Return the same rows with another unit of the response."""

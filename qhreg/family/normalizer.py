@@ -208,9 +208,9 @@ def log_curvature(tau: Any, kappa: Any) -> LogNormalizer:
 
     .. math::
 
-        q = \frac Nc = 2\,\partial_\kappa\log c, \qquad N = \int_{-\tau}^{1-\tau} e_z\,dz, \qquad
-        N' = e_t - e_s, \qquad N'' = -\kappa\,(t e_t + s e_s), \qquad
-        \partial_\kappa N = -\tfrac12\int_{-\tau}^{1-\tau} z^2 e_z\,dz .
+        q &= \frac Nc = 2\,\partial_\kappa\log c, \quad N = \int_{-\tau}^{1-\tau} e_z\,dz, \quad
+        \partial_\kappa N = -\tfrac12\int_{-\tau}^{1-\tau} z^2 e_z\,dz, \\
+        N' &= e_t - e_s, \quad N'' = -\kappa\,(t e_t + s e_s) .
 
     log N is concave in tau, as the integral of a log-concave function over a window that moves.
 

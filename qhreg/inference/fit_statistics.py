@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-import warnings
+from typing import Any
 
 import numpy as np
 from statsmodels.tools import eval_measures
 
 from qhreg._typing import FloatArray
-from qhreg.exceptions import RankWarning
 from qhreg.family.loss import quantile_huber_loss, zone_part
 from qhreg.family.normalizer import log_normalizer_derivatives
-from qhreg.solver import solve
-from qhreg.solver.over_kappa import gaussian_loglike
+from qhreg.solver import DEFAULT_TAU_BOUNDS
+from qhreg.specification.model_data import ModelData, refit
 from qhreg.specification.observations import Observations
-from qhreg.specification.parameters import Parameters
+from qhreg.specification.parameters import Parameters, ParameterSpace
 
 __all__ = [
     "information_criterion",
@@ -67,7 +66,7 @@ def information_criterion(llf: float, n_params: int, nobs: float, kind: str) -> 
     return float(getattr(eval_measures, kind)(llf, nobs, n_params))
 
 
-def least_squares_fit(observations: Observations, p: float = 0.0) -> tuple[float, float]:
+def least_squares_fit(highest: float, n: float, p: float = 0.0) -> tuple[float, float]:
     r"""Return sigma and log-likelihood of the normal law fitted by least squares.
 
     .. math:: \sigma^2 = \mathrm{RSS} / m, \qquad
@@ -75,36 +74,23 @@ def least_squares_fit(observations: Observations, p: float = 0.0) -> tuple[float
 
     Parameters
     ----------
-    observations : Observations
-        The data.
+    highest : float
+        Maximum of the ordinary log-likelihood, of :func:`qhreg.solver.over_kappa.gaussian_loglike`.
+    n : float
+        Sum of the weights.
     p : float
         Rank of the regressors for the restricted likelihood, 0 for the ordinary one.
     """
-    weights = observations.case_weights
-    n = float(observations.endog.size if weights is None else weights.sum())
-    highest = gaussian_loglike(
-        observations.exog, observations.endog, weights=weights, offset=observations.offset
-    )
     log_ratio = math.log(n / (n - p))
     log_variance = log_ratio - 1.0 - math.log(2.0 * math.pi) - 2.0 * highest / n
     return math.exp(0.5 * log_variance), highest - 0.5 * (n * log_ratio - p)
 
 
-def null_loss(observations: Observations, parameters: Parameters) -> float:
+def null_loss(observations: Any, parameters: Parameters) -> float:
     """Return the smallest sum of w rho over constants, at the same sigma, tau and kappa."""
-    _, sigma, tau, kappa = parameters
-    weights, ones = observations.case_weights, np.ones((observations.endog.size, 1))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RankWarning)  # any best constant has the least loss
-        null = solve(
-            ones,
-            observations.endog,
-            kappa=kappa,
-            tau=tau,
-            sigma=sigma,
-            weights=weights,
-            offset=observations.offset,
-        )
+    space = ParameterSpace(1, *parameters[1:])
+    data = ModelData(observations.constant, space, DEFAULT_TAU_BOUNDS, ("const",))
+    null = refit(data)  # any best constant has the least loss
     return total_loss(null.loglike, null.n, parameters)
 
 

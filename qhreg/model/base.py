@@ -275,6 +275,16 @@ class RegressionModel(_Base):  # type: ignore[misc]
         ).scaled
 
     @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.endog)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the rows can be fitted again: not after `remove_data`."""
+        return self.exog is not None
+
+    @property
     def has_weights(self) -> bool:
         """Whether there are sampling weights; they count after `remove_data` too."""
         return "weights" in self._init_keys

@@ -155,8 +155,8 @@ def compare_models(
                     warning.message, warning.category, warning.filename, warning.lineno
                 )
     any_fit = fits["quantile Huber"]
-    rank = any_fit.solution.rank
-    sigma, llf = least_squares_fit(any_fit.model.observations, rank)
+    rank, highest = any_fit.solution.rank, any_fit.model.model_data().gaussian_loglike()
+    sigma, llf = least_squares_fit(highest, any_fit.solution.n, rank)
     rows = {"least squares": [np.nan, np.inf, sigma, rank + 1, llf]}
     for name, fit in fits.items():
         limit = {"gaussian": np.inf, "laplace": 0.0}.get(fit.kappa_limit, fit.kappa)

@@ -1,14 +1,15 @@
 """Fits at many values of tau to the same rows: the process of the coefficients over tau.
 
-The data are set up once, and every fit starts from its neighbours. Curves at neighbouring values must
-not cross; slopes that are the same at all values mean noise that does not depend on the regressors.
+Every fit is one of its own: a start from a neighbouring tau saves nothing. Curves at neighbouring
+values must not cross; slopes that are the same at all values mean noise that does not depend on the
+regressors.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,8 @@ from qhreg.covariance.estimate import decided_alone, grouping_of
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.domain import check_kappa, check_tau
 from qhreg.inference.hypothesis_tests import HypothesisTest, chi2_test, f_test
-from qhreg.profile.curve import TauCurve, tau_curve
 from qhreg.progress import with_progress
-from qhreg.solver import Solution, report, solve
-from qhreg.solver.over_tau import LocalFit
+from qhreg.solver import Solution, solve
 from qhreg.specification.model_data import ModelData
 
 __all__ = [
@@ -113,36 +112,22 @@ def fit_taus(
     kappa = data.space.kappa
     if kappa is None:
         raise DomainError("several values of tau need one width: fix kappa in the model")
-    space = replace(data.space, tau=None)
-    data = replace(data, space=space, tau_bounds=(0.5 * min(taus), 0.5 + 0.5 * max(taus)))
-    order = sorted(range(len(taus)), key=lambda i: abs(taus[i] - 0.5))
     obs = data.observations
-    first = solve(
-        obs.exog,
-        obs.endog,
-        kappa=kappa,
-        tau=taus[order[0]],
-        sigma=space.sigma,
-        weights=obs.case_weights,
-        offset=obs.offset,
-        names=data.names,
-        reml=data.reml,
-        rank=data.rank,
+    return tuple(
+        solve(
+            obs.exog,
+            obs.endog,
+            kappa=kappa,
+            tau=tau,
+            sigma=data.space.sigma,
+            weights=obs.case_weights,
+            offset=obs.offset,
+            names=data.names,
+            reml=data.reml,
+            rank=data.rank,
+        )
+        for tau in with_progress(taus, progress, "process")
     )
-    curve = tau_curve(data, first, kappa)
-    found = {order[0]: first}
-    for i in with_progress(order[1:], progress, "process"):
-        found[i] = _solution(curve, taus[i], data.names)
-    return tuple(found[i] for i in range(len(taus)))
-
-
-def _solution(curve: TauCurve, tau: float, names: Sequence[str]) -> Solution:
-    """Return the fit at one tau in the units of the data."""
-    curve(tau)
-    fit = curve.fits[tau]
-    setup = replace(curve.setup, task=replace(curve.setup.task, tau=tau))
-    local = LocalFit(fit, fit.iterations, fit.passes, "warm start from a neighbouring tau")
-    return report(setup, local, certified=False, names=names)
 
 
 @dataclass(frozen=True, repr=False)

@@ -21,8 +21,6 @@ from qhreg.exceptions import DataError, DomainError
 from qhreg.solver import Solution, attained, start_of, task_of
 from qhreg.solver.dual import TauFit
 from qhreg.solver.fixed_tau import fit_at
-from qhreg.solver.inputs import rows_of
-from qhreg.solver.over_kappa import gaussian_loglike
 from qhreg.solver.over_tau import profile_slope
 from qhreg.solver.setup import Setup, set_up
 from qhreg.solver.threads import one_blas_thread
@@ -188,9 +186,8 @@ class TauCurve(Curve):
 
 def tau_curve(data: ModelData, solution: Solution, kappa: float) -> TauCurve:
     """Return the profile over tau at a given width, by the criterion of the model."""
-    obs = data.observations
     task = task_of(kappa, None, data.space.sigma, data.tau_bounds, reml=data.reml, rank=data.rank)
-    setup = set_up(rows_of(obs.exog, obs.endog, obs.case_weights, obs.offset), task)
+    setup = set_up(data.rows, task)
     z, _ = start_of(setup.basis, solution, setup.scale, setup.task)
     about = ("tau", solution.tau, solution.loglike_restricted, solution.n - solution.p)
     return TauCurve(*about, *data.tau_bounds, data.names, setup=setup, start=z)
@@ -220,7 +217,7 @@ class CoefficientCurve(Curve):
     """
 
     rest: ModelData = field(kw_only=True)
-    moved: FloatArray = field(kw_only=True)
+    held: Callable[[float], Any] = field(kw_only=True)
     basis: FloatArray = field(kw_only=True)
     direction: FloatArray = field(kw_only=True)
     shift: float = field(kw_only=True)
@@ -228,11 +225,7 @@ class CoefficientCurve(Curve):
     fits: dict[float, Solution] = field(kw_only=True)
 
     def _fitted(self, value: float) -> ProfilePoint:
-        obs = self.rest.observations
-        offset = (value - self.shift) * self.moved
-        if obs.offset is not None:
-            offset += obs.offset
-        data = replace(self.rest, observations=replace(obs, offset=offset))
+        data = replace(self.rest, observations=self.held(value - self.shift))
         fit = refit(data, None, self.fits[_nearest(self.fits, value)], self.search)
         self.fits[value] = fit
         beta = self.basis @ fit.beta + (value - self.shift) * self.direction
@@ -246,19 +239,20 @@ def _coefficient_curve(
     obs, k = data.observations, data.space.k
     if data.constraint is None:
         basis, direction = np.delete(np.eye(k), column, axis=1), np.eye(k)[column]
-        exog, shift = np.delete(obs.exog, column, axis=1), 0.0
+        shift = 0.0
     else:
         row = data.constraint.transform[column]
         basis, direction = linalg.null_space(row[None, :]), row / float(row @ row)
-        exog, shift = obs.exog @ basis, float(data.constraint.shift[column])
-    if solution.dependent and np.linalg.matrix_rank(exog) == solution.rank:
+        shift = float(data.constraint.shift[column])
+    held = obs.restriction(basis, direction)
+    if solution.dependent and held(0.0).rank == solution.rank:
         raise DataError(
             f"the coefficient of {data.names[column]!r} is not identified: its column is a linear "
             "combination of others, and its profile is level"
         )
     rest = replace(
         data,
-        observations=replace(obs, exog=exog),
+        observations=held(0.0),
         space=replace(data.space, k=k - 1),
         names=tuple(f"x{j}" for j in range(k - 1)),
         constraint=None,
@@ -272,7 +266,7 @@ def _coefficient_curve(
         solution.n - solution.p,
         names=data.names,
         rest=rest,
-        moved=np.asarray(obs.exog @ direction, dtype=np.float64),
+        held=held,
         basis=basis,
         direction=direction,
         shift=shift,
@@ -293,8 +287,7 @@ def _range(data: ModelData, solution: Solution, param: str) -> tuple[float, floa
         return 0.0, max(KAPPA_END, 10.0 * solution.kappa)
     if data.space.kappa is not None:
         return 0.0, math.inf
-    obs = data.observations
-    llf = gaussian_loglike(obs.exog, obs.endog, weights=obs.case_weights, offset=obs.offset)
+    llf = data.gaussian_loglike()
     deviation = math.exp(-llf / solution.n - 0.5) / math.sqrt(2.0 * math.pi)
     return SIGMA_END * min(deviation, solution.sigma), math.inf
 

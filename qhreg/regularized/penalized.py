@@ -319,7 +319,7 @@ def duality_gap(problem: Problem, penalty: Penalty, point: PenalizedPoint) -> fl
     only_l1 = (penalty.l2 == 0.0) & (penalty.l1 > 0.0)
     known = penalty.is_absent | (only_l1 & (point.z != 0.0))  # the response among them
     target = n * penalty.l1[known] * np.sign(point.z[known])
-    v = zone_part(problem.residuals(point.z), tau, kappa) / kappa
+    v = zone_part(design @ problem.to_rows(point.z), tau, kappa) / kappa
     dual = dual_from_rows(
         design[:, known], v, tau, kappa, m, theta=theta, weights=weights, linear=target
     )

@@ -104,7 +104,7 @@ class RegressionResults(
         self.solution = solution
         self.params = params
         self.nobs = observations.nobs
-        self.n_rows = len(model.endog)
+        self.n_rows = model.n_rows
         self.rows_counted = observations.rows_counted
         self.rank, self.k_constant = rank, k_constant
         self.df_model = float(rank - k_constant)
@@ -428,7 +428,6 @@ class RegressionResults(
         **cov_kwds
             Options of the type, such as ``groups``; or ``cov_kwds``, a dict of them, as in `fit`.
         """
-        self.model.require_data()
         if set(cov_kwds) == {"cov_kwds"}:
             cov_kwds = cov_kwds["cov_kwds"]
         choice = self.model.covariance_request(cov_type, cov_kwds)

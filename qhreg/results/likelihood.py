@@ -139,8 +139,7 @@ class LikelihoodResults(RegressionResults):
     @property
     def _null_data(self) -> ModelData:
         """The model with a constant as only regressor; what is fixed stays fixed."""
-        obs, space = self._observations, ParameterSpace(1, **self._fixed_at)
-        ones = replace(obs, exog=np.ones((obs.endog.size, 1)))
+        ones, space = self._observations.constant, ParameterSpace(1, **self._fixed_at)
         reml = self.solution.p > 0.0
         return ModelData(ones, space, self.model.tau_bounds, ("const",), reml=reml)
 
@@ -234,8 +233,8 @@ class LikelihoodResults(RegressionResults):
         restrictions of the coefficients, the F test of least squares.
         """
         df = self._check_restricted(restricted)
-        p, there = self.solution.p, restricted.model.exog is not None
-        if self.model.exog is not None and there:
+        p, there = self.solution.p, restricted.model.has_rows
+        if self.model.exog is not None and restricted.model.exog is not None:
             inner, outer = restricted._fit_data, self._fit_data
             require_nested((inner.observations, inner.space), (outer.observations, outer.space))
         value = restricted.solution.loglike_restricted

@@ -14,10 +14,11 @@ from statsmodels.base.wrapper import populate_wrapper
 from qhreg._precision import VANISHING
 from qhreg._typing import FloatArray
 from qhreg.certificate import BiconvexityCertificate, biconvexity_certificate
-from qhreg.certificate.global_optimum import GlobalCertificate, certify_global
+from qhreg.certificate.global_optimum import GlobalCertificate, certify_rows
 from qhreg.covariance import (
     CovarianceChoice,
     CovarianceEstimate,
+    DesignMoments,
     covariance_parts,
     design_moments,
     estimate_covariance,
@@ -157,8 +158,8 @@ class QuantileHuberResults(LikelihoodResults):
         sigma is estimated as here, by restricted or maximum likelihood, and counts as a parameter, as
         in `aic`: with ``reml=False`` this is the ``aic`` of statsmodels' OLS plus 2.
         """
-        rows, solution = self._fit_data.observations, self._fit_solution
-        _, llf = least_squares_fit(rows, solution.p)
+        solution = self._fit_solution
+        _, llf = least_squares_fit(self._fit_data.gaussian_loglike(), solution.n, solution.p)
         return information_criterion(llf, solution.rank + 1, self.nobs, "aic")
 
     @property
@@ -216,15 +217,11 @@ class QuantileHuberResults(LikelihoodResults):
                 "tau is fixed: the problem is convex, and duality_gap already bounds it globally"
             )
         data = self._fit_data
-        obs = data.observations
-        return certify_global(
-            obs.exog,
-            obs.endog,
+        return certify_rows(
+            data.rows,
             self._fit_solution,
             sigma=data.space.sigma,
             tau_bounds=data.tau_bounds,
-            weights=obs.case_weights,
-            offset=obs.offset,
             tol=tol,
             **options,
         )
@@ -286,6 +283,14 @@ class QuantileHuberResults(LikelihoodResults):
             name for name in at_end[self.kappa_limit] if self.space.position(name) is not None
         )
 
+    def _score_and_moments(self) -> tuple[FloatArray, DesignMoments]:
+        """Return the score of the ordinary likelihood, and the moments of the regressors."""
+        data, solution = self._fit_data, self._fit_solution
+        obs = data.observations
+        rows = {"weights": obs.case_weights, "offset": obs.offset}
+        score = score_sum(obs.exog, obs.endog, solution, free=data.space.free, **rows)
+        return score, design_moments(obs.exog, obs.case_weights)
+
     @cached_property
     def gradient_norm(self) -> float:
         r"""Length of the score in units of standard errors: 0 at an exact maximum.
@@ -296,16 +301,12 @@ class QuantileHuberResults(LikelihoodResults):
         """
         if self.solution.kappa == 0.0:
             return float("nan")
-        data, solution = self._fit_data, self._fit_solution
-        obs, p = data.observations, solution.p
-        score = score_sum(
-            obs.exog,
-            obs.endog,
-            solution,
-            free=data.space.free,
-            weights=obs.case_weights,
-            offset=obs.offset,
+        data, solution, (score, moments) = (
+            self._fit_data,
+            self._fit_solution,
+            self._score_and_moments(),
         )
+        p = solution.p
         if p:  # the score of the restricted likelihood (QH-25)
             log_q = log_curvature(solution.tau, solution.kappa)
             more = {
@@ -315,7 +316,6 @@ class QuantileHuberResults(LikelihoodResults):
             }
             for name in data.space.extra_names:
                 score[data.space.position(name)] += more[name]
-        moments = design_moments(obs.exog, obs.case_weights)
         known = [name for name in self._known if name in data.space.extra_names]
         covariance = nonrobust_covariance(moments, solution, data.space, known).cov
         return math.sqrt(max(float(score @ covariance @ score), 0.0))

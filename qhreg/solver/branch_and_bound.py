@@ -7,7 +7,6 @@ better get another fit until none is left.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +16,7 @@ from qhreg.solver.dual import GAP_TOLERANCE, TINY_KAPPA, TauFit
 from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.over_tau import local_fit, profile_value
 from qhreg.solver.problem import Problem, Task
-from qhreg.solver.tau_bound import Profile, TauDual, interval_bound
+from qhreg.solver.tau_bound import Profile, TauDual, cross_product, interval_bound
 
 __all__ = ["GlobalBound", "TauNode", "branch_and_bound"]
 
@@ -74,13 +73,6 @@ class GlobalBound:
     holds: bool
 
 
-def _cross(left: TauDual, right: TauDual, weights: FloatArray | None) -> float:
-    """Return sum w v_a v_b, or the most that it can be where the variables are not kept."""
-    if left.v is None or right.v is None:
-        return math.sqrt(left.square * right.square)
-    return left.v.dot(right.v, weights)
-
-
 def branch_and_bound(
     problem: Problem, start: TauFit, task: Task, *, tol: float = 1e-6, max_fits: int = 200
 ) -> GlobalBound:
@@ -128,7 +120,9 @@ def branch_and_bound(
         left, right = duals[position - 1], duals[position]
         if right.tau != fit.tau:
             duals.insert(position, middle)
-            crosses[position - 1 : position] = [_cross(d, middle, weights) for d in (left, right)]
+            crosses[position - 1 : position] = [
+                cross_product(d, middle, weights) for d in (left, right)
+            ]
             lowest[position - 1 : position] = [None, None]
             fits.insert(position - 1, light)
         return light

@@ -17,16 +17,16 @@ the box is feasible, and its dual value is a bound no matter how it was found.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from qhreg._blocks import row_blocks
 from qhreg._precision import ROUNDING
-from qhreg._typing import FloatArray, SideArray
-from qhreg.engine.rows import residuals
+from qhreg._typing import BoolArray, FloatArray, SideArray
+from qhreg.engine.rows import ArrayRows, Block, RowBlocks, residuals
 from qhreg.family.loss import zone_part
 from qhreg.solver.newton import NewtonPoint, solve_positive
 from qhreg.solver.problem import Problem
@@ -35,6 +35,7 @@ __all__ = [
     "GAP_TOLERANCE",
     "TINY_KAPPA",
     "DualPoint",
+    "DualRule",
     "DualVector",
     "TauFit",
     "dual_from_gradient",
@@ -96,6 +97,53 @@ class DualVector:
 
 
 @dataclass(frozen=True)
+class DualRule:
+    """The dual variables of rows that lie elsewhere, where each product makes them again.
+
+    Attributes
+    ----------
+    here, shift : ndarray, shape (k,)
+        The point, and the move of psi onto the null space of X', in the coordinates of the rows.
+    tau, kappa, overshoot : float
+        Asymmetry, width, and what the variables are divided by to lie in the box.
+    rows : RowBlocks or None
+        The rows, where it is not they that ask.
+    """
+
+    here: FloatArray
+    shift: FloatArray
+    tau: float
+    kappa: float
+    overshoot: float = 1.0
+    rows: RowBlocks | None = None
+
+    def of(self, block: Block) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Return u and v of a block, and which of its rows are in the zone."""
+        u = residuals(block, self.here)
+        v = zone_part(u, self.tau, self.kappa)
+        in_zone = v == u
+        v /= self.kappa
+        v -= in_zone * residuals(block, self.shift)
+        if self.overshoot != 1.0:
+            v /= self.overshoot
+        return u, v, in_zone
+
+    def dot(self, other: DualRule) -> float:
+        """Return the sum of products with the variables of another point, in one pass."""
+        assert self.rows is not None
+        pair = replace(self, rows=None), replace(other, rows=None)
+        return self.rows.fold(_products, math.fsum, *pair)
+
+
+def _products(part: RowBlocks, left: DualRule, right: DualRule) -> float:
+    total = 0.0
+    for block in part.blocks():
+        (_, v, _), (_, w, _) = left.of(block), right.of(block)
+        total += float(_weighted(v, block.weights) @ w)
+    return total
+
+
+@dataclass(frozen=True)
 class DualPoint:
     """A feasible dual point.
 
@@ -111,7 +159,7 @@ class DualPoint:
         The point itself where the rows are held in memory.
     overshoot : float
         What it was divided by to lie in the box.
-    kept : DualVector or None
+    kept : DualVector, DualRule or None
         The point itself, all rows, where it was asked for.
     """
 
@@ -120,7 +168,7 @@ class DualPoint:
     square: float
     v: FloatArray | None = None
     overshoot: float = 1.0
-    kept: DualVector | None = None
+    kept: DualVector | DualRule | None = None
 
 
 def dual_value(
@@ -198,17 +246,43 @@ def dual_from_newton(
     shift[:r] = correction
     theta = float(point.z[-1])
     here, shift = problem.to_rows(point.z), problem.to_rows(shift)
+    rule, held = DualRule(here, shift, tau, kappa), isinstance(problem.rows, ArrayRows)
+    moved = problem.rows.fold(_moved_psi, _all_moved, rule, keep and held)
+    if not np.isfinite(moved.alignment):
+        return None
+    overshoot = moved.overshoot
+    alignment = moved.alignment / (overshoot * theta)
+    square = moved.square / overshoot**2
+    value = float(dual_value(alignment, square, m, kappa, problem.theta))
+    kept: DualVector | DualRule | None = None
+    if keep and not held:
+        kept = replace(rule, overshoot=overshoot, rows=problem.rows)
+    elif keep:
+        free = np.concatenate(moved.inside)
+        free /= overshoot
+        side = np.concatenate(moved.sides)
+        kept = DualVector(side, -tau / overshoot, (1.0 - tau) / overshoot, free)
+    return DualPoint(value, alignment, square, overshoot=overshoot, kept=kept)
+
+
+class _Moved(NamedTuple):
+    """psi of some rows moved onto the null space: sums, overshoot, and the variables to keep."""
+
+    alignment: float
+    square: float
+    overshoot: float
+    sides: list[SideArray]
+    inside: list[FloatArray]
+
+
+def _moved_psi(part: RowBlocks, rule: DualRule, keep: bool) -> _Moved:
     alignment = square = 0.0
     overshoot = 1.0
     sides: list[SideArray] = []
     inside: list[FloatArray] = []
-    for block in problem.rows.blocks():
-        u = residuals(block, here)
-        v = zone_part(u, tau, kappa)
-        in_zone = v == u
-        v /= kappa
-        v -= in_zone * residuals(block, shift)
-        overshoot = max(overshoot, _overshoot(v, tau))
+    for block in part.blocks():
+        u, v, in_zone = rule.of(block)
+        overshoot = max(overshoot, _overshoot(v, rule.tau))
         weighted = _weighted(v, block.weights)
         alignment += float(weighted @ u)
         square += float(weighted @ v)
@@ -216,17 +290,17 @@ def dual_from_newton(
             inside.append(v.take(np.flatnonzero(in_zone)))
             side = 2 * (u > 0.0).view(np.int8) - 1
             sides.append(side * ~in_zone)
-    if not np.isfinite(alignment):
-        return None
-    alignment /= overshoot * theta
-    square /= overshoot**2
-    value = float(dual_value(alignment, square, m, kappa, problem.theta))
-    kept = None
-    if keep:
-        free = np.concatenate(inside)
-        free /= overshoot
-        kept = DualVector(np.concatenate(sides), -tau / overshoot, (1.0 - tau) / overshoot, free)
-    return DualPoint(value, alignment, square, overshoot=overshoot, kept=kept)
+    return _Moved(alignment, square, overshoot, sides, inside)
+
+
+def _all_moved(parts: Sequence[_Moved]) -> _Moved:
+    return _Moved(
+        sum(part.alignment for part in parts),
+        sum(part.square for part in parts),
+        max(part.overshoot for part in parts),
+        [side for part in parts for side in part.sides],
+        [v for part in parts for v in part.inside],
+    )
 
 
 def dual_from_rows(

@@ -8,15 +8,17 @@ and solved for exactly.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from qhreg._precision import INTERPOLATED, ROUNDING
-from qhreg._typing import BoolArray, FloatArray
-from qhreg.engine.rows import weighted_columns
+from qhreg._typing import BoolArray, FloatArray, SideArray
+from qhreg.engine.rows import ArrayRows, RowBlocks, residuals, weighted_columns
 from qhreg.family.loss import quantile_huber_loss, quantile_loss, zone_part
 from qhreg.solver.dual import GAP_TOLERANCE, TINY_KAPPA, DualVector, TauFit, dual_from_rows
 from qhreg.solver.interior import interior_point
@@ -53,7 +55,7 @@ def exact_fit(
     warm : bool
         Whether to trust `start` in deciding rows; otherwise a fit with a smoothed loss comes first.
     keep : bool
-        Whether to keep the dual variable of every row.
+        Whether to keep the dual variable of every row, where rows are held in memory.
     accuracy : float
         Duality gap per unit of weight that is good enough.
 
@@ -63,25 +65,90 @@ def exact_fit(
     right. Rows once decided wrongly stay undecided: a row far out in the design may change sides with
     every new centre.
     """
+    keep = keep and isinstance(problem.rows, ArrayRows)
     z, n_rows, passes = start, problem.rows.n_rows, 0
     count = int(n_rows ** (2 / 3) * np.sqrt(z.size))
     if count < n_rows and not warm:
         z, passes = _smoothed(problem, tau, start)
-    doubtful = np.zeros(n_rows, dtype=np.bool_)
+    centres, reaches = np.empty((problem.to_rows(z).size, 0)), np.empty(0)
     while count < n_rows:
-        undecided = _decide_rows(problem, tau, problem.residuals(z), count, doubtful)
+        centres = np.column_stack([centres, problem.to_rows(z)])
+        reaches = np.append(reaches, _reach(problem, centres[:, -1], count))
+        decision = Decision(centres, reaches, tau, problem.kappa)
+        undecided = _decide_rows(problem, decision, keep=keep)
         fit = _fit_undecided(problem, tau, z, undecided)
         passes += 3
-        wrong = _wrongly_decided(tau, problem.kappa, undecided.side, problem.residuals(fit.z))
-        if fit.proved(problem.n) and not wrong.any():
-            return replace(_light(fit, undecided, keep=keep), passes=passes)
         if fit.proved(problem.n):
-            z, doubtful = fit.z, doubtful | wrong
+            z = fit.z
+            if not problem.rows.fold(_any_wrong, any, decision, problem.to_rows(z)):
+                return replace(_light(fit, undecided, keep=keep), passes=passes)
         count *= 2
-    nothing = np.zeros(n_rows, dtype=np.bool_)
-    undecided = _decide_rows(problem, tau, problem.residuals(z), n_rows, nothing)
+    none = Decision(problem.to_rows(z)[:, None], np.array([np.inf]), tau, problem.kappa)
+    undecided = _decide_rows(problem, none, keep=keep)
     fit = _fit_all(problem, tau, z, undecided, accuracy)
     return replace(_light(fit, undecided, keep=keep), passes=passes + 1)
+
+
+class Decision(NamedTuple):
+    """Which rows are taken as decided: those further than `reach` from the line.
+
+    Attributes
+    ----------
+    centres : ndarray, shape (k, m)
+        The points that rows were decided at so far, the present one last, in the coordinates of the
+        rows.
+    reaches : ndarray, shape (m,)
+        Distances from the line at each of them beyond which rows were decided.
+    tau, kappa : float
+        Asymmetry and width.
+    """
+
+    centres: FloatArray
+    reaches: FloatArray
+    tau: float
+    kappa: float
+
+    def sides(self, u: FloatArray) -> SideArray:
+        """Return the sign of the residual that rows are taken to have, zero where it is open.
+
+        Parameters
+        ----------
+        u : ndarray, shape (rows, m) or more columns
+            Standardised residuals at the centres. A row that a centre has on another side than the one
+            before decided is open for good.
+        """
+        side = _side(u[:, self.reaches.size - 1], self.reaches[-1])
+        for j, reach in enumerate(self.reaches[:-1]):
+            side[self.wrong(_side(u[:, j], reach), u[:, j + 1])] = 0
+        return side
+
+    def wrong(self, side: SideArray, u: FloatArray) -> BoolArray:
+        """Tell the decided rows that do not lie beyond the zone on the side they were taken to."""
+        above = (side > 0) & (u < self.kappa * (1.0 - self.tau))
+        below = (side < 0) & (u > -self.kappa * self.tau)
+        return np.asarray(above | below)
+
+
+def _side(u: FloatArray, reach: float) -> SideArray:
+    return (u > reach).view(np.int8) - (u < -reach).view(np.int8)
+
+
+def _reach(problem: Problem, centre: FloatArray, count: int) -> float:
+    """Return the distance from the line within which the `count` nearest rows lie."""
+    sizes = problem.rows.fold(_sizes, partial(_nearest, count=count), centre, count)
+    return max(float(sizes[count]), problem.kappa)
+
+
+def _sizes(part: RowBlocks, centre: FloatArray, count: int) -> FloatArray:
+    return _nearest([np.abs(residuals(block, centre)) for block in part.blocks()], count)
+
+
+def _nearest(sizes: Sequence[FloatArray], count: int) -> FloatArray:
+    """Return the count + 1 least values, the largest of them last."""
+    every = np.concatenate(sizes)
+    if every.size > count:
+        every.partition(count)
+    return every[: count + 1]
 
 
 def _smoothed(problem: Problem, tau: float, start: FloatArray) -> tuple[FloatArray, int]:
@@ -91,46 +158,60 @@ def _smoothed(problem: Problem, tau: float, start: FloatArray) -> tuple[FloatArr
     return (point.z if point.error < 0.1 else start), point.passes
 
 
-def _decide_rows(
-    problem: Problem, tau: float, u: FloatArray, count: int, doubtful: BoolArray
+def _decide_rows(problem: Problem, decision: Decision, *, keep: bool) -> Undecided:
+    """Return the rows that no side is taken for, and the totals of the others."""
+    return problem.rows.fold(_undecided, _all_undecided, decision, problem.matrix, keep)
+
+
+def _undecided(
+    part: RowBlocks, decision: Decision, matrix: FloatArray | None, keep: bool
 ) -> Undecided:
-    """Return the `count` rows nearest to the line, the doubtful ones, and the totals of the others."""
-    reach = np.inf
-    if count < u.size:
-        size = np.abs(u)
-        size.partition(count)
-        reach = max(float(size[count]), problem.kappa)
-        del size
-    side = np.zeros(u.size, dtype=np.int8)
-    side[u > reach], side[u < -reach] = 1, -1
-    side[doubtful] = 0
-    linear, outside = np.zeros((2, problem.rows.n_unknowns))
+    """Return the undecided rows of a part in the coordinates of the problem, and the totals."""
+    tau = decision.tau
+    side = np.empty(part.n_rows, dtype=np.int8)
+    linear, outside = np.zeros((2, part.n_unknowns))
     start, total, square = 0, 0.0, 0.0
-    for block in problem.rows.blocks():
-        part = side[start : start + block.exog.shape[0]]
-        start += part.size
-        psi = np.where(part > 0, 1.0 - tau, np.where(part < 0, -tau, 0.0))
+    for block in part.blocks():
+        here = side[start : start + block.exog.shape[0]]
+        start += here.size
+        here[:] = decision.sides(residuals(block, decision.centres))
+        psi = np.where(here > 0, 1.0 - tau, np.where(here < 0, -tau, 0.0))
         total += _sum(psi, block.weights)
         square += _sum(psi * psi, block.weights)
         linear += weighted_columns(block, _times(psi, block.weights))
-        outside += weighted_columns(block, _times(np.abs(part, dtype=np.float64), block.weights))
-    if problem.matrix is not None:
-        linear, outside = problem.matrix.T @ linear, problem.matrix.T @ outside
-    return Undecided(*_gathered(problem, side), linear, outside, total, square, side)
+        outside += weighted_columns(block, _times(np.abs(here, dtype=np.float64), block.weights))
+    if matrix is not None:
+        linear, outside = matrix.T @ linear, matrix.T @ outside
+    gathered = _gathered(part, matrix, side)
+    return Undecided(*gathered, linear, outside, total, square, side if keep else side[:0].copy())
+
+
+def _all_undecided(parts: Sequence[Undecided]) -> Undecided:
+    weights = [part.weights for part in parts if part.weights is not None]
+    return Undecided(
+        np.concatenate([part.design for part in parts]),
+        np.concatenate(weights) if weights else None,
+        np.sum([part.linear for part in parts], axis=0),
+        np.sum([part.outside for part in parts], axis=0),
+        sum(part.slope for part in parts),
+        sum(part.square for part in parts),
+        np.concatenate([part.side for part in parts]),
+    )
 
 
 def _times(values: FloatArray, weights: FloatArray | None) -> FloatArray:
     return values if weights is None else values * weights
 
 
-def _gathered(problem: Problem, side: npt.NDArray[np.int8]) -> tuple[FloatArray, FloatArray | None]:
+def _gathered(
+    part: RowBlocks, matrix: FloatArray | None, side: SideArray
+) -> tuple[FloatArray, FloatArray | None]:
     """Return the rows that no side is taken for, in the coordinates of the problem; their weights."""
-    rows, matrix = problem.rows, problem.matrix
     m = side.size - int(np.count_nonzero(side))
-    design = np.empty((m, rows.n_unknowns if matrix is None else matrix.shape[1]))
+    design = np.empty((m, part.n_unknowns if matrix is None else matrix.shape[1]))
     weights: list[FloatArray] = []
     start = end = 0
-    for block in rows.blocks():
+    for block in part.blocks():
         size = block.exog.shape[0]
         if m == size == side.size and matrix is None and block.endog is None:
             return block.exog, block.weights
@@ -138,12 +219,22 @@ def _gathered(problem: Problem, side: npt.NDArray[np.int8]) -> tuple[FloatArray,
         start += size
         if block.weights is not None:
             weights.append(block.weights[chosen])
-        part = block.exog[chosen]
+        rows = block.exog[chosen]
         if block.endog is not None:
-            part = np.column_stack([part, block.endog[chosen]])
+            rows = np.column_stack([rows, block.endog[chosen]])
         begin, end = end, end + chosen.size
-        design[begin:end] = part if matrix is None else part @ matrix
+        design[begin:end] = rows if matrix is None else rows @ matrix
     return design, np.concatenate(weights) if weights else None
+
+
+def _any_wrong(part: RowBlocks, decision: Decision, fit: FloatArray) -> bool:
+    """Return whether a fit has rows of a part on another side than was decided."""
+    points = np.column_stack([decision.centres, fit])
+    for block in part.blocks():
+        u = residuals(block, points)
+        if decision.wrong(decision.sides(u), u[:, -1]).any():
+            return True
+    return False
 
 
 @np.errstate(over="ignore", invalid="ignore")  # an unbounded reduced problem ends at infinity
@@ -246,15 +337,6 @@ def _with_mean_loss(
     if not total > ROUNDING * loss:  # rows taken for decided are on the other side
         return None
     return np.asarray(z * (problem.m / total))
-
-
-def _wrongly_decided(
-    tau: float, width: float, side: npt.NDArray[np.int8], u: FloatArray
-) -> BoolArray:
-    """Tell the decided rows that do not lie beyond the zone on the side they were taken to."""
-    above = (side > 0) & (u < width * (1.0 - tau))
-    below = (side < 0) & (u > -width * tau)
-    return np.asarray(above | below)
 
 
 def _fit_all(

@@ -9,13 +9,15 @@ distances at which rows would change sides, is the same whatever the order of th
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
 
 from qhreg._precision import INTERPOLATED, ROUNDING
 from qhreg._typing import FloatArray
-from qhreg.engine.rows import chosen_rows, gram, residuals
+from qhreg.engine.rows import RowBlocks, chosen_rows, gram, residuals
 from qhreg.solver.dual import TINY_KAPPA, TauFit
 from qhreg.solver.problem import Problem
 
@@ -84,32 +86,41 @@ def _uninterpolated(problem: Problem, fit: TauFit) -> FloatArray:
 
 def _gram_between(problem: Problem, z: FloatArray, low: float, high: float) -> FloatArray:
     """Return the sum of x x' over the rows with residuals between two values."""
-    raw, total = problem.to_rows(z), np.zeros((z.size, z.size))
-    for block in problem.rows.blocks():
+    add: Any = partial(np.sum, axis=0)
+    total: FloatArray = problem.rows.fold(_gram_inside, add, problem.to_rows(z), low, high)
+    if problem.matrix is not None:
+        total = problem.matrix.T @ total @ problem.matrix
+    return total[:-1, :-1]
+
+
+def _gram_inside(part: RowBlocks, raw: FloatArray, low: float, high: float) -> FloatArray:
+    total = np.zeros((raw.size, raw.size))
+    for block in part.blocks():
         u = residuals(block, raw)
         inside = np.flatnonzero((u >= low) & (u <= high))
-        rows = gram(chosen_rows(block._replace(weights=None), inside))
-        total += rows if problem.matrix is None else problem.matrix.T @ rows @ problem.matrix
-    return total[:-1, :-1]
+        total += gram(chosen_rows(block._replace(weights=None), inside))
+    return total
 
 
 def _room(problem: Problem, fit: TauFit, free: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return how the rows that bound the set move away from the zone, and how far they are from it."""
-    kappa, tau = problem.kappa, fit.tau
-    raw = problem.to_rows(fit.z)
     columns = np.vstack([free, np.zeros((1, free.shape[1]))])
-    directions = columns if problem.matrix is None else problem.matrix @ columns
-    moves, slack = [], []
-    for block in problem.rows.blocks():
-        u = residuals(block, raw)
-        w = block.exog if block.endog is None else np.column_stack([block.exog, block.endog])
-        moved = w @ directions
-        some = np.abs(moved).max(axis=1) > 1e-9
-        u = u[some]
-        above = u > kappa * (0.5 - tau)
-        moves.append(np.where(above, 1.0, -1.0)[:, None] * moved[some])
-        slack.append(np.where(above, u - kappa * (1.0 - tau), -kappa * tau - u))
-    return np.vstack(moves), np.concatenate(slack)
+    both = np.column_stack([problem.to_rows(fit.z), problem.to_rows(columns)])
+    room = problem.rows.fold(_moved, np.vstack, both, fit.tau, problem.kappa)
+    return room[:, 1:], room[:, 0]
+
+
+def _moved(part: RowBlocks, both: FloatArray, tau: float, kappa: float) -> FloatArray:
+    """Return distance and moves of the rows of a part that move at all."""
+    room = []
+    for block in part.blocks():
+        moved = residuals(block, both)
+        moved = moved[np.abs(moved[:, 1:]).max(axis=1) > 1e-9]
+        sign = np.where(moved[:, :1] > kappa * (0.5 - tau), 1.0, -1.0)
+        moved *= sign
+        moved[:, 0] -= kappa * np.where(sign[:, 0] > 0.0, 1.0 - tau, tau)
+        room.append(moved)
+    return np.vstack(room)
 
 
 def _centre(rows: FloatArray, slack: FloatArray) -> FloatArray | None:

@@ -40,7 +40,14 @@ from qhreg.family.normalizer import log_normalizer_derivatives, restricted_norma
 from qhreg.solver.basis import basis_of
 from qhreg.solver.joint import DEFAULT_TAU_BOUNDS, Solution, Start, solve
 
-__all__ = ["KappaSolution", "gaussian_loglike", "kappa_slope", "limit_reached", "solve_kappa"]
+__all__ = [
+    "KappaSolution",
+    "gaussian_loglike",
+    "kappa_slope",
+    "limit_reached",
+    "profile_over_kappa",
+    "solve_kappa",
+]
 
 
 GRID = (0.0, 0.05, 0.15, 0.4, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0)
@@ -126,6 +133,7 @@ def gaussian_loglike(
     offset: Any = None,
     reml: bool = False,
     rank: float | None = None,
+    n: float | None = None,
 ) -> float:
     r"""Return the maximum of the normal log-likelihood: the limit of the profile for kappa to infinity.
 
@@ -143,6 +151,8 @@ def gaussian_loglike(
         Case weights; known part of the location.
     reml, rank
         As in :func:`qhreg.solver.solve`.
+    n : float, optional
+        Number of observations, where `exog` and `endog` are a triangular factor of theirs.
 
     Examples
     --------
@@ -153,7 +163,7 @@ def gaussian_loglike(
     """
     x, y = np.asarray(exog, dtype=np.float64), np.asarray(endog, dtype=np.float64)
     y = y if offset is None else y - np.asarray(offset, dtype=np.float64)
-    n = float(y.size)
+    n = float(y.size) if n is None else n
     if weights is not None:
         w = np.asarray(weights, dtype=np.float64)
         n = float(w.sum())
@@ -228,6 +238,32 @@ def solve_kappa(
     if sigma is None:
         data = {"weights": weights, "offset": offset, "reml": reml, "rank": rank}
         gaussian = gaussian_loglike(exog, endog, **data)
+    return profile_over_kappa(
+        fit, gaussian, tau=tau, sigma=sigma, start=start, search=search, names=names
+    )
+
+
+def profile_over_kappa(
+    fit: Callable[..., Solution],
+    gaussian: float,
+    *,
+    tau: float | None,
+    sigma: float | None,
+    start: Start | None,
+    search: bool | None,
+    names: Sequence[str] | None,
+) -> KappaSolution:
+    """Return the best of the fits at all widths, as :func:`solve_kappa`.
+
+    Parameters
+    ----------
+    fit : callable
+        Returns the fit at ``kappa``, given ``start``, ``search``, ``names`` and ``tau``.
+    gaussian : float
+        The log-likelihood of the normal limit; -inf when sigma is fixed.
+    tau, sigma, start, search, names
+        As in :func:`qhreg.solver.solve`.
+    """
     # Fits on the way may touch the bounds of tau; only the last one is the user's concern.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

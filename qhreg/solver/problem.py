@@ -9,7 +9,7 @@ import numpy as np
 
 from qhreg._typing import FloatArray
 from qhreg.engine.likelihood import Objective, objective, reduce_rows
-from qhreg.engine.rows import RowBlocks, residuals
+from qhreg.engine.rows import ArrayRows, RowBlocks, residuals
 from qhreg.engine.zone import Zone
 from qhreg.family.loss import quantile_huber_loss
 from qhreg.family.normalizer import LogNormalizer, restricted_normalizer
@@ -100,24 +100,15 @@ class Problem:
         """Return z in the coordinates of the rows."""
         return z if self.matrix is None else self.matrix @ z
 
-    def residuals(self, z: FloatArray) -> FloatArray:
-        """Return u = W z of all rows."""
-        raw, end = self.to_rows(z), 0
-        u = np.empty(self.rows.n_rows)
-        for block in self.rows.blocks():
-            start, end = end, end + block.exog.shape[0]
-            u[start:end] = residuals(block, raw)
-        return u
-
     def value(self, z: FloatArray, tau: float) -> float:
         """Return g(z, tau), for kappa = 0 too."""
-        loss = quantile_huber_loss(self.residuals(z), tau, self.kappa)
-        weights = self.weights()
-        total = float(loss.sum() if weights is None else loss @ weights)
-        return float(total + self.normalizer(tau).value - self.m * math.log(z[-1]))
+        loss: float = self.rows.fold(_loss, math.fsum, self.to_rows(z), tau, self.kappa)
+        return float(loss + self.normalizer(tau).value - self.m * math.log(z[-1]))
 
     def weights(self) -> FloatArray | None:
-        """Return the case weights of all rows, or None."""
+        """Return the case weights of all rows, or None; also where the rows are not held in memory."""
+        if not isinstance(self.rows, ArrayRows):
+            return None
         parts = [block.weights for block in self.rows.blocks() if block.weights is not None]
         return np.concatenate(parts) if parts else None
 
@@ -148,3 +139,12 @@ class Problem:
             return objective(totals, z, tau, self.kappa, self.n, rank=self.rank)
         with np.errstate(invalid="ignore"):  # what is not finite shows in the value
             return objective(totals, z, tau, self.kappa, self.n, self.matrix, rank=self.rank)
+
+
+def _loss(part: RowBlocks, raw: FloatArray, tau: float, kappa: float) -> float:
+    """Return the sum of w rho over the rows of a part."""
+    total = 0.0
+    for block in part.blocks():
+        loss = quantile_huber_loss(residuals(block, raw), tau, kappa)
+        total += float(loss.sum() if block.weights is None else loss @ block.weights)
+    return total

@@ -8,6 +8,7 @@ carries the scan over tau.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,7 +30,7 @@ from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.inputs import endog_scale, require_finite
 from qhreg.solver.problem import Problem, Task
 
-__all__ = ["Setup", "set_up"]
+__all__ = ["Setup", "sampled_rows", "set_up"]
 
 SAMPLE_ROWS = 2048
 """Rows of the sample: a pass over them costs little more than the call."""
@@ -92,10 +93,16 @@ def set_up(rows: GivenRows, task: Task) -> Setup:
     if scale != 1.0:
         rows = rows.scaled(scale)
         task = replace(task, sigma=None if task.sigma is None else task.sigma / scale)
+    chosen = sampled_rows(rows)
+    return _copied(rows, task, scale) if chosen is None else _in_place(rows, task, scale, chosen)
+
+
+def sampled_rows(rows: GivenRows) -> npt.NDArray[np.intp] | None:
+    """Return the numbers of the rows of the sample, None where it is all of them."""
     size = max(SAMPLE_ROWS, SAMPLE_PER_COLUMN * (rows.n_columns + 1))
     if rows.n_rows <= size:
-        return _copied(rows, task, scale)
-    return _in_place(rows, task, scale, size)
+        return None
+    return np.sort(np.random.default_rng(0).choice(rows.n_rows, size, replace=False))
 
 
 def _copied(rows: GivenRows, task: Task, scale: float) -> Setup:
@@ -120,10 +127,9 @@ def _finite(rows: GivenRows, chosen: npt.NDArray[np.intp] | slice) -> Taken:
     return data
 
 
-def _in_place(rows: GivenRows, task: Task, scale: float, size: int) -> Setup:
+def _in_place(rows: GivenRows, task: Task, scale: float, chosen: npt.NDArray[np.intp]) -> Setup:
     """Return the problem of rows that stay where they are, in the coordinates of a sample."""
-    chosen = np.random.default_rng(0).choice(rows.n_rows, size, replace=False)
-    data = _finite(rows, np.sort(chosen))
+    data = _finite(rows, chosen)
     basis = basis_of(data.exog, data.endog, data.weights)
     if basis.dependent.size or not _has_residual(basis, data.endog):
         basis = _triangular_basis(rows)
@@ -141,7 +147,7 @@ def _in_place(rows: GivenRows, task: Task, scale: float, size: int) -> Setup:
         _require_proportion(problem.theta, design[:, -1], (task.sigma or 0.0) * scale)
     weights = data.weights
     if weights is not None:  # as many observations for its rows as all rows have
-        weights = weights * (size / rows.n_rows * rows.weight_sum / weights.sum())
+        weights = weights * (chosen.size / rows.n_rows * rows.weight_sum / weights.sum())
     sample = _problem(ArrayRows(design, None, weights), basis, task, None)
     basis = replace(basis, design=basis.design[:0].copy())
     return Setup(basis, problem, sample, task, scale, rows.weights)
@@ -166,13 +172,22 @@ def _problem(
 
 def _triangular_basis(rows: GivenRows) -> Basis:
     """Return the basis of all rows from a triangular factor accumulated over blocks."""
-    factor = np.empty((0, rows.n_columns + 1))
-    for block in rows.blocks():
-        assert block.endog is not None
-        stacked = np.vstack([factor, np.column_stack([block.exog, block.endog])])
-        factor = triangular_factor(stacked)
+    factor = rows.fold(_factor, _joint_factor)
     factor *= np.sqrt(factor.shape[0] / rows.n_rows)
     return basis_of(factor[:, :-1], factor[:, -1])
+
+
+def _factor(part: GivenRows) -> FloatArray:
+    factor = np.empty((0, part.n_columns + 1))
+    for block in part.blocks():
+        assert block.endog is not None
+        factor = _joint_factor([factor, np.column_stack([block.exog, block.endog])])
+    return factor
+
+
+def _joint_factor(parts: Sequence[FloatArray]) -> FloatArray:
+    """Return the triangular factor of all rows from those of some of them."""
+    return triangular_factor(np.vstack(parts))
 
 
 def _well_centred(basis: Basis, data: Taken) -> Basis:
@@ -218,10 +233,14 @@ def _reject_perfect_fit(rows: GivenRows, basis: Basis, task: Task) -> None:
 
 def _leaves_residual(rows: GivenRows, basis: Basis) -> bool:
     """Return whether a fit of all rows leaves more than rounding of the response."""
-    for block in rows.blocks():
+    return rows.fold(_misses, any, -basis.matrix[:-1, -1] / basis.matrix[-1, -1])
+
+
+def _misses(part: GivenRows, beta: FloatArray) -> bool:
+    """Return whether coefficients leave more than rounding of the response of some block."""
+    for block in part.blocks():
         assert block.endog is not None
-        residual = block.endog + block.exog @ (basis.matrix[:-1, -1] / basis.matrix[-1, -1])
-        if np.abs(residual).max() > ROUNDING * np.abs(block.endog).max():
+        if np.abs(block.endog - block.exog @ beta).max() > ROUNDING * np.abs(block.endog).max():
             return True
     return False
 

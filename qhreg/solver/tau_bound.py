@@ -19,6 +19,7 @@ until the answer is certain.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ import numpy as np
 
 from qhreg._typing import FloatArray
 from qhreg.family.normalizer import log_curvature, log_normalizer_derivatives
-from qhreg.solver.dual import DualVector, dual_value
+from qhreg.solver.dual import DualRule, DualVector, dual_value
 from qhreg.solver.problem import Problem
 
 __all__ = ["Profile", "TauDual", "interval_bound"]
@@ -42,7 +43,16 @@ class TauDual(NamedTuple):
     tau: float
     alignment: float
     square: float
-    v: DualVector | None = None
+    v: DualVector | DualRule | None = None
+
+
+def cross_product(left: TauDual, right: TauDual, weights: FloatArray | None) -> float:
+    """Return sum w v_a v_b, or the most that it can be where the variables are not kept."""
+    if isinstance(left.v, DualVector) and isinstance(right.v, DualVector):
+        return left.v.dot(right.v, weights)
+    if isinstance(left.v, DualRule) and isinstance(right.v, DualRule):
+        return left.v.dot(right.v)
+    return math.sqrt(left.square * right.square)
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,17 @@
 
 The passes over the data multiply blocks too small for threads to help: two of them gain nothing on
 an idle machine and cost a factor of ten on a busy one, where each waits for the other at every
-call. numpy and scipy each bring a BLAS with a pool of its own.
+call. numpy and scipy each bring a BLAS with a pool of its own. Without threadpoolctl, the extra
+``threads``, nothing is limited, and ``OMP_NUM_THREADS`` decides.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any
-
-from threadpoolctl import ThreadpoolController
 
 __all__ = ["one_blas_thread"]
 
@@ -26,8 +25,13 @@ _limiter: Any = None
 
 
 @lru_cache(maxsize=1)
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
+def _controller() -> Any:
+    """Return the controller of the BLAS libraries, None without threadpoolctl."""
+    with suppress(ImportError):
+        from threadpoolctl import ThreadpoolController
+
+        return ThreadpoolController()
+    return None
 
 
 @contextmanager
@@ -37,7 +41,7 @@ def one_blas_thread(size: int) -> Iterator[None]:
     Nested and concurrent uses share one limit; the last to leave restores what the first one found.
     """
     global _depth, _limiter
-    if size <= SERIAL_SIZE:
+    if size <= SERIAL_SIZE or _controller() is None:
         yield
         return
     with _lock:

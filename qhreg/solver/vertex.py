@@ -35,7 +35,8 @@ class Undecided:
     slope, square : float
         sum w psi and sum w psi^2 over the decided rows.
     side : ndarray of int8, shape (n,)
-        Zero for the undecided rows, the sign of the residual the others are taken to have.
+        Zero for the undecided rows, the sign of the residual the others are taken to have; empty where
+        it was not to be kept.
     """
 
     design: FloatArray

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray, IntArray
+from qhreg.engine.rows import GivenRows
 from qhreg.exceptions import BoundaryWarning, DomainError, RankWarning
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
-from qhreg.solver.over_kappa import KappaSolution, solve_kappa
+from qhreg.solver.inputs import rows_of
+from qhreg.solver.over_kappa import KappaSolution, gaussian_loglike, solve_kappa
 from qhreg.specification.constraints import Constraint
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import EXTRA_NAMES, Parameters, ParameterSpace, RowLaw
@@ -27,7 +29,7 @@ class ModelData:
     Attributes
     ----------
     observations : Observations
-        The data.
+        The data, or the rows of :mod:`qhreg.partitions`, which are never in memory at once.
     space : ParameterSpace
         Which of sigma, tau and kappa are fixed.
     tau_bounds : (float, float)
@@ -44,7 +46,7 @@ class ModelData:
         Thompson 1997); None for the rank of its regressors.
     """
 
-    observations: Observations
+    observations: Any
     space: ParameterSpace
     tau_bounds: tuple[float, float]
     names: tuple[str, ...]
@@ -82,6 +84,22 @@ class ModelData:
         """Return residuals over sigma, and tau and kappa of the law that they have."""
         u = self.observations.residuals(solution.beta) / solution.sigma
         return u, solution.tau, solution.kappa
+
+    @property
+    def rows(self) -> GivenRows:
+        """The rows as the solver takes them."""
+        obs = self.observations
+        if not isinstance(obs, Observations):
+            return obs  # type: ignore[no-any-return]
+        return rows_of(obs.exog, obs.endog, obs.case_weights, obs.offset)
+
+    def gaussian_loglike(self, **options: Any) -> float:
+        """Return the maximum of the normal log-likelihood; options of that of the solver."""
+        obs = self.observations
+        if not isinstance(obs, Observations):
+            return obs.gaussian_loglike(**options)  # type: ignore[no-any-return]
+        options |= {"weights": obs.case_weights, "offset": obs.offset}
+        return gaussian_loglike(obs.exog, obs.endog, **options)
 
     def law(self, solution: Solution) -> RowLaw:
         """Return the law of the rows in a fit."""
@@ -198,13 +216,10 @@ def solution_and_width(
     obs, space = data.observations, data.space
     fixed = {"tau": space.tau, "sigma": space.sigma, "kappa": space.kappa, **(held or {})}
     kappa = fixed.pop("kappa")
-    options |= fixed | {
-        "tau_bounds": data.tau_bounds,
-        "weights": obs.case_weights,
-        "offset": obs.offset,
-        "reml": data.reml,
-        "rank": data.rank,
-    }
+    options |= fixed | {"tau_bounds": data.tau_bounds, "reml": data.reml, "rank": data.rank}
+    if not isinstance(obs, Observations):  # rows that lie elsewhere
+        return obs.solved(kappa, **options)  # type: ignore[no-any-return]
+    options |= {"weights": obs.case_weights, "offset": obs.offset}
     if kappa is None:
         width = solve_kappa(obs.exog, obs.endog, **options)
         return width.solution, width

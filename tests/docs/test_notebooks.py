@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
-NAMES = {"quickstart", "profile_likelihood", "certificates", "choosing_kappa"}
+NAMES = {"profile_likelihood", "certificates", "choosing_kappa"}
 
 
 def test_the_notebooks_are_there():

@@ -35,6 +35,8 @@ LAYERS = [
     "distributional",
     "estimator",
     "boosting",
+    "partitions",
+    "stream",
     "dask",
     "formula",
     "api",
@@ -62,7 +64,10 @@ def heavy_modules():
     return set(answer.stdout.split())
 
 
-@pytest.mark.parametrize("name", ["matplotlib", "sklearn", "dask", "lightgbm", "tqdm", "cvxpy"])
+OPTIONAL = ["matplotlib", "sklearn", "dask", "lightgbm", "tqdm", "cvxpy", "threadpoolctl"]
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
 def test_importing_qhreg_does_not_import_an_optional_library(name, heavy_modules):
     assert "qhreg" in heavy_modules
     assert name not in heavy_modules
@@ -181,9 +186,11 @@ def test_the_extras_are_the_promised_ones(setup_cfg):
         "plot",
         "sklearn",
         "boost",
+        "threads",
         "dask",
         "parquet",
         "paper",
+        "data",
         "docs",
         "test",
         "all",
@@ -192,13 +199,13 @@ def test_the_extras_are_the_promised_ones(setup_cfg):
     assert requirements(extras["sklearn"]) == {"scikit-learn"}
     assert requirements(extras["boost"]) == {"scikit-learn", "lightgbm"}
     assert requirements(extras["dask"]) == {"dask"}
-    for name in ("plot", "sklearn", "boost", "dask"):
+    for name in ("plot", "sklearn", "boost", "threads", "dask"):
         assert requirements(extras[name]) <= requirements(extras["all"])
 
 
 def test_the_core_requires_what_the_core_imports_and_no_more(setup_cfg):
     core = requirements(setup_cfg["options"]["install_requires"])
-    assert core == {"numpy", "scipy", "pandas", "statsmodels", "patsy", "mpmath", "threadpoolctl"}
+    assert core == {"numpy", "scipy", "pandas", "statsmodels", "patsy", "mpmath"}
     assert setup_cfg["options"]["python_requires"] == ">=3.10"
 
 

@@ -37,9 +37,15 @@ def test_the_python_blocks_of_the_readme_print_what_they_show():
 
 
 def test_the_links_of_the_readme_lead_to_files():
-    links = re.findall(r"\]\(([^)#]+)\)", README)
+    links = re.findall(r"\]\((?!https:)([^)#]+)\)", README)
     assert len(links) > 8
     assert [link for link in links if not (ROOT / link).is_file()] == []
+
+
+def test_the_readme_is_one_screen_of_short_lines():
+    lines = README.splitlines()
+    assert max(map(len, lines)) <= 120
+    assert len(lines) < 90
 
 
 def test_the_command_line_of_the_readme_is_understood():

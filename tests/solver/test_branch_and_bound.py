@@ -16,12 +16,11 @@ import qhreg.solver
 from qhreg.certificate.global_optimum import certify_global
 from qhreg.exceptions import BoundaryWarning
 from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
-from qhreg.solver.branch_and_bound import _cross
 from qhreg.solver.dual import dual_value
 from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.inputs import rows_of
 from qhreg.solver.setup import set_up
-from qhreg.solver.tau_bound import Profile, TauDual
+from qhreg.solver.tau_bound import Profile, TauDual, cross_product
 
 UNDETERMINED = "ignore:the coefficient of 0 is not determined"
 
@@ -198,8 +197,8 @@ def test_without_dual_variables_the_bound_is_still_one_and_at_kappa_zero_the_sam
     problem = setup.problem
     a, b = (fit_at(problem, tau, setup.start[0], keep=True) for tau in (0.25, 0.4))
     ends = [TauDual(f.tau, f.dual.alignment, f.dual.square, f.dual.kept) for f in (a, b)]
-    cross = _cross(*ends, None)
-    most = _cross(*(end._replace(v=None) for end in ends), None)
+    cross = cross_product(*ends, None)
+    most = cross_product(*(end._replace(v=None) for end in ends), None)
     v_a, v_b = (np.concatenate(list(f.dual.kept.pieces())) for f in (a, b))
     assert cross == pytest.approx(float(v_a @ v_b), rel=1e-14)
     assert cross <= most
