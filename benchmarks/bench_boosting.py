@@ -33,7 +33,7 @@ from sklearn.model_selection import KFold, train_test_split
 
 from qhreg import QuantileHuberBoostingRegressor
 
-TREES = 200
+TREES = 1000
 PATIENCE = 10
 MOST_ROWS = 2000
 PAPERS_SETS = {"concrete", "forestfires", "slump_test"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pandas as pd
 
@@ -39,10 +41,7 @@ def frame(seed, n=3000, noise="gumbel"):
 def cut(data, pieces=5):
     """Return the rows in batches of unequal sizes."""
     ends = np.linspace(0.0, 1.0, pieces + 1) ** 2 * len(data)
-    return [
-        data.iloc[int(a) : int(b)].reset_index(drop=True)
-        for a, b in zip(ends, ends[1:], strict=False)
-    ]
+    return [data.iloc[int(a) : int(b)].reset_index(drop=True) for a, b in itertools.pairwise(ends)]
 
 
 def batches(data, pieces=5):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Sequence
 from numbers import Integral, Real
@@ -24,11 +25,12 @@ from sklearn.utils.validation import (
 
 from qhreg._typing import FloatArray
 from qhreg.boosting.conformal import cross_interval, fold_models
-from qhreg.boosting.folds import cross_folds, evaluation_fold
+from qhreg.boosting.folds import Folds, cross_folds, evaluation_fold
 from qhreg.boosting.noise import Noise
 from qhreg.boosting.paper import PaperFit, fit_paper
+from qhreg.boosting.pool import HERE, Pool
 from qhreg.boosting.trees import TreeSum, readable
-from qhreg.boosting.twostep import fit_two_step
+from qhreg.boosting.twostep import TwoStepFit, fit_two_step
 from qhreg.estimator import FLOATS, case_weights, check_levels
 from qhreg.exceptions import DomainError, warn_caller
 from qhreg.family.distribution import quantile_huber
@@ -52,14 +54,16 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         of each stage are the joint minimum of the likelihood on the training rows, sigma is given, and
         there is no cross-fit.
     kappa : float
-        Huber width in units of sigma; 0 is the quantile loss. The paper has 0.05.
+        Huber width in units of sigma; the paper has 0.05. 0, the quantile loss, is for the paper's
+        scheme only.
     tau, sigma : float or None
         A number fixes the parameter, None infers it. The slope of the loss is tau on negative and
         1 - tau on positive residuals. The paper has ``sigma=1.0``.
     scale : {"constant", "boosted"}
         Whether sigma is one number, or grows as trees of its own.
     n_estimators : int
-        Most stages.
+        Most stages. Where rows are held out they say how many are kept; with ``cv=None``, and in the
+        paper's scheme, which has 200, all of them are run.
     learning_rate : float
         Shrinkage of each stage. The paper has 1.
     max_depth, max_leaf_nodes : int or None
@@ -165,7 +169,7 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         tau: float | None = None,
         sigma: float | None = None,
         scale: str = "constant",
-        n_estimators: int = 200,
+        n_estimators: int = 1000,
         learning_rate: float = 0.1,
         max_depth: int | None = 3,
         max_leaf_nodes: int | None = None,
@@ -258,13 +262,17 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
             self._fit_paper(exog, endog, weights, rng, eval_set)
         else:
             self._fit_two_step(exog, endog, weights, rng, eval_set)
-        if not self.n_estimators_ and np.ptp(endog[weights > 0.0]) > 0.0:
+        self._warn_if_empty()
+        return self
+
+    def _warn_if_empty(self) -> None:
+        """Warn where no stage was kept, unless the response is a constant."""
+        if not self.n_estimators_ and math.isfinite(self._noise.loss):
             warn_caller(
                 "no stage was kept: the predictions are a constant, because no tree improved the "
                 "likelihood of rows held out (see validation_score_) or no column has two values",
                 UserWarning,
             )
-        return self
 
     def _fit_paper(
         self, exog: Any, endog: FloatArray, weights: FloatArray, rng: Any, eval_set: Any
@@ -299,13 +307,8 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
     def _fit_two_step(
         self, exog: Any, endog: FloatArray, weights: FloatArray, rng: Any, eval_set: Any
     ) -> None:
-        """Run the two-step scheme, and set what it gives."""
-        if self.estimator is not None:
-            raise DomainError(
-                "estimator needs scheme='paper': scheme='two-step' grows LightGBM trees"
-            )
-        if self.scale == "boosted" and self.sigma is not None:
-            raise DomainError("sigma cannot be fixed with scale='boosted', which infers it by row")
+        """Run the two-step scheme on rows in memory, and set what it gives."""
+        self._check_two_step()
         if self.interval == "conformal" and self.cv is None and eval_set is None:
             raise DomainError("interval='conformal' needs rows held out: give cv or eval_set")
         if eval_set is None:
@@ -317,12 +320,45 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
             exog = _stacked(exog, exog_test)
             endog = np.concatenate([endog, endog_test])
         options = self._lightgbm_options(endog.size, rng)
-        data = lgb.Dataset(
+        data = self._dataset(exog, options)
+        patience = None if self.cv is None and eval_set is None else self.n_iter_no_change
+        fit = self._grow(data, endog, folds, options, patience)
+        self._fold_models = fold_models(fit, folds) if self.interval == "conformal" else []
+
+    def _check_two_step(self) -> None:
+        """Raise a DomainError where parameters do not go together."""
+        if self.kappa == 0.0:
+            raise DomainError(
+                "kappa=0 needs scheme='paper': the trees of scheme='two-step' grow on Huber's weights, "
+                "which are then zero; give a small kappa, such as 0.05"
+            )
+        if self.estimator is not None:
+            raise DomainError(
+                "estimator needs scheme='paper': scheme='two-step' grows LightGBM trees"
+            )
+        if self.scale == "boosted" and self.sigma is not None:
+            raise DomainError("sigma cannot be fixed with scale='boosted', which infers it by row")
+
+    def _dataset(self, exog: Any, options: dict[str, Any], reference: Any = None) -> lgb.Dataset:
+        """Return rows in bins, those of another data set where one is given."""
+        return lgb.Dataset(
             readable(exog),
+            reference=reference,
             params=options,
             feature_name=_lightgbm_names(self),
             categorical_feature=_column_numbers(self, self.categorical_features),
         )
+
+    def _grow(
+        self,
+        data: lgb.Dataset,
+        endog: FloatArray,
+        folds: Folds,
+        options: dict[str, Any],
+        patience: int | None,
+        pool: Pool = HERE,
+    ) -> TwoStepFit:
+        """Fit trees and noise to rows that may lie on several workers, and set what they give."""
         fit = fit_two_step(
             data,
             endog,
@@ -333,14 +369,16 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
             sigma=self.sigma,
             boost_spread=self.scale == "boosted",
             max_stages=self.n_estimators,
-            patience=None if self.cv is None and eval_set is None else self.n_iter_no_change,
+            patience=patience,
+            pool=pool,
         )
         self._location, self._spread = fit.location, fit.spread
         self.booster_, self.spread_booster_ = fit.location.booster, fit.spread.booster
         stages = fit.location_folds.stages
-        self._set_noise(fit.noise, [each.noise for each in stages], fit.location_folds.n_stages)
+        noises = [each.noise for each in stages if each.noise is not None]
+        self._set_noise(fit.noise, noises, fit.location_folds.n_stages)
         self.validation_score_ = np.array([each.loss for each in stages])
-        self._fold_models = fold_models(fit, folds) if self.interval == "conformal" else []
+        return fit
 
     def _lightgbm_options(self, n_rows: int, rng: Any) -> dict[str, Any]:
         """Return the parameters as LightGBM names them."""

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from qhreg._typing import FloatArray
+from qhreg.boosting.pool import HERE, Pool
 from qhreg.exceptions import BoundaryWarning
 from qhreg.family.normalizer import log_normalizer_derivatives
-from qhreg.solver import solve
+from qhreg.solver import DEFAULT_TAU_BOUNDS, solve_rows, task_of
 
 __all__ = ["Noise", "fit_noise"]
 
@@ -55,6 +56,7 @@ def fit_noise(
     tau: float | None = None,
     sigma: float | None = None,
     near: Noise | None = None,
+    pool: Pool = HERE,
 ) -> Noise:
     """Return the maximum-likelihood law of values, with the least positive sigma where all are equal.
 
@@ -70,6 +72,8 @@ def fit_noise(
         A number fixes the parameter.
     near : Noise or None
         The law of values that differ little, whose optimum is followed instead of a search over tau.
+    pool : Pool
+        Where the values are.
 
     Examples
     --------
@@ -80,21 +84,17 @@ def fit_noise(
     >>> bool(noise.tau > 0.7), bool(abs(noise.mean - values.mean()) < 1e-6)
     (True, True)
     """
-    if float(np.ptp(values)) == 0.0:
+    low, high = pool.range(values)
+    if low == high:
         least = float(np.finfo(float).tiny)
-        return Noise(float(values[0]), sigma or least, tau or 0.5, kappa, -math.inf)
+        return Noise(low, sigma or least, tau or 0.5, kappa, -math.inf)
     start = None if near is None or math.isinf(near.loss) else near
+    if weights is not None:  # tolerances are for rows that weigh one or more
+        sum_of_weights, n_rows = pool.total(weights.sum(), weights.size)
+        weights = weights / min(1.0, sum_of_weights / n_rows)
+    task = task_of(kappa, tau, sigma, DEFAULT_TAU_BOUNDS, reml=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BoundaryWarning)
-        fit = solve(
-            np.ones((values.size, 1)),
-            values,
-            kappa=kappa,
-            tau=tau,
-            sigma=sigma,
-            weights=weights,
-            start=start,
-            search=None if start is None else False,
-            reml=False,
-        )
+        search = None if start is None else False
+        fit = solve_rows(pool.rows(values, weights), task, start=start, search=search)
     return Noise(float(fit.beta[0]), fit.sigma, fit.tau, kappa, fit.value / fit.n)

@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from qhreg._typing import FloatArray
+from qhreg.boosting.pool import HERE, Pool
 from qhreg.covariance.information import unit_information
 from qhreg.family.loss import loss_slope, quantile_huber_loss
 from qhreg.family.normalizer import log_normalizer_derivatives
@@ -24,7 +25,7 @@ SCALE_TOLERANCE = 1e-6
 
 
 def symmetric_scale(
-    residuals: FloatArray, weights: FloatArray, kappa: float
+    residuals: FloatArray, weights: FloatArray, kappa: float, pool: Pool = HERE
 ) -> tuple[float, float]:
     r"""Return the maximum-likelihood sigma at tau = 1/2 around zero, and the mean loss there.
 
@@ -38,6 +39,8 @@ def symmetric_scale(
         Residuals, and their case weights.
     kappa : float
         Huber width in units of sigma.
+    pool : Pool
+        Where the rows are.
 
     Examples
     --------
@@ -47,20 +50,19 @@ def symmetric_scale(
     >>> sigma, round(loss, 4)
     (1.0, 2.3863)
     """
-    share = weights / weights.sum()
-    sigma = 0.5 * float(np.abs(residuals) @ share)
+    share = weights / pool.total(weights.sum())
+    sigma = 0.5 * float(pool.total(np.abs(residuals) @ share)[0])
     step = np.inf if sigma > 0.0 else 0.0
     while abs(step) > SCALE_TOLERANCE:
         u = residuals / sigma
         psi = loss_slope(u, 0.5, kappa)
-        score = float((u * psi) @ share)
-        slope = 1.0 + kappa * float(psi * psi * (np.abs(psi) < 0.5) @ share) / score
-        step = math.log(score) / slope
+        score, inside = pool.total((u * psi) @ share, psi * psi * (np.abs(psi) < 0.5) @ share)
+        step = math.log(score) / (1.0 + kappa * inside / score)
         sigma *= math.exp(step)
     sigma = max(sigma, float(np.finfo(float).tiny))
-    mean = float(quantile_huber_loss(residuals / sigma, 0.5, kappa) @ share)
+    (mean,) = pool.total(quantile_huber_loss(residuals / sigma, 0.5, kappa) @ share)
     log_c = float(log_normalizer_derivatives(0.5, kappa).value)
-    return sigma, mean + log_c + math.log(sigma)
+    return sigma, float(mean) + log_c + math.log(sigma)
 
 
 def location_gradient(
@@ -68,10 +70,10 @@ def location_gradient(
 ) -> tuple[FloatArray, FloatArray]:
     r"""Return gradient and curvature in the location, for a tree of weighted least squares.
 
-    The width is that of the quadratic zone, :math:`\kappa\sigma`. A row's weight is Huber's, one in the
-    zone and :math:`\kappa\sigma/(2|r|)` beyond it: the quadratic with this curvature touches the loss at
-    r and is nowhere below it. Each leaf then holds the weighted mean of its residuals, a step of
-    iteratively reweighted least squares, which never raises the loss (Huber 1981, section 7.8).
+    The width is that of the quadratic zone, :math:`\kappa\sigma > 0`. A row's weight is Huber's, one in
+    the zone and :math:`\kappa\sigma/(2|r|)` beyond it: the quadratic with this curvature touches the
+    loss at r and is nowhere below it. Each leaf then holds the weighted mean of its residuals, a step
+    of iteratively reweighted least squares, which never raises the loss (Huber 1981, section 7.8).
 
     Examples
     --------
@@ -81,9 +83,9 @@ def location_gradient(
     >>> gradient.tolist(), curvature.tolist()
     ([1.0, -1.0, -2.0], [1.0, 1.0, 0.25])
     """
-    clipped = np.clip(residuals, -0.5 * width, 0.5 * width)
-    share = np.divide(clipped, residuals, out=np.ones_like(residuals), where=clipped != residuals)
-    return -weights * clipped, weights * share
+    half = 0.5 * width
+    curvature = weights * (half / np.maximum(np.abs(residuals), half))
+    return -curvature * residuals, curvature
 
 
 def spread_gradient(

@@ -25,13 +25,13 @@ class Stage(NamedTuple):
     sigma, loss : float
         Their scale and mean negative log-likelihood at tau = 1/2: the scale for the next stage, and the
         score of this one.
-    noise : Noise
-        Their noise.
+    noise : Noise or None
+        Their noise; None for stages of the spread, whose path is not kept.
     """
 
     sigma: float
     loss: float
-    noise: Noise
+    noise: Noise | None
 
 
 Gradient = Callable[[FloatArray, FloatArray, float], tuple[FloatArray, FloatArray]]
@@ -72,7 +72,11 @@ class TreeSum:
         constant = self.constant + shift
         if self.booster is None:
             return TreeSum(constant, None)
-        booster = lgb.Booster(model_str=self.booster.model_to_string())
+        text = self.booster.model_to_string()
+        # the objective that leaves sums as they are, for tools that refuse a custom one
+        text = text.replace("\nfeature_names=", "\nobjective=regression\nfeature_names=", 1)
+        text = text.replace("[objective: custom]", "[objective: regression]")
+        booster = lgb.Booster(model_str=text)
         first = booster.dump_model(num_iteration=1)["tree_info"][0]
         for leaf in range(first["num_leaves"]):
             booster.set_leaf_output(0, leaf, booster.get_leaf_output(0, leaf) + constant)

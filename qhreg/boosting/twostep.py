@@ -1,7 +1,7 @@
 r"""The default scheme: learn the shape at tau = 1/2, then infer the noise from out-of-fold residuals.
 
 1. **Location.** Trees for f with folds held out, on Huber's gradient. The number of stages is that with
-   the best likelihood of the rows held out, level, sigma and tau fitted to them.
+   the best likelihood of the rows held out at tau = 1/2, sigma fitted to them.
 2. **Spread**, if asked for. Trees for s = log sigma by row, on the natural gradient of the out-of-fold
    residuals, in the same way.
 3. **Noise.** Level, sigma and tau once, by maximum likelihood from :math:`(y - f(x))\,e^{-s(x)}` of the
@@ -22,9 +22,9 @@ import numpy as np
 from qhreg._typing import FloatArray
 from qhreg.boosting.folds import Folds
 from qhreg.boosting.noise import Noise, fit_noise
+from qhreg.boosting.pool import HERE, Pool
 from qhreg.boosting.shape import location_gradient, spread_gradient, symmetric_scale
 from qhreg.boosting.trees import CrossFit, Gradient, Stage, TreeSum, cross_fit, grow
-from qhreg.engine.weighted_quantile import weighted_quantiles
 
 __all__ = ["TwoStepFit", "fit_two_step"]
 
@@ -65,6 +65,7 @@ def fit_two_step(
     boost_spread: bool,
     max_stages: int,
     patience: int | None,
+    pool: Pool = HERE,
 ) -> TwoStepFit:
     """Return the fitted model.
 
@@ -84,14 +85,17 @@ def fit_two_step(
         Whether sigma depends on the row.
     max_stages, patience : int, int or None
         Most stages; stages without a better score after which to stop.
+    pool : Pool
+        Where the rows are.
     """
     tested = folds.test_weights > 0.0
     test_weights = folds.test_weights[tested]
 
-    def judge(residuals: FloatArray, near: Stage | None = None) -> Stage:
-        values, before = residuals[tested], None if near is None else near.noise
-        noise = fit_noise(values, test_weights, kappa=kappa, tau=tau, sigma=sigma, near=before)
-        return Stage(*symmetric_scale(values, test_weights, kappa), noise)
+    def noise_of(residuals: FloatArray, near: Noise | None = None) -> Noise:
+        values = residuals[tested]
+        return fit_noise(
+            values, test_weights, kappa=kappa, tau=tau, sigma=sigma, near=near, pool=pool
+        )
 
     def trees(
         gradient: Gradient,
@@ -114,14 +118,19 @@ def fit_two_step(
         base = constant(folds.weights)
         return crossed, grow(data, options, gradient, base, folds.weights, sigmas)
 
+    def judge_location(f: FloatArray, near: Stage | None) -> Stage:
+        residuals = endog - f
+        noise = noise_of(residuals, None if near is None else near.noise)
+        return Stage(*symmetric_scale(residuals[tested], test_weights, kappa, pool), noise)
+
     location_folds, location = trees(
         lambda f, w, sigma: location_gradient(endog - f, w, kappa * sigma),
-        lambda w: _median(endog, w),
-        lambda f, near: judge(endog - f, near),
+        lambda w: pool.median(endog, w),
+        judge_location,
     )
     residuals = endog - location_folds.predictions
-    if not boost_spread or not residuals.any():
-        noise = judge(residuals).noise
+    if not boost_spread or pool.range(residuals) == (0.0, 0.0):
+        noise = noise_of(residuals)
         mean = noise.mean  # to the first tree: the booster then predicts the mean
         return TwoStepFit(
             location.in_first_tree(mean),
@@ -132,28 +141,23 @@ def fit_two_step(
             residuals,
         )
 
-    def judge_spread(s: FloatArray, near: Stage | None) -> Stage:
-        mean = float(np.average(s[tested], weights=test_weights))
-        stage = judge(residuals * np.exp(-s), near)
-        return stage._replace(loss=stage.loss + mean)
+    def judge_spread(s: FloatArray, _: Stage | None) -> Stage:
+        s, values = s[tested], residuals[tested]
+        weight, weighted = pool.total(test_weights.sum(), test_weights @ s)
+        sigma, loss = symmetric_scale(values * np.exp(-s), test_weights, kappa, pool)
+        return Stage(sigma, loss + float(weighted / weight), None)
 
     spread_folds, spread = trees(
         lambda s, w, _: spread_gradient(residuals, s, w, kappa),
-        lambda w: math.log(symmetric_scale(residuals, w, kappa)[0]),
+        lambda w: math.log(symmetric_scale(residuals, w, kappa, pool)[0]),
         judge_spread,
     )
     residuals = residuals * np.exp(-spread_folds.predictions)
     return TwoStepFit(
         location.in_first_tree(),
         spread.in_first_tree(),
-        judge(residuals).noise,
+        noise_of(residuals),
         location_folds,
         spread_folds,
         residuals,
     )
-
-
-def _median(values: FloatArray, weights: FloatArray) -> float:
-    """Return the median of weighted values: the middle between the lower and the upper one."""
-    (low,), (high,) = (weighted_quantiles(each, [0.5], weights) for each in (values, -values))
-    return 0.5 * (low - high)

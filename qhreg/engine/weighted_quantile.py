@@ -9,7 +9,7 @@ import numpy as np
 from qhreg._precision import ROUNDING
 from qhreg._typing import FloatArray
 
-__all__ = ["weighted_quantiles"]
+__all__ = ["ROUNDING", "weighted_quantiles"]
 
 
 def weighted_quantiles(

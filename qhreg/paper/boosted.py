@@ -29,6 +29,7 @@ __all__ = [
     "paper_booster",
     "path_table",
     "pattern_table",
+    "peer_methods",
     "tau_paths",
     "unit_table",
 ]
@@ -64,7 +65,7 @@ TABLE_2 = tuple(
 
 # ------------------------------------------------------------------ regressors and splits
 
-PAPERS = "paper's settings"
+PAPERS, DEFAULT = "paper's settings", "default"
 
 Method = Callable[[int], Any]
 """Gives a regressor for a seed."""
@@ -82,11 +83,28 @@ def paper_booster(seed: int) -> Any:
 
 
 def own_methods() -> dict[str, Method]:
-    """Return the columns of our Table 2: the paper's settings, shrunken, and the default scheme."""
+    """Return our columns of Table 2: the paper's settings, shrunken, and the default scheme."""
     return {
         PAPERS: paper_booster,
         "learning rate 0.1": partial(_booster, scheme="paper", kappa=0.05, sigma=1.0),
-        "default": _booster,
+        DEFAULT: _booster,
+    }
+
+
+def peer_methods() -> dict[str, Method]:
+    """Return what our columns stand beside: a constant, and scikit-learn's boosting, stopped early."""
+    from sklearn.dummy import DummyRegressor
+    from sklearn.ensemble import GradientBoostingRegressor
+
+    def stopped(loss: str) -> Method:
+        return lambda seed: GradientBoostingRegressor(
+            loss=loss, n_estimators=200, n_iter_no_change=10, random_state=seed
+        )
+
+    return {
+        "median, noisy": lambda seed: DummyRegressor(strategy="median"),
+        "sklearn, absolute": stopped("absolute_error"),
+        "sklearn, Huber": stopped("huber"),
     }
 
 
@@ -148,6 +166,8 @@ class BoostingRow:
         Error of the best constant on the clean targets.
     errors : dict of str to ndarray
         Squared error on the clean validation targets, by method and repetition.
+    stages : ndarray
+        Stages that the default scheme kept, by repetition.
     """
 
     dataset: str
@@ -156,6 +176,7 @@ class BoostingRow:
     printed: float
     constant: float
     errors: dict[str, FloatArray]
+    stages: FloatArray
 
 
 def boosting_row(
@@ -163,13 +184,18 @@ def boosting_row(
 ) -> BoostingRow:
     """Return one row of Table 2 from as many splits as `repetitions`, the same for all methods."""
     errors: dict[str, list[float]] = {name: [] for name in methods}
+    stages: list[float] = []
     for repetition in range(repetitions):
         key = [seed, repetition, int(entry.noise), entry.positive or 0]
         x, y, x_test, clean = noisy_split(data, entry.noise, entry.positive, key)
         for name, make in methods.items():
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "no stage was kept")  # a constant is an answer
-                predicted = make(repetition).fit(x, y).predict(x_test, which="location")
+                model = make(repetition).fit(x, y)
+            ours = hasattr(model, "tau_path_")
+            predicted = model.predict(x_test, which="location") if ours else model.predict(x_test)
+            if name == DEFAULT:
+                stages.append(model.n_estimators_)
             errors[name].append(float(np.mean((predicted - clean) ** 2)))
     return BoostingRow(
         data.name,
@@ -178,6 +204,7 @@ def boosting_row(
         entry.mse,
         float(np.var(scaled(data.endog))),
         {name: np.array(values) for name, values in errors.items()},
+        np.array(stages),
     )
 
 
@@ -197,24 +224,30 @@ def boosting_rows(
     repetitions, seed : int
         Number of splits, seed.
     methods : dict or None
-        Regressors by name; by default :func:`own_methods`.
+        Regressors by name; by default :func:`own_methods` and :func:`peer_methods`.
     """
-    methods = own_methods() if methods is None else methods
+    methods = own_methods() | peer_methods() if methods is None else methods
     for entry in TABLE_2:
         if entry.dataset == data.name:
             yield boosting_row(data, entry, repetitions, seed=seed, methods=methods)
 
 
 def boosting_table(rows: Sequence[BoostingRow]) -> pd.DataFrame:
-    """Return the mean errors beside the paper's and that of a constant."""
+    """Return the mean errors beside the paper's and those of constants, and the stages kept."""
+
+    def columns(row: BoostingRow) -> dict[str, str]:
+        errors = {name: f"{values.mean():.3f}" for name, values in row.errors.items()}
+        errors[DEFAULT] += f" ({row.stages.mean():.0f})"
+        return errors
+
     return pd.DataFrame(
         {
             "data": TITLES[row.dataset],
             "noise": f"{row.noise:g}",
             "+/-": "" if row.positive is None else f"{row.positive}/{100 - row.positive}",
             "paper": f"{row.printed:g}",
-            **{name: f"{errors.mean():.3f}" for name, errors in row.errors.items()},
-            "a constant, clean": f"{row.constant:.3f}",
+            **columns(row),
+            "constant, clean": f"{row.constant:.3f}",
         }
         for row in rows
     )

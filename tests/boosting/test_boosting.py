@@ -80,7 +80,7 @@ def like_puma(n, rng):
     return X, X[:, 3] * np.sin(2 * X[:, 7]) + 0.05 * rng.normal(size=n)
 
 
-@pytest.mark.parametrize("options", [{}, {"scale": "boosted"}, {"cv": None}])
+@pytest.mark.parametrize("options", [{}, {"scale": "boosted"}, {"cv": None, "n_estimators": 200}])
 @pytest.mark.parametrize(("make", "share"), [(xor, 0.3), (like_servo, 0.2), (like_puma, 0.8)])
 def test_what_can_be_learnt_is_learnt(make, share, options):
     rng = np.random.default_rng(0)
@@ -128,7 +128,7 @@ def test_importances_are_shares_in_what_is_explained(scheme):
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (2000, 4))
     y = np.sin(X[:, 0]) + X[:, 1]
-    shares = model(scheme=scheme).fit(X, y).feature_importances_
+    shares = model(scheme=scheme, n_estimators=200).fit(X, y).feature_importances_
     assert shares.sum() == pytest.approx(1.0)
     assert shares[1] > shares[0] > 0.1
     assert shares[2:].max() < 0.01
@@ -249,7 +249,7 @@ def test_early_stopping_is_no_worse_than_all_stages():
         X, y = make_friedman1(200, noise=10.0, random_state=seed)
         clean_X, clean = make_friedman1(1000, random_state=seed + 100)
         for patience in (10, None):
-            fit = model(n_iter_no_change=patience).fit(X, y)
+            fit = model(n_iter_no_change=patience, n_estimators=200).fit(X, y)
             errors.append(np.mean((fit.predict(clean_X) - clean) ** 2))
     stopped, whole = np.reshape(errors, (5, 2)).mean(axis=0)
     assert stopped < whole
@@ -450,11 +450,11 @@ def test_categories_have_no_order(columns):
 
 def test_monotonic_constraints_hold():
     X, y = simulated()
-    fit = model(monotonic_cst=[-1, 0, 0, 0], cv=None).fit(X, y)
+    fit = model(monotonic_cst=[-1, 0, 0, 0], cv=None, n_estimators=200).fit(X, y)
     rows = np.tile(X[:1], (50, 1))
     rows[:, 0] = np.linspace(-1, 1, 50)
     assert np.all(np.diff(fit.predict(rows)) <= 0)
-    assert np.any(np.diff(model(cv=None).fit(X, y).predict(rows)) > 0)
+    assert np.any(np.diff(model(cv=None, n_estimators=200).fit(X, y).predict(rows)) > 0)
 
 
 @pytest.mark.parametrize("groups", ["no_interactions", [[0], [1]]])
@@ -463,7 +463,9 @@ def test_columns_that_may_not_interact_add_up(groups):
     corners = np.array([[0.5, 0.5], [0.5, -0.5], [-0.5, 0.5], [-0.5, -0.5]])
 
     def interaction(**options):
-        return abs(model(cv=None, **options).fit(X, y).predict(corners) @ [1, -1, -1, 1])
+        return abs(
+            model(cv=None, n_estimators=200, **options).fit(X, y).predict(corners) @ [1, -1, -1, 1]
+        )
 
     assert interaction(interaction_cst=groups) < 1e-9
     assert interaction(interaction_cst="pairwise") > 3
@@ -483,7 +485,7 @@ def test_columns_that_may_not_interact_add_up(groups):
         {"max_features": 0.3},
         {"subsample": 0.5},
         {"max_bins": 4},
-        {"cv": None},
+        {"cv": None, "n_estimators": 200},
         {"cv": 3},
     ],
 )
@@ -654,6 +656,7 @@ def test_wrong_parameters_are_refused_by_name(option):
     [
         ({"estimator": Ridge()}, "estimator needs scheme='paper'"),
         ({"scale": "boosted", "sigma": 1.0}, "sigma cannot be fixed"),
+        ({"kappa": 0.0}, "kappa=0 needs scheme='paper'"),
         ({"interval": "conformal", "cv": None}, "needs rows held out"),
         ({"scheme": "paper", "scale": "boosted"}, "need scheme='two-step'"),
         ({"scheme": "paper", "interval": "conformal"}, "need scheme='two-step'"),

@@ -29,6 +29,7 @@ from qhreg.paper.boosted import (
     paper_booster,
     path_table,
     pattern_table,
+    peer_methods,
     tau_paths,
     unit_table,
 )
@@ -477,7 +478,8 @@ def test_each_row_of_table_2_has_the_errors_of_every_variant_on_the_same_splits(
     methods = {
         PAPERS_SETTINGS: own[PAPERS_SETTINGS],
         "again": own[PAPERS_SETTINGS],
-        "other": own["default"],
+        "default": own["default"],
+        **peer_methods(),
     }
     rows = list(boosting_rows(toy_data(), 1, methods=methods))
     printed = [entry for entry in TABLE_2 if entry.dataset == "concrete_strength"]
@@ -486,7 +488,13 @@ def test_each_row_of_table_2_has_the_errors_of_every_variant_on_the_same_splits(
     ]
     for row in rows:
         assert_array_equal(row.errors[PAPERS_SETTINGS], row.errors["again"])
-        assert not np.array_equal(row.errors[PAPERS_SETTINGS], row.errors["other"])
+        assert not np.array_equal(row.errors[PAPERS_SETTINGS], row.errors["default"])
+        assert 0 <= row.stages[0] <= 200
+        _, noisy, _, clean = noisy_split(
+            toy_data(), row.noise, row.positive, [0, 0, int(row.noise), row.positive or 0]
+        )
+        constant = np.mean((np.median(noisy) - clean) ** 2)
+        assert row.errors["median, noisy"] == pytest.approx(constant)
     assert rows[0].errors[PAPERS_SETTINGS][0] < rows[0].constant
 
 
@@ -508,7 +516,8 @@ def printed_rows(factor):
     for entry in TABLE_2:
         tilt = factor if entry.positive == 75 else 1.0
         errors = {name: np.array([entry.mse * factor * tilt] * 2) for name in own_methods()}
-        rows.append(BoostingRow(entry.dataset, entry.noise, entry.positive, entry.mse, 0.1, errors))
+        setting = (entry.dataset, entry.noise, entry.positive, entry.mse)
+        rows.append(BoostingRow(*setting, 0.1, errors, np.array([2.0, 4.0])))
     return rows
 
 
@@ -529,6 +538,7 @@ def test_table_2_has_every_row_beside_the_papers():
         "1.44",
         "1.296",
     ]
+    assert housing["default"] == "1.296 (3)"
     patterns = pattern_table(printed_rows(2.0))
     assert len(patterns) == 8
     assert patterns.iloc[2].tolist() == ["Housing", "2", "1.09", f"{2.0 * 1.39 / 1.32:.2f}"]
