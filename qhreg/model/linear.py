@@ -221,6 +221,12 @@ class QuantileHuberMLE(OtherFits):
             results.cov_params()
         return QuantileHuberResultsWrapper(results)
 
+    @property
+    def _responses(self) -> FloatArray:
+        """The responses, or a sample of them."""
+        responses: FloatArray = self.endog
+        return responses
+
     def _warn_of_the_data(self, solution: Solution) -> None:
         """Warn of too few rows, and of a response that a continuous density cannot describe."""
         rows = self.observations.rows_counted
@@ -230,8 +236,9 @@ class QuantileHuberMLE(OtherFits):
                 "sigma and tau from: the estimates say little; give tau or leave columns out",
                 DataWarning,
             )
-        value, share = most_common(self.endog)
-        if share > BREAKDOWN or (solution.tau_at_bound and share * rows > solution.rank):
+        value, share = most_common(self._responses)
+        equal = share * self._responses.size
+        if share > BREAKDOWN or (solution.tau_at_bound and equal > solution.rank):
             warn_caller(
                 f"{share:.0%} of the responses equal {value:g}: a continuous density is the wrong "
                 "model for them; consider a Poisson, hurdle or Tobit model",

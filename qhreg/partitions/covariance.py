@@ -40,7 +40,6 @@ from qhreg.engine.weighted_quantile import weighted_quantiles
 from qhreg.exceptions import DomainError
 from qhreg.partitions.rows import Part, PartitionedRows, stacked_factors
 from qhreg.solver import Solution
-from qhreg.solver.setup import sampled_rows
 from qhreg.specification.model_data import ModelData
 from qhreg.specification.observations import Observations
 
@@ -227,8 +226,7 @@ def _window(rows: PartitionedRows, fit: Solution) -> float:
     The intervals in which the quartiles of u and of -u lie are counted out first; then the rows in
     these, and no others, are looked at.
     """
-    chosen = sampled_rows(rows)
-    sample = rows.take(slice(None) if chosen is None else chosen)
+    sample = rows.sample
     few = (sample.endog - sample.exog @ fit.beta) / fit.sigma
     ends = np.quantile(few, [0.2, 0.3, 0.7, 0.8]).tolist()
     edges = np.unique([np.linspace(a, b, BINS) for a, b in (ends[:2], ends[2:])])

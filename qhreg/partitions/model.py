@@ -16,7 +16,6 @@ from qhreg.partitions.design import Design
 from qhreg.partitions.results import PartitionedResults, PartitionedResultsWrapper
 from qhreg.partitions.rows import Part, PartitionedRows, stacked_factors
 from qhreg.results.base import DATA_ROWS, MODEL_ROWS
-from qhreg.solver.setup import sampled_rows
 from qhreg.specification.formulas import SPEC_NAME
 from qhreg.specification.model_data import solution_and_width
 from qhreg.specification.observations import find_constant, spans_ones
@@ -94,6 +93,11 @@ class PartitionedModel(QuantileHuberMLE):
         return self.partitions.n_rows
 
     @property
+    def _responses(self) -> FloatArray:
+        """A sample of the responses."""
+        return self.partitions.sample.endog
+
+    @property
     def has_rows(self) -> bool:
         """Whether the rows can be fitted again."""
         return True
@@ -157,6 +161,7 @@ class PartitionedModel(QuantileHuberMLE):
         request = self.covariance_request(cov_type, cov_kwds)
         data = self.model_data(reml=reml)
         solution, width = solution_and_width(data, search=search, names=data.names)
+        self._warn_of_the_data(solution)
         settings = {"optimizer": "newton", "search": search, "reml": reml}
         results = self.results_class(
             self, solution, request, use_t=use_t, settings=settings, width=width
@@ -169,9 +174,7 @@ def _constant(rows: PartitionedRows) -> int:
     facts = rows.facts
     if ((facts.low == facts.high) & (facts.low != 0.0)).any():
         return 1
-    chosen = sampled_rows(rows)
-    few = rows.take(slice(None) if chosen is None else chosen).exog
-    if not find_constant(few)[0]:  # a few rows tell, mostly
+    if not find_constant(rows.sample.exog)[0]:  # a few rows tell, mostly
         return 0
     return int(spans_ones(rows.reduce(_with_ones, stacked_factors), rows.n_rows))
 

@@ -20,6 +20,7 @@ from qhreg.engine.rows import ArrayRows, Block, Taken
 from qhreg.exceptions import DataError
 from qhreg.solver import Solution, solve_rows, task_of
 from qhreg.solver.over_kappa import KappaSolution, gaussian_loglike, profile_over_kappa
+from qhreg.solver.setup import sampled_rows
 from qhreg.solver.threads import one_blas_thread
 from qhreg.specification.observations import Observations
 
@@ -305,6 +306,12 @@ class PartitionedRows(ABC):
             self.samples[key] = Taken(*rows)  # type: ignore[arg-type]
         sample = self.samples[key]
         return sample._replace(endog=sample.endog / self.view.scale)
+
+    @property
+    def sample(self) -> Taken:
+        """The rows that every fit starts from: a random sample of fixed size, or all."""
+        chosen = sampled_rows(self)
+        return self.take(slice(None) if chosen is None else chosen)
 
     def scaled(self: _Self, scale: float) -> _Self:
         """Return the same rows with another unit of the response."""

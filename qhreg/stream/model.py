@@ -121,7 +121,7 @@ def quantile_huber(
     Returns
     -------
     StreamModel
-        Its ``fit(cov_type="HC3", progress=True)`` reads the source about ten times, and gives the
+        Its ``fit(cov_type="HC3", progress=True)`` reads the source about fifteen times, and gives the
         results of a fit in memory, as far as sums carry them.
 
     Examples

@@ -151,6 +151,14 @@ def test_sampling_weights_have_no_nonrobust_covariance(data):
         quantile_huber(FORMULA, batches(data), weights="prob").fit("nonrobust")
 
 
+def test_warnings_of_the_data(data):
+    with pytest.warns(match="3 rows for 2 coefficients"):
+        quantile_huber("y ~ x1", batches(data.head(3), 1)).fit()
+    zeros = data.assign(y=data["y"].where(data["x2"] > 2.0, 0.0))
+    with pytest.warns(match="responses equal 0"):
+        quantile_huber("y ~ x1", batches(zeros)).fit()
+
+
 def test_progress_is_shown_for_every_pass(data, capsys):
     pytest.importorskip("tqdm")
     quantile_huber("y ~ x1", batches(data)).fit(progress=True)
