@@ -13,11 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import cloudpickle
-
 from qhreg.exceptions import ClusterError, DataError, QhregError
 
 try:
+    import cloudpickle
     import dask
     import distributed
     import psutil
@@ -151,6 +150,8 @@ class Cluster:
         except QhregError:
             raise
         except Exception as error:
+            if pieces.kept:
+                raise
             raise self._located(pieces, error) from error
 
     def _located(self, pieces: Pieces, error: Exception) -> Exception:
@@ -169,13 +170,23 @@ class Cluster:
         """Return the partitions kept in memory, in one list for each thread of a worker."""
         together = dask.delayed(list, pure=False)
         if self.client is None:
-            return _kept(dask.persist(*(together([part]) for part in pieces.delayed)))
+            try:
+                return _kept(dask.persist(*(together([part]) for part in pieces.delayed)))
+            except QhregError:
+                raise
+            except Exception as error:
+                raise self._located(pieces, error) from error
         parts = self.client.persist(pieces.delayed)
         futures = distributed.futures_of(parts)
         try:
             distributed.wait(futures, timeout=self.timeout)
         except distributed.TimeoutError as error:
             raise self._silent() from error
+        failed = [future.exception() for future in futures if future.status == "error"]
+        if failed:
+            raise (
+                failed[0] if isinstance(failed[0], QhregError) else self._located(pieces, failed[0])
+            )
         holders, threads = self.client.who_has(futures), self.client.nthreads()
         lying: dict[str, list[Any]] = {}
         for part in parts:

@@ -210,6 +210,19 @@ def test_errors_name_partition_and_column(client, tmp_path, fault, message):
         quantile_huber(FORMULA, data, missing="raise").fit()
 
 
+@pytest.mark.parametrize("scheduler", ["distributed", "synchronous"])
+def test_errors_of_partitions_to_be_kept_name_them_too(client, tmp_path, scheduler):
+    files(tmp_path, table(2000), 6)
+    path = tmp_path / "part-0003.parquet"
+    path.write_bytes(path.read_bytes()[:-100])
+    data = dd.read_parquet(tmp_path)
+    with (
+        dask.config.set(scheduler=scheduler),
+        pytest.raises(DataError, match=r"partition \d cannot be read: .*corrupted"),
+    ):
+        fit(data[["x1", "x2", "w"]], data["y"], persist=True)
+
+
 # ---------------------------------------------------------------------- faults of the cluster
 
 
