@@ -24,6 +24,7 @@ from qhreg.covariance.parts import (
     covariance_parts,
     positive_inverse,
     to_parameters,
+    treated_as_known,
 )
 from qhreg.covariance.sandwich import CORRECTIONS, group_codes, lags, sandwich
 from qhreg.exceptions import CurvatureWarning, DomainError, warn_caller
@@ -213,8 +214,7 @@ def nonrobust_covariance(
     held : sequence of str
         Estimated parameters to treat as known, besides tau on its bound.
     """
-    bound = ("tau",) if solution.tau_at_bound and space.tau is None else ()
-    known = tuple(dict.fromkeys((*bound, *held)))
+    known = treated_as_known(solution, space, held)
     extras = tuple(name for name in space.extra_names if name not in known)
     transform, _ = coordinates_of(moments.factor)
     r, weight = transform.shape[1], moments.weight_sum

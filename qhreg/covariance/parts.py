@@ -51,6 +51,7 @@ __all__ = [
     "positive_inverse",
     "require_seen",
     "to_parameters",
+    "treated_as_known",
     "wide_fit",
     "working_slopes",
 ]
@@ -287,7 +288,17 @@ class Parts:
         return scores if obs.weights is None else scores * obs.weights[:, None]
 
 
-def wide_fit(data: ModelData, solution: Solution, held: Sequence[str] = ()) -> Solution:
+def treated_as_known(
+    solution: Solution, space: ParameterSpace, held: Sequence[str]
+) -> tuple[str, ...]:
+    """Return what is held, and tau where it was estimated and is on its bound."""
+    bound = ("tau",) if solution.tau_at_bound and space.tau is None else ()
+    return tuple(dict.fromkeys((*bound, *held)))
+
+
+def wide_fit(
+    data: ModelData, solution: Solution, held: Sequence[str] = (), window: float | None = None
+) -> Solution:
     """Return the fit at the width of the bread, started from that at the model's own.
 
     Parameters
@@ -298,9 +309,13 @@ def wide_fit(data: ModelData, solution: Solution, held: Sequence[str] = ()) -> S
         Its fit.
     held : sequence of str
         Which of the estimated sigma, tau and kappa stay at the fit.
+    window : float, optional
+        The window of the bread, where it is known.
     """
     obs = data.observations
-    window = bread_window(standardized(obs, solution), solution.tau, obs.nobs, obs.case_weights)
+    if window is None:
+        u = standardized(obs, solution)
+        window = bread_window(u, solution.tau, obs.nobs, obs.case_weights)
     fixed = {name: float(getattr(solution, name)) for name in held}
     fixed["kappa"] = math.hypot(solution.kappa, window)
     with warnings.catch_warnings():
@@ -333,8 +348,7 @@ def covariance_parts(data: ModelData, solution: Solution, held: Sequence[str] = 
     ((201, 4), (4, 4), 2.0)
     """
     obs, space = data.observations, data.space
-    bound = ("tau",) if solution.tau_at_bound and space.tau is None else ()
-    known = tuple(dict.fromkeys((*bound, *held)))
+    known = treated_as_known(solution, space, held)
     wide = wide_fit(data, solution, known)
     hessian = criterion_hessian(obs, wide, wide.p)
     factor = design_moments(obs.exog, hessian.in_zone).factor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -26,7 +27,13 @@ __all__ = ["DaskModel", "DaskRegression", "DaskResults", "fit", "quantile_huber"
 
 
 class DaskResults(PartitionedResults):
-    """A quantile Huber regression fitted to rows on Dask; see :class:`PartitionedResults`."""
+    """A quantile Huber regression fitted to rows on Dask; see :class:`PartitionedResults`.
+
+    Notes
+    -----
+    The standard errors are there with the fit. What else a table says takes a few more passes: ask for
+    it, or for `to_local`, while the cluster is there.
+    """
 
     def predict(self, exog: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Return predictions: on Dask for rows on Dask, else as in memory.
@@ -42,15 +49,16 @@ class DaskResults(PartitionedResults):
             exog = self.model.partitions.frames.table
         if not dask.is_dask_collection(exog):
             return super().predict(exog, *args, **kwargs)
-        local = self.to_local()
+        stored = pickle.dumps((self._without_rows(), args, kwargs))
         if isinstance(exog, da.Array):
             whole = exog.rechunk({1: -1})
-            return whole.map_blocks(_predicted, local, args, kwargs, drop_axis=1, dtype=float)
-        one = local.predict(exog.head(1, npartitions=-1), *args, **kwargs)
-        return exog.map_partitions(_predicted, local, args, kwargs, meta=one.iloc[:0])
+            return whole.map_blocks(_predicted, stored, drop_axis=1, dtype=float)
+        one = _predicted(exog.head(1, npartitions=-1), stored)
+        return exog.map_partitions(_predicted, stored, meta=one.iloc[:0])
 
 
-def _predicted(rows: Any, local: Any, args: Any, kwargs: Any) -> Any:
+def _predicted(rows: Any, stored: bytes) -> Any:
+    local, args, kwargs = pickle.loads(stored)
     return local.predict(rows, *args, **kwargs)
 
 
@@ -281,7 +289,7 @@ def fit(
     frames = DaskFrames(table, [*columns, *labels.values()], cluster_of(client, timeout))
     rows = dask_rows(frames, design, persist, progress)
     model = DaskModel(rows, design, kappa=kappa, tau=tau, sigma=sigma, tau_bounds=tau_bounds)
-    setattr(model.data, SPEC_NAME, None)  # new rows are columns, not variables of a formula
+    delattr(model.data, SPEC_NAME)  # new rows are columns, not variables of a formula
     kwds = {"groups": labels["groups"]} if groups is not None and cov_type == "cluster" else None
     return _fitted(model, cov_type, kwds, options)
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from statsmodels.tools.sm_exceptions import ModelWarning
 
 from qhreg._typing import FloatArray
 from qhreg.covariance import (
@@ -30,7 +27,7 @@ from qhreg.covariance.estimate import (
     grouping_of,
     meat_of,
 )
-from qhreg.covariance.parts import OPEN, Parts, assembled, require_seen
+from qhreg.covariance.parts import Parts, assembled, require_seen, treated_as_known, wide_fit
 from qhreg.covariance.sandwich import CORRECTIONS
 from qhreg.covariance.scores import (
     CriterionHessian,
@@ -40,11 +37,11 @@ from qhreg.covariance.scores import (
     with_normalizer,
 )
 from qhreg.engine.weighted_quantile import weighted_quantiles
-from qhreg.exceptions import DomainError, RankWarning
+from qhreg.exceptions import DomainError
 from qhreg.partitions.rows import Part, PartitionedRows, stacked_factors
 from qhreg.solver import Solution
 from qhreg.solver.setup import sampled_rows
-from qhreg.specification.model_data import ModelData, fit_model
+from qhreg.specification.model_data import ModelData
 from qhreg.specification.observations import Observations
 
 __all__ = [
@@ -138,19 +135,12 @@ def bread_of(data: ModelData, solution: Solution, held: Sequence[str]) -> Parts:
         As in :func:`partitioned_covariance`.
     """
     rows: Any = data.observations
-    space = data.space
-    bound = ("tau",) if solution.tau_at_bound and space.tau is None else ()
-    known = tuple(dict.fromkeys((*bound, *held)))
-    fixed = {name: float(getattr(solution, name)) for name in known}
-    fixed["kappa"] = math.hypot(solution.kappa, _window(rows, solution))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ModelWarning)
-        warnings.simplefilter("ignore", RankWarning)
-        wide = fit_model(replace(data, tau_bounds=OPEN), fixed, start=solution, search=False)
+    known = treated_as_known(solution, data.space, held)
+    wide = wide_fit(data, solution, known, _window(rows, solution))
     sums, factor = rows.reduce(_loss, _summed_loss, wide)
     hessian = with_normalizer(sums, wide, rows.weight_sum, wide.p)
     nothing = Observations(np.empty((0, rows.n_columns)), np.empty(0))
-    parts = assembled(nothing, space, solution, wide, known, hessian, factor)
+    parts = assembled(nothing, data.space, solution, wide, known, hessian, factor)
     if parts.change.shape[1] - len(parts.extras) < solution.rank:
         require_seen(parts, factor, design_moments_of(rows).factor)
     return parts

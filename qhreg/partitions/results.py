@@ -109,6 +109,10 @@ class PartitionedResults(QuantileHuberResults):
         """
         for name in self._made_from_data:
             getattr(self, name)
+        return self._without_rows()
+
+    def _without_rows(self) -> QuantileHuberResultsWrapper:
+        """Return the fit without its rows, with what has been asked for so far: for new rows."""
         model = object.__new__(QuantileHuberMLE)
         model.__dict__.update(self.model.__dict__)
         for name in ("partitions", "design"):

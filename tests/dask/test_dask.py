@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -220,3 +222,15 @@ def test_standard_errors_of_many_equal_responses_are_those_of_arrays():
     found = fit(on_dask(X, sizes), on_dask(y, sizes), tau=0.5)
     model = QuantileHuberMLE(y, X, tau=0.5).fit()
     np.testing.assert_allclose(found.bse, model.bse, rtol=1e-4)
+
+
+def test_predictions_of_columns_lie_where_the_rows_do():
+    X, y, sizes = data(n=3000, p=3)
+    results = fit(on_dask(X, sizes), on_dask(y, sizes))
+    expected = X @ results.params[:3].to_numpy()
+    np.testing.assert_allclose(results.predict(X), expected)
+    spread = results.predict(on_dask(X, sizes))
+    assert spread.chunks == (sizes,)
+    np.testing.assert_allclose(spread.compute(), expected)
+    restored = pickle.loads(pickle.dumps(results))
+    np.testing.assert_array_equal(restored.cov_params(), results.cov_params())
