@@ -274,7 +274,7 @@ def namespace(folder: Path) -> dict[str, Any]:
     data = {name: getattr(sm.datasets, name).load_pandas().data for name in shipped}
     weeks = sm.datasets.co2.load_pandas().data
     stamps = weeks.index
-    data["co2"] = weeks.assign(year=stamps.year + stamps.dayofyear / 365.25, month=stamps.month)
+    data["co2"] = weeks.assign(year=stamps.year + stamps.day_of_year / 365.25, month=stamps.month)
     data["growth"] = 100 * np.log(
         sm.datasets.macrodata.load_pandas().data[["realcons", "realgdp"]]
     ).diff().dropna().set_axis(["cons", "gdp"], axis=1)

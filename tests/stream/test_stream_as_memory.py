@@ -78,7 +78,9 @@ def test_thirty_problems(seed, formula, noise):
     ],
 )
 def test_what_is_fixed_and_what_is_estimated(options):
-    assert_same(*both("y ~ x1 + region", frame(11, noise="t5"), **options))
+    # the curvature in kappa is small: its standard error moves with the last digits of the estimate
+    rtol = 1e-5 if options.get("kappa", 4.0) is None else 1e-6
+    assert_same(*both("y ~ x1 + region", frame(11, noise="t5"), **options), rtol=rtol)
 
 
 @pytest.mark.parametrize("n", [40, 400])

@@ -36,7 +36,7 @@ def memory(data):
 
 def lines(summary):
     """Return the text without the model's name, the time, and the gap, which is rounding."""
-    left_out = ("Model:", "Time:", "Date:", "Converged:")
+    left_out = ("Model:", "Time:", "Date:", "Proved:")
     return [line for line in str(summary).splitlines() if not line.startswith(left_out)]
 
 
