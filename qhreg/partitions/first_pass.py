@@ -178,6 +178,8 @@ def _combined(
     formula: str, namespace: dict[str, Any], columns: Sequence[str], parts: list[_Seen]
 ) -> _Seen:
     """Return the rows of several partitions, or raise a DataError where a column is of two kinds."""
+    if len(parts) == 1:
+        return parts[0]
     kinds: dict[str, tuple[str, str]] = {}
     for part in parts:
         for column, (kind, name) in part.kinds.items():
