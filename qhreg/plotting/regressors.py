@@ -53,6 +53,7 @@ def _band(
 ) -> None:
     """Draw a band along a numeric regressor, or a bar for each level of a factor."""
     if by_level:
+        ax.use_sticky_edges = False  # a margin below the bars too
         ax.bar(x, high - low, WIDTH, low, lw=0, **options)
     else:
         ax.fill_between(x, low, high, lw=0, **options)

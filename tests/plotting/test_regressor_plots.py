@@ -96,7 +96,7 @@ def test_a_spline_is_drawn_along_its_variable(frame, engine):
     grid, location = line(fit.plot_fit("x"), 1)
     rows = pd.DataFrame({"x": grid, "z": frame["z"].mean(), "group": "mid"})
     np.testing.assert_allclose(location, fit.predict(rows))
-    ax = fit.plot_partial_residuals("bs(x, df=5)")
+    ax = fit.plot_partial_residuals("bs(x,df=5)")  # spaces do not matter
     assert (ax.get_xlabel(), ax.get_title()) == ("x", "bs(x, df=5)")
     columns = [name for name in fit.params.index if name.startswith("bs(")]
     component = fit.model.exog[:, [fit.model.exog_names.index(c) for c in columns]]
