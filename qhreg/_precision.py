@@ -4,8 +4,8 @@ from __future__ import annotations
 
 __all__ = ["INTERPOLATED", "ROUNDING", "VANISHING"]
 
-ROUNDING = 1e-12
-"""Relative rounding error of what is computed from all rows: some thousand units in the last place."""
+ROUNDING = 1e-13
+"""Relative rounding error of what is computed from all rows: some hundred units in the last place."""
 
 VANISHING = 1e-10
 """Share of the whole below which what is left of it after a solve with a matrix counts as zero."""
