@@ -223,7 +223,8 @@ def term_of(model: Any, param: str | int) -> Term:
     terms = {} if spec is None else term_columns(spec)
     if not isinstance(param, str) and 0 <= int(param) < len(names):
         param = names[int(param)]
-    spaced = {part.replace(" ", ""): part for part in terms}  # patsy writes terms with its own spaces
+    # patsy writes terms with spaces of its own
+    spaced = {part.replace(" ", ""): part for part in terms}
     param = spaced.get(str(param).replace(" ", ""), param)
     alone = [part for part in terms if _variables(model, part) == [param]]
     variables = _variables(model, str(param))
