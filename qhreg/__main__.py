@@ -5,17 +5,9 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import TextIO
 
 from qhreg.cli.parser import make_parser
-
-__all__ = ["main"]
-
-FAILED = 2
-"""Exit code after an error, as argparse has it."""
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C: 128 plus the number of the signal, as shells have it."""
 
 
 def _one_line(text: object) -> str:
@@ -34,14 +26,6 @@ def _show_warning(
     sys.stderr.write(f"qhreg: warning: {_one_line(message)}\n")
 
 
-def _run(options: Any) -> None:
-    from qhreg.cli.commands import COMMANDS
-
-    with warnings.catch_warnings():
-        warnings.showwarning = _show_warning
-        COMMANDS[options.command](options)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0, or 2 after an error, told in one line.
 
@@ -52,19 +36,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     options = make_parser().parse_args(argv)
     try:
-        _run(options)
+        from qhreg.cli.commands import COMMANDS
+
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            COMMANDS[options.command](options)
     except BrokenPipeError:
         # the reader of our output has gone, as in "qhreg fit ... | head"
         sys.stderr.close()
-        return FAILED
+        return 2
     except KeyboardInterrupt:
         sys.stderr.write("qhreg: interrupted\n")
-        return INTERRUPTED
+        return 130  # 128 plus the number of the signal, as shells have it
     except Exception as error:
         if options.traceback:
             raise
         sys.stderr.write(f"qhreg: error: {_one_line(error) or type(error).__name__}\n")
-        return FAILED
+        return 2  # as argparse
     return 0
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["BLOCK_ROWS", "row_blocks"]
-
 BLOCK_ROWS = 8192
 """Most rows of a block: a vector of them is 64 KiB, and the handful that a pass makes stay in cache."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["INTERPOLATED", "ROUNDING", "VANISHING"]
-
 ROUNDING = 1e-13
 """Relative rounding error of what is computed from all rows: some hundred units in the last place."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from qhreg.regularized import largest_alpha, solve_regularized
 from qhreg.regularized.results import cross_validate
 from qhreg.solver import DEFAULT_TAU_BOUNDS, solve_rows, task_of
 from qhreg.solver.over_kappa import solve_kappa
-from qhreg.specification.alignment import to_pandas
+from qhreg.specification.inputs import to_pandas
 from qhreg.specification.observations import Observations
 
 try:
@@ -32,9 +32,6 @@ except ImportError as error:
         "the linear estimator needs scikit-learn 1.6 or later: install it with "
         "`pip install qhreg[sklearn]`"
     ) from error
-
-__all__ = ["QuantileHuberRegressor", "QuantileHuberRegressorCV"]
-
 
 FLOATS = [np.float64, np.float32]
 """Types of X that are used as they are."""
@@ -152,8 +149,104 @@ def case_weights(sample_weight: Any, exog: Any) -> FloatArray:
     return weights
 
 
-class _LinearEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """What both estimators share: the rows as scikit-learn checks them, the fit, the predictions."""
+class Law(NamedTuple):
+    """The law of the responses: location and scale of each row, or one scale, and what all share."""
+
+    location: FloatArray
+    sigma: FloatArray | float
+    tau: float
+    kappa: float
+
+
+class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """An estimator that predicts a quantile Huber law: every prediction follows from `_law`."""
+
+    def _law(self, X: Any) -> Law:
+        """Return the law of the response of new rows."""
+        raise NotImplementedError
+
+    def predict(self, X: Any, which: str = "mean") -> FloatArray:
+        """Return the mean of the response, or another centre of it.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix, shape (n, p)
+            Features.
+        which : {"mean", "median", "location", "mode"}
+            The location is the mode: noise of one sign moves it less than the others.
+        """
+        centres = {"mean": quantile_huber.mean, "median": quantile_huber.median}
+        if which not in (*centres, "location", "mode"):
+            raise DomainError(
+                f"which must be 'mean', 'median', 'location' or 'mode', got {which!r}"
+            )
+        law = self._law(X)
+        centre = float(centres[which](law.tau, law.kappa)) if which in centres else 0.0
+        return np.asarray(law.location + law.sigma * centre)
+
+    def predict_quantile(self, X: Any, q: Any = 0.5) -> FloatArray:
+        """Return quantiles of the response; those of several levels never cross.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix, shape (n, p)
+            Features.
+        q : float or array-like of shape (k,)
+            Levels, strictly between 0 and 1: probability below the quantile (not tau).
+
+        Returns
+        -------
+        ndarray, shape (n,) or (n, k)
+            Quantiles of the fitted law; that the estimates are uncertain is not counted.
+        """
+        levels, law = check_levels("q", q), self._law(X)
+        noise = quantile_huber.ppf(levels, law.tau, law.kappa)
+        spread = np.multiply.outer(np.broadcast_to(law.sigma, law.location.shape), noise)
+        return np.asarray(law.location.reshape(-1, *[1] * levels.ndim) + spread)
+
+    def predict_interval(self, X: Any, coverage: Any = 0.95) -> FloatArray:
+        """Return central prediction intervals of the response.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix, shape (n, p)
+            Features.
+        coverage : float or array-like of shape (k,)
+            Probabilities of the intervals.
+
+        Returns
+        -------
+        ndarray, shape (n, 2) or (n, k, 2)
+            Lower and upper ends.
+        """
+        tail = 0.5 * (1.0 - check_levels("coverage", coverage))
+        ends = np.stack([tail, 1.0 - tail], axis=-1)
+        return self.predict_quantile(X, ends.ravel()).reshape(-1, *ends.shape)
+
+    def predict_distribution(self, X: Any) -> Any:
+        """Return the law of the response, a frozen scipy distribution with one location per row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix, shape (n, p)
+            Features.
+        """
+        location, sigma, tau, kappa = self._law(X)
+        return quantile_huber(tau, kappa, loc=location, scale=sigma)
+
+    def log_score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the mean negative log density of responses: lower is better."""
+        return float(np.average(-self.predict_distribution(X).logpdf(y), weights=sample_weight))
+
+    def crps(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the mean continuous ranked probability score of responses: lower is better."""
+        law = self.predict_distribution(X)
+        scores = quantile_huber.crps(np.asarray(y, dtype=np.float64), *law.args, **law.kwds)
+        return float(np.average(scores, weights=sample_weight))
+
+
+class _LinearEstimator(LawRegressor):
+    """What both estimators share: the rows as scikit-learn checks them, and the fit."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kappa": [Interval(Real, 0, None, closed="left"), None],
@@ -202,62 +295,10 @@ class _LinearEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.tau_, self.sigma_, self.kappa_ = solution.tau, solution.sigma, solution.kappa
         self.n_iter_ = solution.iterations
 
-    def predict(self, X: Any, which: str = "mean") -> FloatArray:
-        """Return the mean of the response, or another centre of it.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix, shape (n, p)
-            Features.
-        which : {"mean", "median", "location"}
-            The location, ``X @ coef_ + intercept_``, is the mode.
-        """
+    def _law(self, X: Any) -> Law:
         check_is_fitted(self)
-        if which == "median":
-            return self.predict_quantile(X, 0.5)
-        if which not in ("mean", "location"):
-            raise DomainError(f"which must be 'mean', 'median' or 'location', got {which!r}")
         exog = validate_data(self, to_pandas(X), reset=False, accept_sparse=["csr"], dtype=FLOATS)
-        location: FloatArray = exog @ self.coef_ + self.intercept_
-        if which == "mean":
-            location += self.sigma_ * quantile_huber.mean(self.tau_, self.kappa_)
-        return location
-
-    def predict_quantile(self, X: Any, q: Any = 0.5) -> FloatArray:
-        """Return quantiles of the response; those of several levels never cross.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix, shape (n, p)
-            Features.
-        q : float or array-like of shape (k,)
-            Levels, strictly between 0 and 1: probability below the quantile (not tau).
-
-        Returns
-        -------
-        ndarray, shape (n,) or (n, k)
-            Quantiles of the fitted law; that the estimates are uncertain is not counted.
-        """
-        noise = self.sigma_ * quantile_huber.ppf(check_levels("q", q), self.tau_, self.kappa_)
-        return np.asarray(np.add.outer(self.predict(X, which="location"), noise))
-
-    def predict_interval(self, X: Any, coverage: Any = 0.9) -> FloatArray:
-        """Return central prediction intervals of the response.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix, shape (n, p)
-            Features.
-        coverage : float
-            Probability of the intervals.
-
-        Returns
-        -------
-        ndarray, shape (n, 2)
-            Lower and upper ends.
-        """
-        tail = 0.5 * (1.0 - float(check_levels("coverage", coverage)))
-        return self.predict_quantile(X, [tail, 1.0 - tail])
+        return Law(exog @ self.coef_ + self.intercept_, self.sigma_, self.tau_, self.kappa_)
 
 
 class QuantileHuberRegressor(_LinearEstimator):

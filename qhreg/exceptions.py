@@ -8,29 +8,12 @@ from typing import Any, NoReturn
 
 from statsmodels.tools.sm_exceptions import (
     CollinearityWarning,
-    ConvergenceWarning,
     MissingDataError,
     ModelWarning,
 )
-
-__all__ = [
-    "BoundaryWarning",
-    "ClusterError",
-    "CollinearityWarning",
-    "ColumnRangeError",
-    "ConvergenceWarning",
-    "CurvatureWarning",
-    "DataError",
-    "DataWarning",
-    "DomainError",
-    "MissingValuesError",
-    "NotOffered",
-    "QhregError",
-    "RankWarning",
-    "RestrictionWarning",
-    "warn_caller",
-    "without",
-]
+from statsmodels.tools.sm_exceptions import (
+    ConvergenceWarning as ConvergenceWarning,
+)
 
 
 class QhregError(Exception):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["with_progress"]
-
 
 def with_progress(
     items: Iterable[Any], wanted: bool, label: str, total: int | None = None

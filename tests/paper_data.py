@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from qhreg.paper.datasets import NAMES, data_folder
+from qhreg.paper.boosted import NAMES, data_folder
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 FOLDER = data_folder() or BESIDE

@@ -1,9 +1,9 @@
 """Gradient boosting with quantile Huber noise.
 
-:mod:`qhreg.boosting.estimator` is the door. One fit of the default scheme, in the order of its steps:
-``folds`` (which rows teach and which test), ``shape`` (the gradients), ``trees`` (LightGBM's trees grown
-on them, fold by fold), ``noise`` (the law of what is left), all put together in ``twostep``; then
-``conformal`` for the intervals that need no law. ``paper`` is the paper's own scheme.
+:mod:`qhreg.boosting.estimator` is the door. One fit of the default scheme: ``trees`` (which rows teach
+and which test, LightGBM's trees fold by fold) on the gradients of ``noise``, which then fits the law of
+what is left, put together in ``twostep`` with the intervals that need no law. ``paper`` has the
+paper's scheme.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import lightgbm as lgb
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from scipy import sparse
-from sklearn.base import BaseEstimator, RegressorMixin, _fit_context, is_regressor
+from sklearn.base import _fit_context, is_regressor
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -24,22 +24,16 @@ from sklearn.utils.validation import (
 )
 
 from qhreg._typing import FloatArray
-from qhreg.boosting.conformal import cross_interval, fold_models
-from qhreg.boosting.folds import Folds, cross_folds, evaluation_fold
-from qhreg.boosting.noise import Noise
+from qhreg.boosting.noise import HERE, Noise, Pool
 from qhreg.boosting.paper import PaperFit, fit_paper
-from qhreg.boosting.pool import HERE, Pool
-from qhreg.boosting.trees import TreeSum, readable
-from qhreg.boosting.twostep import TwoStepFit, fit_two_step
-from qhreg.estimator import FLOATS, case_weights, check_levels
+from qhreg.boosting.trees import Folds, TreeSum, cross_folds, evaluation_fold, readable
+from qhreg.boosting.twostep import TwoStepFit, cross_interval, fit_two_step, fold_models
+from qhreg.estimator import FLOATS, Law, LawRegressor, case_weights, check_levels
 from qhreg.exceptions import DomainError, warn_caller
-from qhreg.family.distribution import quantile_huber
-from qhreg.specification.alignment import to_pandas
-
-__all__ = ["QuantileHuberBoostingRegressor"]
+from qhreg.specification.inputs import to_pandas
 
 
-class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class QuantileHuberBoostingRegressor(LawRegressor):
     r"""Gradient boosting with quantile Huber noise, whose scale and asymmetry are inferred.
 
     The model is :math:`y = f(x) + e^{s(x)} u`, with trees for f, trees or none for s, and u of the
@@ -426,59 +420,12 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         self.sigma_path_ = np.array([each.sigma for each in noises[1 : n_stages + 1]])
         self.validation_score_ = np.array([each.loss for each in noises])
 
-    def predict(self, X: Any, which: str = "mean") -> FloatArray:
-        """Return the mean of the response, or another of its centres.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix, shape (n, p)
-            Features.
-        which : {"mean", "median", "location", "mode"}
-            The location of the quantile Huber law is its mode: noise of one sign moves it less than
-            the others.
-        """
-        law = self.predict_distribution(X)
-        if which == "mean":
-            return np.asarray(law.mean(), dtype=np.float64)
-        if which == "median":
-            return np.asarray(law.median(), dtype=np.float64)
-        if which in ("location", "mode"):
-            return np.asarray(law.kwds["loc"], dtype=np.float64)
-        raise DomainError(f"which must be 'mean', 'median', 'location' or 'mode', got {which!r}")
-
-    def predict_distribution(self, X: Any) -> Any:
-        """Return the law of the response, a frozen scipy distribution with one location per row.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix, shape (n, p)
-            Features.
-        """
+    def _law(self, X: Any) -> Law:
         check_is_fitted(self)
         exog, noise = self._checked(X), self._noise
         location, scale = self._location.predict(exog), np.exp(self._spread.predict(exog))
-        return quantile_huber(
-            noise.tau, noise.kappa, loc=location + scale * noise.level, scale=scale * noise.sigma
-        )
-
-    def predict_quantile(self, X: Any, q: Any = 0.5) -> FloatArray:
-        """Return quantiles of the response; those of several levels never cross.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix, shape (n, p)
-            Features.
-        q : float or array-like of shape (k,)
-            Levels, strictly between 0 and 1: probability below the quantile (not tau).
-
-        Returns
-        -------
-        ndarray, shape (n,) or (n, k)
-        """
-        levels = check_levels("q", q)
-        law = self.predict_distribution(X)
-        columns = [law.ppf(level) for level in np.atleast_1d(levels)]
-        return np.stack(columns, axis=-1) if levels.ndim else np.asarray(columns[0])
+        sigma = scale * noise.sigma
+        return Law(location + scale * noise.level, sigma, noise.tau, noise.kappa)
 
     def predict_interval(self, X: Any, coverage: Any = 0.95) -> FloatArray:
         """Return central prediction intervals of the response, by the law or conformal (`interval`).
@@ -495,25 +442,12 @@ class QuantileHuberBoostingRegressor(RegressorMixin, BaseEstimator):  # type: ig
         ndarray, shape (n, 2) or (n, k, 2)
             Lower and upper ends.
         """
-        probabilities = check_levels("coverage", coverage)
-        if probabilities.ndim:
-            each = [self.predict_interval(X, float(one)) for one in probabilities]
-            return np.stack(each, axis=1)
-        check_is_fitted(self)
         if self.interval == "law":
-            tail = 0.5 * (1.0 - float(probabilities))
-            return self.predict_quantile(X, [tail, 1.0 - tail])
-        return cross_interval(self._fold_models, self._checked(X), float(probabilities))
-
-    def log_score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the mean negative log density of responses: lower is better."""
-        return float(np.average(-self.predict_distribution(X).logpdf(y), weights=sample_weight))
-
-    def crps(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the mean continuous ranked probability score of responses: lower is better."""
-        law = self.predict_distribution(X)
-        scores = quantile_huber.crps(np.asarray(y, dtype=np.float64), *law.args, **law.kwds)
-        return float(np.average(scores, weights=sample_weight))
+            return super().predict_interval(X, coverage)
+        check_is_fitted(self)
+        exog, each = self._checked(X), check_levels("coverage", coverage)
+        ends = [cross_interval(self._fold_models, exog, one) for one in each.ravel().tolist()]
+        return np.stack(ends, axis=1) if each.ndim else ends[0]
 
     @property
     def feature_importances_(self) -> FloatArray:

@@ -18,9 +18,6 @@ from qhreg.exceptions import BoundaryWarning, DataError, RankWarning
 from qhreg.family.loss import loss_slope
 from qhreg.solver import Solution, solve
 
-__all__ = ["PaperFit", "fit_paper"]
-
-
 FLAT_SLOPE = 1e-9
 """Derivative of the loss in the step, relative to its terms, that is rounding error."""
 

@@ -29,20 +29,6 @@ from qhreg.exceptions import DomainError, QhregError
 from qhreg.family.domain import check_kappa, check_tau
 from qhreg.family.normalizer import log_normalizer_derivatives
 
-__all__ = [
-    "KAPPA_STAR",
-    "BiconvexityCertificate",
-    "JointIndefiniteness",
-    "Status",
-    "as_html",
-    "as_text",
-    "biconvexity_certificate",
-    "critical_kappa",
-    "end_width",
-    "joint_indefiniteness_witness",
-    "scalar_kappa",
-]
-
 KAPPA_STAR = 4.630913775254134
 """The critical width kappa*, rounded to a float: see :func:`critical_kappa`."""
 

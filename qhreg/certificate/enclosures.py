@@ -26,17 +26,6 @@ from typing import Any
 
 from mpmath.ctx_iv import MPIntervalContext
 
-__all__ = [
-    "curvature",
-    "curvature_at_half",
-    "curvature_second_derivative",
-    "end_bound",
-    "interval_context",
-    "lower",
-    "scaled_half",
-    "upper",
-]
-
 _SERIES_LIMIT = 120
 """x from which the closed form of D is tighter than any precision used, and the series long."""
 

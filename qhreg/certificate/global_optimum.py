@@ -8,6 +8,7 @@ neighbours are all that :class:`ProfileBound` needs.
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from collections.abc import Iterable
@@ -17,19 +18,15 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.engine.rows import GivenRows
+from qhreg.engine.rows import GivenRows, rows_of
 from qhreg.family.normalizer import restricted_normalizer
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, report, start_of, task_of, value_shift
 from qhreg.solver.branch_and_bound import branch_and_bound
-from qhreg.solver.dual import dual_value
 from qhreg.solver.fixed_tau import fit_at
-from qhreg.solver.inputs import rows_of
-from qhreg.solver.over_tau import local_fit
+from qhreg.solver.over_tau import local_fit, profile_value
 from qhreg.solver.setup import Setup, set_up
-from qhreg.solver.tau_bound import TauDual, cross_product
+from qhreg.solver.tau_bound import TauDual, cross_product, mixture_value, tau_dual
 from qhreg.solver.threads import one_blas_thread
-
-__all__ = ["GlobalCertificate", "ProfileBound", "certify_global", "certify_rows", "profile_bound"]
 
 
 @dataclass(frozen=True)
@@ -130,8 +127,8 @@ def certify_global(
 
     Notes
     -----
-    Keeps one number per row for each fit made, about 8 n bytes times `n_fits`; nothing of rows that are
-    not held in memory, where each fit costs two passes more.
+    Nothing of the size of the data is kept: the inner products of dual points cost two passes for each
+    fit.
 
     Examples
     --------
@@ -195,6 +192,7 @@ def _certificate(
             best = local_fit(problem, found.best.z, found.best.tau, task)
             better = report(setup, best, certified=False)
     upper_bound = -(found.lower + shift)
+    loglikes = np.array([-(profile_value(fit, problem) + shift) for fit in found.fits])
     return GlobalCertificate(
         holds=upper_bound - solution.loglike_restricted <= tol,
         gap=max(upper_bound - solution.loglike_restricted, 0.0),
@@ -204,9 +202,9 @@ def _certificate(
         n_fits=found.n_fits,
         tol=tol,
         tau_bounds=tau_bounds,
-        nodes_tau=np.array([node.tau for node in found.nodes]),
-        nodes_loglike=np.array([-(node.value + shift) for node in found.nodes]),
-        nodes_bound=np.array([-(node.bound + shift) for node in found.nodes]),
+        nodes_tau=np.array([fit.tau for fit in found.fits]),
+        nodes_loglike=loglikes,
+        nodes_bound=loglikes + [fit.gap for fit in found.fits],
         better=better,
     )
 
@@ -247,13 +245,11 @@ class ProfileBound:
         right = np.clip(np.searchsorted(self.nodes, tau), 1, self.nodes.size - 1)
         left = right - 1
         s = (tau - self.nodes[left]) / (self.nodes[right] - self.nodes[left])
-        alignment = (1.0 - s) * self.alignment[left] + s * self.alignment[right]
-        square = (
-            (1.0 - s) ** 2 * self.square[left]
-            + 2.0 * s * (1.0 - s) * self.cross[left]
-            + s**2 * self.square[right]
+        before, after = (
+            TauDual(self.nodes[i], self.alignment[i], self.square[i]) for i in (left, right)
         )
-        h = dual_value(alignment, square, self.n - self.rank, self.kappa, self.theta)
+        m = self.n - self.rank
+        h = mixture_value(s, before, after, self.cross[left], m, self.kappa, self.theta)
         rest = restricted_normalizer(tau, self.kappa, self.n, self.rank).value
         bound: FloatArray = -(h + rest + self.shift)
         return bound
@@ -272,23 +268,19 @@ def profile_bound(setup: Setup, start: FloatArray, nodes: Iterable[float]) -> Pr
         Asymmetries in (0, 1): those of a global certificate make the bound as tight as the
         certificate.
     """
-    problem, weights = setup.problem, setup.weights
-    taus = np.unique(np.asarray(list(nodes), dtype=np.float64))
-    alignment, square, cross = [0.0], [0.0], []
-    before = TauDual(0.0, 0.0, 0.0)
-    z = start
-    for tau in taus:
-        fit = fit_at(problem, float(tau), z, keep=True, warm=True)
-        here = TauDual(fit.tau, fit.dual.alignment, fit.dual.square, fit.dual.kept)
-        cross.append(cross_product(before, here, weights))
-        alignment.append(fit.dual.alignment)
-        square.append(fit.dual.square)
-        before, z = here, fit.z
+    problem, z = setup.problem, start
+    duals = [TauDual(0.0, 0.0, 0.0)]
+    for tau in np.unique(np.asarray(list(nodes), dtype=np.float64)):
+        fit = fit_at(problem, float(tau), z, warm=True)
+        duals.append(tau_dual(fit))
+        z = fit.z
+    duals.append(TauDual(1.0, 0.0, 0.0))
+    crosses = [cross_product(a, b, problem.kappa) for a, b in itertools.pairwise(duals)]
     return ProfileBound(
-        np.concatenate([[0.0], taus, [1.0]]),
-        np.array([*alignment, 0.0]),
-        np.array([*square, 0.0]),
-        np.array([*cross, 0.0]),
+        np.array([dual.tau for dual in duals]),
+        np.array([dual.alignment for dual in duals]),
+        np.array([dual.square for dual in duals]),
+        np.array(crosses),
         problem.n,
         problem.rank,
         problem.kappa,

@@ -20,11 +20,9 @@ import pandas as pd
 from patsy import PatsyError
 
 from qhreg._version import __version__
-from qhreg.cli.files import TextFormat, check_folder, check_target, read_table
+from qhreg.cli.files import check_folder, check_target, read_table
 from qhreg.exceptions import DataError, DomainError
 from qhreg.specification.formulas import check_formula, mentions
-
-__all__ = ["COMMANDS", "as_json", "demo", "fit_formula", "predictions"]
 
 _WRITTEN = {
     r"-?\d{1,3}(,\d{3})+(\.\d*)?": "--thousands ,",
@@ -87,28 +85,6 @@ def _run_demo(options: argparse.Namespace) -> None:
 # ------------------------------------------------------------------ fit
 
 
-def _check_target(formula: str, data: pd.DataFrame) -> None:
-    """Raise a DataError when the left side of a formula is a column that holds no numbers."""
-    target = formula.partition("~")[0].strip()
-    if list(data.columns).count(target) == 1 and not _holds_numbers(data[target].dtype):
-        text = _no_numbers(data[target])
-        shown = f"{_some(text)}{_mend(text)}" if text.size else _some(data[target])
-        raise DataError(f"the target {target!r} is not numeric, it holds {shown}")
-
-
-def _holds_numbers(dtype: Any) -> bool:
-    kind = pd.api.types
-    return kind.is_numeric_dtype(dtype) and not kind.is_bool_dtype(dtype)
-
-
-def _no_numbers(column: pd.Series) -> pd.Series:
-    """Return the values of a column that cannot be read as numbers."""
-    values = column.dropna()
-    if pd.api.types.is_bool_dtype(values.dtype):
-        return values
-    return values[pd.to_numeric(values, errors="coerce").isna()]
-
-
 def _some(text: pd.Series) -> str:
     """Return the first different values of a column in words."""
     values = text.unique()
@@ -129,25 +105,28 @@ def _mend(text: pd.Series) -> str:
 
 
 def _reject_text(formula: str, data: pd.DataFrame, decimal: str | None = None) -> None:
-    """Raise a DataError for a column of numbers that would be categories since some are text.
+    """Raise a DataError for text in the target, or in a column of which most values are numbers.
 
-    With a decimal sign that is not theirs all of them are.
+    With a decimal sign that is not theirs all numbers are text.
     """
+    target = formula.partition("~")[0].strip()
     for place, name in enumerate(data.columns):
         column = data.iloc[:, place]
-        written = pd.api.types.is_string_dtype(column.dtype)
         factor = rf"""\bC\(\s*(Q\(\s*['"])?{re.escape(str(name))}(?!\w)"""
-        if not written or not mentions(formula, name) or re.search(factor, formula):
+        written = pd.api.types.is_string_dtype(column.dtype) and mentions(formula, name)
+        if not written or re.search(factor, formula):
             continue
-        text = _no_numbers(column)
+        values = column.dropna()
+        text = values[pd.to_numeric(values, errors="coerce").isna()]
+        if name == target:
+            shown = _some(text if text.size else column)
+            raise DataError(f"the target {name!r} is not numeric, it holds {shown}{_mend(text)}")
         if decimal is not None and not text.size:
-            raise DataError(
-                f"with --decimal {decimal} the column {name!r} holds text: {_some(column)}"
-            )
-        plain = pd.to_numeric(
-            text.astype(str).str.replace(r"[, ]", "", regex=True), errors="coerce"
-        )
-        if text.size and 2 * int(plain.isna().sum()) < column.count():
+            shown = _some(column)
+            raise DataError(f"with --decimal {decimal} the column {name!r} holds text: {shown}")
+        digits = text.astype(str).str.replace(r"[, ]", "", regex=True)
+        words = int(pd.to_numeric(digits, errors="coerce").isna().sum())
+        if text.size and 2 * words < column.count():
             raise DataError(
                 f"most of the {column.count()} values of {name!r} are numbers, but it also holds "
                 f"{_some(text)}{_mend(text)}; write C({name}) in the formula for categories"
@@ -166,36 +145,22 @@ def fit_formula(data: pd.DataFrame, options: argparse.Namespace) -> Any:
     """
     from qhreg.formula.api import quantile_huber
 
+    if options.q is not None:
+        given = f"--tau {1.0 - options.q:g} --kappa 0"
+        raise DomainError(f"fit has no --q: for the {options.q:g} quantile give {given}")
     check_formula(options.formula, data)
-    _check_target(options.formula, data)
     _reject_text(options.formula, data, options.decimal)
     for name, cov_type in (("groups", "cluster"), ("maxlags", "HAC")):
         if getattr(options, name) is not None and options.cov_type != cov_type:
             raise DomainError(f"--{name} goes with --cov-type {cov_type}")
     if options.cov_type == "cluster" and options.groups is None:
         raise DomainError("--cov-type cluster needs --groups, the column of the clusters")
-    for name in ("weights", "freq_weights", "offset", "groups"):
-        column = getattr(options, name)
-        if column is not None and column not in data.columns:
-            known = ", ".join(str(each) for each in data.columns)
-            raise DataError(f"there is no column {column!r}; the columns are {known}")
-    columns = {
-        "weights": options.weights,
-        "freq_weights": options.freq_weights,
-        "offset": options.offset,
-        "tau_bounds": None if options.tau_bounds is None else tuple(options.tau_bounds),
-    }
+    names = ("kappa", "tau", "sigma", "missing", "weights", "freq_weights", "offset")
+    arguments = {name: getattr(options, name) for name in names}
+    if options.tau_bounds is not None:
+        arguments["tau_bounds"] = tuple(options.tau_bounds)
     try:
-        model = quantile_huber(
-            options.formula,
-            data,
-            kappa=options.kappa,
-            tau=options.tau,
-            sigma=options.sigma,
-            missing=options.missing,
-            eval_env={"np": np},
-            **{name: value for name, value in columns.items() if value is not None},
-        )
+        model = quantile_huber(options.formula, data, eval_env={"np": np}, **arguments)
     except SyntaxError as error:
         raise DataError(f"cannot read the formula {options.formula!r}: {error.msg}") from error
     except PatsyError as error:
@@ -206,57 +171,53 @@ def fit_formula(data: pd.DataFrame, options: argparse.Namespace) -> Any:
     return model.fit(cov_type=options.cov_type, cov_kwds=cov_kwds or None)
 
 
-def _plain(value: Any) -> Any:
-    """Return a number that JSON knows: None for NaN and infinity."""
-    value = float(value)
-    return value if math.isfinite(value) else None
+def _finite(value: Any) -> Any:
+    """Return what JSON knows: None for NaN and infinity, within dicts and lists too."""
+    if isinstance(value, dict):
+        return {str(name): _finite(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def as_json(
-    results: Any, formula: str, alpha: float = 0.05, interval: str = "wald"
-) -> dict[str, Any]:
+def as_json(results: Any, options: argparse.Namespace, proof: Any = None) -> dict[str, Any]:
     """Return the fit as numbers, texts, lists and dicts; None stands for NaN and infinity.
 
     Parameters
     ----------
     results : QuantileHuberResultsWrapper
         The fit.
-    formula : str
-        Its formula.
-    alpha : float
-        One minus the coverage of the intervals.
-    interval : {"wald", "profile", "bootstrap"}
-        The kind of intervals.
+    options : Namespace
+        What the parser of ``fit`` returns.
+    proof : GlobalCertificate, optional
+        That no other tau is better.
     """
-    limits = np.asarray(results.conf_int(alpha=alpha, method=interval))
+    limits = np.asarray(results.conf_int(alpha=options.alpha, method=options.interval))
     certificate = results.certificate
-    names = ("sigma", "tau", "kappa", "llf", "aic", "bic", "nobs", "df_model", "df_resid")
-    return {
+    values = ("sigma", "tau", "kappa", "llf", "aic", "bic", "nobs", "df_model", "df_resid")
+    numbers = {
         "qhreg": __version__,
-        "formula": formula,
-        "params": {str(name): _plain(v) for name, v in results.params.items()},
-        "bse": {str(name): _plain(v) for name, v in results.bse.items()},
-        "pvalues": {str(name): _plain(v) for name, v in results.pvalues.items()},
-        "conf_int": {
-            str(name): [_plain(low), _plain(high)]
-            for name, (low, high) in zip(results.params.index, limits, strict=True)
-        },
-        "alpha": alpha,
-        "interval": interval,
+        "formula": options.formula,
+        **{name: getattr(results, name).to_dict() for name in ("params", "bse", "pvalues")},
+        "conf_int": dict(zip(results.params.index, limits.tolist(), strict=True)),
+        "alpha": options.alpha,
+        "interval": options.interval,
         "rows_dropped": _dropped(results),
         "cov_type": results.cov_type,
-        **{name: _plain(getattr(results, name)) for name in names},
-        "quantile_level": _plain(results.quantile_level),
+        **{name: float(getattr(results, name)) for name in (*values, "quantile_level")},
         "converged": bool(results.converged),
-        "duality_gap": _plain(results.duality_gap),
+        "duality_gap": float(results.duality_gap),
         "tau_at_bound": bool(results.solution.tau_at_bound),
         "certificate": {
-            "kappa": _plain(certificate.kappa),
-            "min_curvature": _plain(certificate.min_curvature),
-            "margin": _plain(certificate.margin),
+            **{n: float(getattr(certificate, n)) for n in ("kappa", "min_curvature", "margin")},
             "holds": bool(certificate.holds),
         },
     }
+    if proof is not None:
+        ends = {name: float(getattr(proof, name)) for name in ("gap", "lower_bound", "upper_bound")}
+        numbers["global_certificate"] = {**ends, "holds": bool(proof.holds)}
+    plain: dict[str, Any] = _finite(numbers)
+    return plain
 
 
 def _dropped(results: Any) -> int:
@@ -273,14 +234,13 @@ def _interval_table(results: Any, alpha: float, interval: str) -> str:
 
 
 def _run_fit(options: argparse.Namespace) -> None:
-    if not 0.0 < options.alpha < 1.0:
-        raise DomainError(f"--alpha must lie between 0 and 1, got {options.alpha:g}")
+    _check_alpha(options)
     keep = [] if options.force else [options.data, *filter(None, [options.save])]
     for target in filter(None, (options.save, options.report)):
         check_target(target, keep)
     if options.report is not None and not options.report.lower().endswith((".html", ".htm")):
         raise DomainError(f"a report is an HTML page and ends in .html, got {options.report!r}")
-    results = fit_formula(read_table(options.data, _text_format(options)), options)
+    results = fit_formula(_read(options), options)
     if _dropped(results):
         _note(f"{_dropped(results)} of {results.model.nobs_given} rows left out: missing values")
     proof = results.certify_global() if options.certify else None
@@ -290,18 +250,12 @@ def _run_fit(options: argparse.Namespace) -> None:
     if options.report is not None:
         from qhreg.cli.report import html_report
 
-        page = html_report(
-            results, title=options.formula, alpha=options.alpha, interval=options.interval
-        )
+        intervals = {"alpha": options.alpha, "interval": options.interval}
+        page = html_report(results, title=options.formula, **intervals)
         Path(options.report).write_text(page, encoding="utf-8")
         _note(f"report written to {options.report}")
     if options.json:
-        numbers = as_json(results, options.formula, options.alpha, options.interval)
-        if proof is not None:
-            names = ("gap", "lower_bound", "upper_bound")
-            numbers["global_certificate"] = {name: _plain(getattr(proof, name)) for name in names}
-            numbers["global_certificate"]["holds"] = bool(proof.holds)
-        _say(json.dumps(numbers, indent=2, allow_nan=False))
+        _say(json.dumps(as_json(results, options, proof), indent=2, allow_nan=False))
         return
     _say(str(results.summary(alpha=options.alpha)))
     if options.interval != "wald":
@@ -346,24 +300,15 @@ def predictions(results: Any, data: pd.DataFrame, options: argparse.Namespace) -
             raise DomainError(f"{option} goes with --which {which}, not with {options.which}")
         if getattr(options, name) is None and options.which == which:
             raise DomainError(f"--which {which} needs {option}")
-    values = options.q if options.which == "quantile" else options.y_values
-    extra = {"q": options.q, "y_values": options.y_values}
-    extra = {name: value for name, value in extra.items() if value is not None}
-    try:
-        if values is not None and len(values) > 1:
-            table = pd.DataFrame(results.predict(data, which=options.which, **extra))
-            letter = "q" if options.which == "quantile" else "prob"
-            return table.set_axis([f"{letter}_{value:g}" for value in values], axis=1)
-        single = {name: value[0] for name, value in extra.items()}
-        prediction = results.get_prediction(data, which=options.which, **single)
-    except AttributeError as error:
-        # patsy fails on its own message when it meets text where the model had numbers
-        text = [str(name) for name, dtype in data.dtypes.items() if not _holds_numbers(dtype)]
-        if not text:
-            raise
-        raise DataError(
-            f"the model had numbers where the new data hold text; columns with text: {', '.join(text)}"
-        ) from error
+    given = {"q": options.q, "y_values": options.y_values}
+    given = {name: value for name, value in given.items() if value is not None}
+    values: list[float] = next(iter(given.values()), [])
+    if len(values) > 1:
+        table = pd.DataFrame(results.predict(data, which=options.which, **given))
+        letter = "q" if options.which == "quantile" else "prob"
+        return table.set_axis([f"{letter}_{value:g}" for value in values], axis=1)
+    single = {name: value[0] for name, value in given.items()}
+    prediction = results.get_prediction(data, which=options.which, **single)
     return pd.DataFrame(prediction.summary_frame(options.alpha))
 
 
@@ -386,12 +331,11 @@ def _beside(table: pd.DataFrame, data: pd.DataFrame, names: list[str]) -> pd.Dat
 
 
 def _run_predict(options: argparse.Namespace) -> None:
-    if not 0.0 < options.alpha < 1.0:
-        raise DomainError(f"--alpha must lie between 0 and 1, got {options.alpha:g}")
+    _check_alpha(options)
     if options.out is not None:
         check_target(options.out, [] if options.force else [options.data, options.model])
     results = _load(options.model)
-    data = read_table(options.data, _text_format(options))
+    data = _read(options)
     table = predictions(results, data, options)
     if options.keep is not None:
         table = _beside(table, data, options.keep)
@@ -409,6 +353,8 @@ def _run_predict(options: argparse.Namespace) -> None:
 def _run_paper(options: argparse.Namespace) -> None:
     if importlib.util.find_spec("matplotlib") is None:
         raise DataError("the figures need matplotlib: pip install 'qhreg[paper]'")
+    if options.repetitions is not None and options.repetitions < 2:
+        raise DomainError(f"--repetitions must be at least 2, got {options.repetitions}")
     check_folder(options.out)
     from qhreg.paper.report import PARTS, QUICK, REPETITIONS, reproduce
 
@@ -431,10 +377,15 @@ def _run_paper(options: argparse.Namespace) -> None:
     _say(f"in {options.out}: {', '.join(names)}")
 
 
-def _text_format(options: argparse.Namespace) -> TextFormat:
-    return TextFormat(
-        options.sep, options.decimal, options.thousands, options.encoding, tuple(options.na)
-    )
+def _read(options: argparse.Namespace) -> pd.DataFrame:
+    """Return the table of a command."""
+    names = ("sep", "decimal", "thousands", "encoding", "na")
+    return read_table(options.data, **{name: getattr(options, name) for name in names})
+
+
+def _check_alpha(options: argparse.Namespace) -> None:
+    if not 0.0 < options.alpha < 1.0:
+        raise DomainError(f"--alpha must lie between 0 and 1, got {options.alpha:g}")
 
 
 def _note(text: str) -> None:

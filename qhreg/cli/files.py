@@ -2,152 +2,23 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import gzip
-import importlib.util
 import os
-import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
-from itertools import chain
+from collections.abc import Sequence
+from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
 from qhreg.exceptions import DataError, DomainError
 
-__all__ = ["FORMATS", "TextFormat", "check_folder", "check_target", "read_table"]
-
 FORMATS = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".feather")
 """Endings of the file names that are understood."""
 
-_BINARY = (".parquet", ".feather")
-_TABS = (".tsv", ".txt")
-_MARKS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 """What may separate the columns of a text, with the word for it."""
-
-
-@dataclass(frozen=True)
-class TextFormat:
-    """How numbers and columns are written in a table of text.
-
-    Attributes
-    ----------
-    sep : str or None
-        What separates columns: one character. By default a comma, or a tab in .tsv and .txt.
-    decimal : str or None
-        The decimal sign, a point by default.
-    thousands : str or None
-        What separates thousands; nothing by default.
-    encoding : str or None
-        Encoding of the text, UTF-8 by default.
-    na : tuple of str
-        Values that stand for a missing one, besides empty ones, NA, NaN and their like.
-    """
-
-    sep: str | None = None
-    decimal: str | None = None
-    thousands: str | None = None
-    encoding: str | None = None
-    na: tuple[str, ...] = ()
-
-    @property
-    def given(self) -> list[str]:
-        """Names of what is not left to its default."""
-        return [field.name for field in fields(self) if getattr(self, field.name)]
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The same for pandas, without the separator."""
-        given = {"decimal": self.decimal, "thousands": self.thousands, "encoding": self.encoding}
-        made = {name: value for name, value in given.items() if value is not None}
-        return {**made, "na_values": list(self.na), "skipinitialspace": True}
-
-
-class _Head(NamedTuple):
-    """The first lines of a table of text.
-
-    Attributes
-    ----------
-    skip : int
-        Lines above the names; with the names in a comment, those above the values.
-    commented : bool
-        Whether the names are in a comment.
-    names : list of str
-        The names.
-    width : int
-        Values in the line after them.
-    """
-
-    skip: int
-    commented: bool
-    names: list[str]
-    width: int
-
-
-def _ending(path: Path) -> str:
-    name = path.name.lower()
-    for ending in FORMATS:
-        if name.endswith(ending):
-            return ending
-    raise DataError(f"{path}: the ending of a data file must be one of {', '.join(FORMATS)}")
-
-
-def _require_pyarrow(ending: str) -> None:
-    if importlib.util.find_spec("pyarrow") is None:
-        raise DataError(
-            f"reading {ending} needs pyarrow, which is not installed: pip install 'qhreg[parquet]', or "
-            "save the data as CSV"
-        )
-
-
-def _read(path: Path, ending: str, text: TextFormat) -> pd.DataFrame:
-    if ending == ".parquet":
-        return pd.read_parquet(path)
-    if ending == ".feather":
-        return pd.read_feather(path)
-    return _read_text(path, text.sep or ("\t" if ending in _TABS else ","), text)
-
-
-def _first_lines(path: Path, sep: str, encoding: str | None) -> _Head:
-    """Return the head of a table of text.
-
-    Lines at its top that begin with # are comments, except one above a line of numbers, of as many
-    values: that is the head, as numpy writes it.
-    """
-    opened = gzip.open if path.name.lower().endswith(".gz") else open
-    with opened(path, "rt", encoding=encoding or "utf-8-sig", newline="") as stream:
-        comment, skip = "", 0
-        start: list[str] = []
-        for number, line in enumerate(stream):
-            if line.startswith("#"):
-                comment, skip = line, number + 1
-            elif line.strip():
-                start = [line]
-                break
-        rows = _values(chain(start, stream), sep)
-        first = next(rows, [])
-        above = next(_values([comment.lstrip("# ")], sep), [])
-        commented = len(above) == len(first) and all(map(_is_number, first))
-        names, below = (above, first) if commented else (first, next(rows, first))
-        return _Head(skip, commented, [n.strip().lstrip("\ufeff") for n in names], len(below))
-
-
-def _values(lines: Iterable[str], sep: str) -> Iterator[list[str]]:
-    """Iterate over the values of lines that are not empty."""
-    rows = csv.reader(lines, delimiter=sep, skipinitialspace=True)
-    return (row for row in rows if row)
-
-
-def _check_encoding(name: str) -> None:
-    try:
-        codecs.lookup(name)
-    except LookupError as error:
-        raise DomainError(
-            f"--encoding {name!r} is none that Python knows, such as latin-1"
-        ) from error
 
 
 def _is_number(text: str) -> bool:
@@ -158,51 +29,89 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _read_text(path: Path, sep: str, text: TextFormat) -> pd.DataFrame:
+def _header(path: Path, sep: str, encoding: str | None) -> tuple[list[str], int, int]:
+    """Return the names of the columns, the lines down to them, and the values in the line below.
+
+    Lines at the top that begin with # are comments, except one above a line of numbers, of as many
+    values: that holds the names, as numpy writes them.
+    """
+    opened = gzip.open if path.name.lower().endswith(".gz") else open
+    with opened(path, "rt", encoding=encoding or "utf-8-sig", newline="") as stream:
+        lines = list(islice(stream, 1000))
+    above = list(takewhile(lambda line: line.startswith("#") or not line.strip(), lines))
+    comment = next((line for line in reversed(above) if line.startswith("#")), "")
+    style: dict[str, Any] = {"delimiter": sep, "skipinitialspace": True}
+    reader = csv.reader(lines[len(above) :], **style)
+    names = next(reader, [])
+    skipped = len(above) + 1  # pandas counts a line break within quotes as none
+    width = len(next((row for row in reader if row), names))
+    commented = next(csv.reader([comment.lstrip("# ")], **style), [])
+    if len(commented) == len(names) and all(map(_is_number, names)):
+        names, skipped, width = commented, len(above), len(names)
+    return [name.strip().lstrip("\ufeff") for name in names], skipped, width
+
+
+def _read_text(path: Path, sep: str, encoding: str | None, **options: Any) -> pd.DataFrame:
     """Return a table of text with the names as they are written, repeated ones included.
 
     Lines with one value more than there are names begin with a row name, as R writes them; an empty
     value more is a separator at the end of the line.
     """
-    skip, commented, names, width = _first_lines(path, sep, text.encoding)
-    _check_separator(path, sep, names)
-    options: dict[str, Any] = {**text.options, "sep": sep, "skiprows": skip}
-    options |= {"header": None} if commented else {}
-    frame: pd.DataFrame = pd.read_csv(path, **options)
-    surplus = width - len(names)
-    if surplus > 0 and bool(frame.iloc[:, -surplus:].isna().all(axis=None)):
-        with warnings.catch_warnings():  # of the empty values that are left out
-            warnings.simplefilter("ignore", pd.errors.ParserWarning)
-            frame = pd.read_csv(path, **options, index_col=False)
-    elif surplus > 1:
+    names, skipped, width = _header(path, sep, encoding)
+    if not names:
+        raise DataError(f"cannot read {path}: it has no columns")
+    for mark, word in _SEPARATORS.items():
+        if len(names) == 1 and mark in names[0] and mark != sep:
+            raise DataError(
+                f"{path} has a single column, {names[0]!r}: the file is separated by {word}; add "
+                f"--sep {'tab' if word == 'tabs' else repr(mark)}"
+            )
+    frame: pd.DataFrame = pd.read_csv(
+        path,
+        sep=sep,
+        encoding=encoding,
+        header=None,
+        names=range(max(len(names), width)),
+        skiprows=skipped,
+        skipinitialspace=True,
+        **options,
+    )
+    if frame.iloc[:, len(names) :].isna().all(axis=None):
+        frame = frame.iloc[:, : len(names)]
+    elif frame.shape[1] == len(names) + 1:
+        frame = frame.set_index(0).rename_axis(None)
+    else:
         raise DataError(
             f"{path} has more values in a line ({width}) than names in its head ({len(names)})"
         )
-    if len(names) != frame.shape[1]:
-        return frame
-    return frame.set_axis([new or old for new, old in zip(names, frame, strict=True)], axis=1)
+    return frame.set_axis([name or f"Unnamed: {i}" for i, name in enumerate(names)], axis=1)
 
 
-def _check_separator(path: Path, sep: str, names: list[str]) -> None:
-    """Raise a DataError when a single name holds the separator of another kind of file."""
-    for mark, word in _MARKS.items():
-        if len(names) == 1 and mark in names[0] and mark != sep:
-            shown = "tab" if mark == "\t" else f"{mark!r}"
-            raise DataError(
-                f"{path} has a single column, {names[0]!r}: the file is separated by {word}; add "
-                f"--sep {shown}"
-            )
-
-
-def read_table(file: str | Path, text: TextFormat | None = None) -> pd.DataFrame:
-    """Return the table in a file, its kind known from the ending.
+def read_table(
+    file: str | Path,
+    *,
+    sep: str | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
+    encoding: str | None = None,
+    na: Sequence[str] = (),
+) -> pd.DataFrame:
+    r"""Return the table in a file, its kind known from the ending.
 
     Parameters
     ----------
     file : path
         A file with one of the endings in `FORMATS`.
-    text : TextFormat, optional
-        How a table of text is written.
+    sep : str, optional
+        What separates columns: one character, or "tab". By default a comma, a tab in .tsv and .txt.
+    decimal : str, optional
+        The decimal sign, a point by default.
+    thousands : str, optional
+        What separates thousands; nothing by default.
+    encoding : str, optional
+        Encoding of the text, UTF-8 by default.
+    na : sequence of str
+        Values that stand for a missing one, besides empty ones, NA, NaN and their like.
 
     Raises
     ------
@@ -213,24 +122,40 @@ def read_table(file: str | Path, text: TextFormat | None = None) -> pd.DataFrame
     path = Path(file)
     if path.is_dir():
         raise DataError(f"{path} is a folder, not a data file")
-    ending = _ending(path)
+    ending = next((each for each in FORMATS if path.name.lower().endswith(each)), None)
+    if ending is None:
+        raise DataError(f"{path}: the ending of a data file must be one of {', '.join(FORMATS)}")
     if not path.is_file():
         raise DataError(f"there is no file {path}")
     if path.stat().st_size == 0:
         raise DataError(f"the file {path} is empty")
-    text = TextFormat() if text is None else text
-    if ending in _BINARY:
-        _require_pyarrow(ending)
-        if text.given:
-            raise DomainError(f"--{text.given[0]} is for tables of text, {path} is none")
-    if text.encoding is not None:
-        _check_encoding(text.encoding)
+    text = {"sep": sep, "decimal": decimal, "thousands": thousands, "encoding": encoding, "na": na}
+    given = [name for name, value in text.items() if value]
+    if ending in (".parquet", ".feather") and given:
+        raise DomainError(f"--{given[0]} is for tables of text, {path} is none")
+    sep = sep or ("\t" if ending in (".tsv", ".txt") else ",")
+    sep = "\t" if sep in ("tab", "\\t") else sep
+    if len(sep) != 1:
+        raise DomainError(f"--sep must be one character or 'tab', got {sep!r}")
+    numbers = {"decimal": decimal or ".", "thousands": thousands, "na_values": list(na)}
     try:
-        frame = _read(path, ending, text)
+        if ending == ".parquet":
+            frame = pd.read_parquet(path)
+        elif ending == ".feather":
+            frame = pd.read_feather(path)
+        else:
+            frame = _read_text(path, sep, encoding, **numbers)
+    except ImportError as error:
+        raise DataError(
+            f"reading {ending} needs pyarrow, which is not installed: pip install 'qhreg[parquet]', or "
+            "save the data as CSV"
+        ) from error
+    except LookupError as error:
+        message = f"--encoding {encoding!r} is none that Python knows, such as latin-1"
+        raise DomainError(message) from error
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{path} is not text in {text.encoding or 'UTF-8'}: name its encoding, such as --encoding "
-            "latin-1"
+            f"{path} is not text in {encoding or 'UTF-8'}: name its encoding, such as --encoding latin-1"
         ) from error
     except DataError:
         raise

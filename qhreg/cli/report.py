@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import html
 import io
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
+from importlib import resources
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -15,35 +17,6 @@ import pandas as pd
 from qhreg._version import __version__
 from qhreg.exceptions import QhregError
 
-__all__ = ["html_report"]
-
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; margin: 0; }
-main { max-width: 60rem; margin: 0 auto; padding: 1rem; }
-h1 { font-size: 1.5rem; overflow-wrap: anywhere; }
-h2 { font-size: 1.15rem; margin-top: 2rem; border-bottom: 1px solid #ccc; }
-table { border-collapse: collapse; margin: 0.5rem 0; font-variant-numeric: tabular-nums; }
-caption { text-align: left; font-weight: 600; padding: 0.3rem 0; }
-th, td { padding: 0.15rem 0.7rem; text-align: right; border: 0; border-top: 1px solid #e4e4e4; }
-th:first-child { text-align: left; }
-img { max-width: 100%; height: auto; }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; }
-.scroll { overflow-x: auto; }
-.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 25rem), 1fr)); }
-@media screen { .scroll :is(th, td) { white-space: nowrap; } }
-@media (max-width: 40rem) { th, td { padding: 0.15rem 0.4rem; } }
-@media print {
-  main { max-width: none; padding: 0; }
-  .scroll { overflow: visible; }
-  h2 { break-after: avoid; }
-  img, table, pre { break-inside: avoid; }
-}
-footer { color: #666; font-size: 0.85rem; margin-top: 2rem; }
-"""
-
-SHOWN = 6
-"""Regressors along which the fit is drawn."""
-
 
 def _paragraph(text: object) -> str:
     return f"<p>{html.escape(str(text))}</p>"
@@ -51,10 +24,6 @@ def _paragraph(text: object) -> str:
 
 def _scrolling(table: str) -> str:
     return f'<div class="scroll">{table}</div>'
-
-
-def _panels(*pictures: str) -> str:
-    return f'<div class="panels">{"".join(pictures)}</div>'
 
 
 def _section(title: str, content: Callable[[], str]) -> str:
@@ -66,17 +35,21 @@ def _section(title: str, content: Callable[[], str]) -> str:
     return f"<section><h2>{html.escape(title)}</h2>{text}</section>"
 
 
-def _picture(draw: Callable[..., Any], description: str) -> str:
-    """Return what a plotting method draws, as an image element that carries its own data."""
+def _pictures(drawings: Mapping[str, Callable[..., Any]]) -> str:
+    """Return what plotting methods draw, by description, as images that carry their own data."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError("the report needs matplotlib: pip install 'qhreg[plot]'") from error
-    figure, buffer = Figure(figsize=(6.0, 4.4), layout="constrained"), io.BytesIO()
-    draw(ax=figure.subplots())
-    figure.savefig(buffer, format="png", dpi=120)
-    data = base64.b64encode(buffer.getvalue()).decode("ascii")
-    return f'<img alt="{html.escape(description)}" src="data:image/png;base64,{data}">'
+    images = []
+    for description, draw in drawings.items():
+        figure, buffer = Figure(figsize=(6.0, 4.4), layout="constrained"), io.BytesIO()
+        draw(ax=figure.subplots())
+        figure.savefig(buffer, format="png", dpi=120)
+        data = base64.b64encode(buffer.getvalue()).decode("ascii")
+        alt = html.escape(description)
+        images.append(f'<img alt="{alt}" src="data:image/png;base64,{data}">')
+    return f'<div class="panels">{"".join(images)}</div>'
 
 
 class _Report:
@@ -186,15 +159,14 @@ class _Report:
     def fit_pictures(self) -> str:
         """Return the data with the fit along the regressors."""
         if not self.regressors:
-            return _panels(_picture(self.results.plot_density, "Residuals and fitted density"))
-        draw = self.results.plot_fit
-        pictures = [
-            _picture(lambda ax, name=name: draw(name, ax=ax), f"Data and fit along {name}")
-            for name in self.regressors[:SHOWN]
-        ]
-        more = len(self.regressors) - SHOWN
+            return _pictures({"Residuals and fitted density": self.results.plot_density})
+        drawn = self.regressors[:6]
+        drawings = {
+            f"Data and fit along {name}": partial(self.results.plot_fit, name) for name in drawn
+        }
+        more = len(self.regressors) - len(drawn)
         rest = _paragraph(f"{more} more regressors are not drawn.") if more > 0 else ""
-        return _panels(*pictures) + rest
+        return _pictures(drawings) + rest
 
     def estimates(self) -> str:
         """Return the parameters with their intervals."""
@@ -212,23 +184,18 @@ class _Report:
 
     def diagnostics(self) -> str:
         """Return tests of the fitted law, and pictures of the residuals."""
-        names = {
-            "density": "Residuals and fitted density",
-            "residuals": "Residuals against fitted values",
-            "qq": "Quantiles of the residuals against those of the law",
-            "pit": "Distribution function at the residuals",
+        drawings = {
+            "Residuals and fitted density": self.results.plot_density,
+            "Residuals against fitted values": self.results.plot_residuals,
+            "Quantiles of the residuals against those of the law": self.results.plot_qq,
+            "Distribution function at the residuals": self.results.plot_pit,
         }
-        pictures = [
-            _picture(getattr(self.results, f"plot_{name}"), text) for name, text in names.items()
-        ]
         try:
-            tests = _scrolling(self.goodness._repr_html_())
-            tests += _paragraph(
-                f"p-values by {self.goodness.n_boot} samples from the fit, refitted."
-            )
+            samples = f"p-values by {self.goodness.n_boot} samples from the fit, refitted."
+            tests = _scrolling(self.goodness._repr_html_()) + _paragraph(samples)
         except QhregError as error:
             tests = _paragraph(f"No test: {error}")
-        return tests + _panels(*pictures)
+        return tests + _pictures(drawings)
 
     def asymmetry(self) -> str:
         """Return the profile likelihood of tau, and the tests of symmetry."""
@@ -237,26 +204,22 @@ class _Report:
         profile = fit.profile_likelihood("tau", alpha=self.alpha, **options)
         low, high = profile.conf_int()
         text = f"{self.coverage} profile-likelihood interval of tau: {low:.4f} to {high:.4f}."
-        picture = _picture(profile.plot, "Profile likelihood of tau with its interval")
+        picture = _pictures({"Profile likelihood of tau with its interval": profile.plot})
         tests = f"<pre>{html.escape(str(fit.test_symmetry()))}</pre>"
-        return _paragraph(text) + _panels(picture) + tests
+        return _paragraph(text) + picture + tests
 
     def proofs(self) -> str:
         """Return what is proved about the fit."""
         fit = self.results
-        parts = [_scrolling(fit.certificate._repr_html_())]
+        convexity = _scrolling(fit.certificate._repr_html_())
         if self.proof is None:
-            parts.append(
-                _paragraph(
-                    "tau is fixed: the problem is convex, and the duality gap bounds the distance to "
-                    f"the highest log-likelihood: {fit.duality_gap:.1e}."
-                )
+            return convexity + _paragraph(
+                "tau is fixed: the problem is convex, and the duality gap bounds the distance to the "
+                f"highest log-likelihood: {fit.duality_gap:.1e}."
             )
-        else:
-            parts.append(_scrolling(self.proof._repr_html_()))
-            if fit.space.kappa is None:
-                parts.append(_paragraph(f"This holds at the estimated kappa = {fit.kappa:.4g}."))
-        return "".join(parts)
+        at = f"This holds at the estimated kappa = {fit.kappa:.4g}."
+        note = _paragraph(at) if fit.space.kappa is None else ""
+        return convexity + _scrolling(self.proof._repr_html_()) + note
 
     def summary(self) -> str:
         """Return the summary of the fit."""
@@ -295,7 +258,6 @@ def html_report(
     >>> html_report(fit, title="Engel")[:15]
     '<!DOCTYPE html>'
     """
-    heading = html.escape(title or "Quantile Huber regression")
     report = _Report(results, alpha, interval)
     contents = {
         "What it says": report.reading,
@@ -308,10 +270,9 @@ def html_report(
     }
     if not results.tau_estimated:
         del contents["Asymmetry"]
-    sections = [_section(name, content) for name, content in contents.items()]
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{heading}</title><style>{STYLE}</style></head><body><main><h1>{heading}</h1>"
-        f"{''.join(sections)}<footer>qhreg {html.escape(__version__)}</footer></main></body></html>\n"
+    page = resources.files("qhreg.cli").joinpath("report.html").read_text("utf-8")
+    return Template(page).substitute(
+        title=html.escape(title or "Quantile Huber regression"),
+        sections="".join(_section(name, content) for name, content in contents.items()),
+        version=html.escape(__version__),
     )

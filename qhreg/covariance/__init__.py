@@ -29,7 +29,7 @@ from qhreg.covariance.information import (
 )
 from qhreg.covariance.parts import Parts, covariance_parts
 from qhreg.covariance.sandwich import group_codes, sandwich
-from qhreg.covariance.scores import Fitted, Point, observed_hessian, score_obs
+from qhreg.covariance.scores import observed_hessian, score_obs, score_sum
 
 __all__ = [
     "COVARIANCE_TYPES",
@@ -38,9 +38,7 @@ __all__ = [
     "CovarianceEstimate",
     "CovarianceType",
     "DesignMoments",
-    "Fitted",
     "Parts",
-    "Point",
     "choose_covariance",
     "covariance_parts",
     "design_moments",
@@ -52,4 +50,5 @@ __all__ = [
     "robust_covariance",
     "sandwich",
     "score_obs",
+    "score_sum",
 ]

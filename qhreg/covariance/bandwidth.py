@@ -10,8 +10,6 @@ from scipy import special
 from qhreg._typing import FloatArray
 from qhreg.engine.weighted_quantile import weighted_quantiles
 
-__all__ = ["bread_window", "hall_sheather", "quartile_range", "window_width"]
-
 
 def hall_sheather(level: float, nobs: float) -> float:
     r"""Return the bandwidth of Hall and Sheather for the sparsity at a quantile.

@@ -13,21 +13,7 @@ from qhreg._typing import FloatArray
 from qhreg.covariance.sandwich import group_codes as require_clusters
 from qhreg.covariance.sandwich import lag_weights, lags
 from qhreg.exceptions import DataError, DomainError
-from qhreg.specification.alignment import RowSource, group_codes
-
-__all__ = [
-    "COVARIANCE_TYPES",
-    "DEFAULT_TYPE",
-    "NEEDS_CASES",
-    "NEEDS_PERIODS",
-    "OPTIONS",
-    "SANDWICHES",
-    "CovarianceChoice",
-    "CovarianceType",
-    "check_options",
-    "choose_covariance",
-    "known_type",
-]
+from qhreg.specification.inputs import RowSource, group_codes
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import block_diag
 
-from qhreg._precision import VANISHING
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.covariance.choice import (
     COVARIANCE_TYPES,
@@ -16,37 +16,22 @@ from qhreg.covariance.choice import (
     SANDWICHES,
     CovarianceChoice,
 )
-from qhreg.covariance.information import DesignMoments, assemble, design_moments, unit_information
+from qhreg.covariance.information import DesignMoments, expected_information, moments_of
 from qhreg.covariance.parts import (
-    LOADING,
     Parts,
     coordinates_of,
     covariance_parts,
     positive_inverse,
     to_parameters,
     treated_as_known,
+    working_slopes,
 )
 from qhreg.covariance.sandwich import CORRECTIONS, group_codes, lags, sandwich
 from qhreg.exceptions import CurvatureWarning, DomainError, warn_caller
 from qhreg.solver import Solution
 from qhreg.specification.model_data import ModelData
+from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import ParameterSpace
-
-__all__ = [
-    "CovarianceEstimate",
-    "Grouping",
-    "Meat",
-    "decided_alone",
-    "estimate_covariance",
-    "finished",
-    "from_influence",
-    "from_meat",
-    "grouping_of",
-    "meat_of",
-    "nonrobust_covariance",
-    "robust_covariance",
-    "warn_unidentified",
-]
 
 
 @dataclass(frozen=True)
@@ -58,8 +43,6 @@ class CovarianceEstimate:
     cov : ndarray, shape (size, size)
         Covariance of all parameters of the model; rows and columns are zero where a parameter is held,
         NaN where it is not identified.
-    cov_type : str
-        The type.
     description : str
         What it is, for the foot of a table.
     held_fixed : tuple of str
@@ -68,17 +51,18 @@ class CovarianceEstimate:
         Which parameters have a variance, or are held.
     df : float or None
         Degrees of freedom of the t distribution where the type has its own: clusters minus one.
-    options : dict
-        The options that were used.
     """
 
     cov: FloatArray
-    cov_type: str
     description: str
     held_fixed: tuple[str, ...]
     identified: BoolArray
     df: float | None = None
-    options: dict[str, Any] = field(default_factory=dict)
+
+
+def describe(cov_type: str, more: str = "") -> str:
+    """Return what the foot of a table says of a type of covariance."""
+    return f"Covariance: {COVARIANCE_TYPES[cov_type].description}{more}."
 
 
 class Grouping(NamedTuple):
@@ -138,6 +122,7 @@ def estimate_covariance(
     space: ParameterSpace | None = None,
     held: Sequence[str] = (),
     names: Sequence[str] | None = None,
+    parts_of: Callable[..., Parts] = covariance_parts,
 ) -> CovarianceEstimate:
     """Return the chosen covariance of the estimates.
 
@@ -155,6 +140,8 @@ def estimate_covariance(
         Estimated parameters to treat as known, besides tau on its bound.
     names : sequence of str, optional
         Names of all parameters, for the warning.
+    parts_of : callable
+        What returns the parts of a sandwich, given data, solution and what is held.
 
     Warns
     -----
@@ -177,22 +164,24 @@ def estimate_covariance(
     if not data.space.size:
         text = "Covariance: none, as the constraints fix every parameter."
         nothing, every = np.zeros((full.size, full.size)), np.ones(full.size, dtype=bool)
-        return CovarianceEstimate(nothing, choice.cov_type, text, fixed, every)
+        return CovarianceEstimate(nothing, text, fixed, every)
     if choice.cov_type == "nonrobust":
         obs = data.observations
         if obs.weights is not None:
             raise DomainError(NEEDS_CASES)
-        moments = design_moments(obs.exog, obs.freq_weights)
-        made = nonrobust_covariance(moments, solution, data.space, known)
+        estimate = nonrobust_covariance(moments_of(obs), solution, data.space, known)
     else:
-        made = robust_covariance(choice, covariance_parts(data, solution, known))
-    cov, identified = made.cov, made.identified
+        estimate = robust_covariance(choice, parts_of(data, solution, known))
     if data.constraint is not None:
         outward = data.constraint.jacobian(full)
-        cov = outward @ cov @ outward.T
-        lost = np.abs(outward[:, ~identified]) > 1e-12
-        identified = np.asarray(~lost.any(axis=1))
-    return finished(made, cov, identified, (*made.held_fixed, *fixed), names)
+        lost = np.asarray((np.abs(outward[:, ~estimate.identified]) > 1e-12).any(axis=1))
+        estimate = replace(
+            estimate,
+            cov=outward @ estimate.cov @ outward.T,
+            identified=~lost,
+            held_fixed=(*estimate.held_fixed, *fixed),
+        )
+    return finished(estimate, names)
 
 
 def nonrobust_covariance(
@@ -216,29 +205,20 @@ def nonrobust_covariance(
     """
     known = treated_as_known(solution, space, held)
     extras = tuple(name for name in space.extra_names if name not in known)
-    transform, _ = coordinates_of(moments.factor)
-    r, weight = transform.shape[1], moments.weight_sum
-    unit = unit_information(solution.tau, solution.kappa)
-    slope = {"sigma": 1.0, "tau": solution.tau * (1.0 - solution.tau), "kappa": solution.kappa}
-    sizes = np.append(np.full(r, 1.0 / np.sqrt(unit.beta_beta)), [slope[name] for name in extras])
-    # beta in coordinates in which its information is the identity times the weight
-    column = np.sqrt(weight) * (transform.T @ moments.column_sum)
-    free = (("beta",) if space.k else ()) + extras
-    info = assemble(free, weight * np.eye(r), column, weight, unit) * np.outer(sizes, sizes)
-    inner = positive_inverse(info, weight)
-    change = np.zeros((space.k + len(extras), r + len(extras)))
-    change[: space.k, :r] = transform * (solution.sigma * np.sqrt(weight) * sizes[:r])
-    change[space.k :, r:] = np.eye(len(extras))
+    weight = moments.weight_sum
+    transform = coordinates_of(moments.factor, moments.factor)[0] * np.sqrt(weight)
+    r = transform.shape[1]
+    unit = DesignMoments(weight, transform.T @ moments.column_sum, np.sqrt(weight) * np.eye(r))
+    info = expected_information(unit, solution, ("beta", *extras))
+    # the information about beta is the identity times the weight
+    size = np.append(np.sqrt(weight / info.diagonal()[:r]), working_slopes(solution, extras))
+    inverse = positive_inverse(info * np.outer(size, size), weight)
+    change = block_diag(transform * size[:r], np.eye(len(extras)))
     outward = to_parameters(space, solution, extras)
     half = outward @ change
-    lost = np.abs(outward) @ inner.moved(change) > 0.0
-    return CovarianceEstimate(
-        half @ inner.inverse @ half.T,
-        "nonrobust",
-        _text("nonrobust"),
-        known,
-        ~lost,
-    )
+    lost = np.abs(outward) @ inverse.moved(change) > 0.0
+    cov = half @ inverse.inverse @ half.T
+    return CovarianceEstimate(cov, describe("nonrobust"), known, ~lost)
 
 
 def robust_covariance(choice: CovarianceChoice, parts: Parts) -> CovarianceEstimate:
@@ -252,18 +232,17 @@ def robust_covariance(choice: CovarianceChoice, parts: Parts) -> CovarianceEstim
         Scores, bread and leverage.
     """
     if choice.cov_type in CORRECTIONS:
-        return from_meat(choice, parts, meat_of(choice, parts, parts.nobs), parts.df_resid)
+        return from_meat(choice, parts, meat_of(choice, parts))
     grouping = grouping_of(choice, parts.observations.endog.size, parts.observations.case_weights)
-    return from_influence(choice, parts, parts.influence, parts.freq, grouping, parts.nobs)
+    return from_dependent(choice, parts, parts.inner_scores, parts.freq, grouping)
 
 
-def from_influence(
+def from_dependent(
     choice: CovarianceChoice,
     parts: Parts,
-    influence: FloatArray,
+    scores: FloatArray,
     freq: FloatArray | None,
     grouping: Grouping,
-    nobs: float,
 ) -> CovarianceEstimate:
     """Return the sandwich of rows that depend on each other.
 
@@ -273,30 +252,16 @@ def from_influence(
         "cluster" or "HAC".
     parts : Parts
         The bread.
-    influence : ndarray, shape (n, q)
-        Scores times the inverse bread, of rows or of sums of rows that are in the same clusters.
+    scores : ndarray, shape (n, r)
+        Scores in inner coordinates, of rows or of sums of rows that are in the same clusters.
     freq : ndarray, shape (n,), or None
         Frequency weights.
     grouping : Grouping
         How these depend on each other.
-    nobs : float
-        Number of observations.
     """
-    df_resid = nobs - parts.fit.rank
-    counts = {"nobs": nobs, "df_resid": df_resid, **grouping.keywords}
-    working = sandwich(influence, None, freq=freq, **counts)
-    identified = parts.identified & (df_resid > 0.0)
-    lost = np.asarray(np.abs(parts.jacobian[:, ~identified]).any(axis=1))
-    used = {k: v for k, v in grouping.keywords.items() if np.ndim(v) == 0 and k != "correction"}
-    return CovarianceEstimate(
-        parts.jacobian @ working @ parts.jacobian.T,
-        choice.cov_type,
-        _text(choice.cov_type, grouping.text),
-        parts.held,
-        ~lost,
-        grouping.df,
-        used,
-    )
+    counts = {"nobs": parts.nobs, "df_resid": parts.df_resid, **grouping.keywords}
+    meat = sandwich(scores, None, freq=freq, **counts)
+    return from_meat(choice, parts, Meat(meat, np.zeros_like(parts.identified)), grouping)
 
 
 class Meat(NamedTuple):
@@ -309,8 +274,8 @@ class Meat(NamedTuple):
     alone: BoolArray
 
 
-def meat_of(choice: CovarianceChoice, parts: Parts, nobs: float) -> Meat:
-    """Return the meat of the rows of some parts, block by block.
+def meat_of(choice: CovarianceChoice, parts: Parts) -> Meat:
+    """Return the meat of all rows, wherever they are.
 
     Parameters
     ----------
@@ -318,12 +283,23 @@ def meat_of(choice: CovarianceChoice, parts: Parts, nobs: float) -> Meat:
         HC0, HC1, HC2 or HC3.
     parts : Parts
         Scores, bread and leverage.
-    nobs : float
-        Number of observations, of which these rows may be some.
     """
+    obs = parts.observations
+    return obs.reduce(_meat, _summed_meat, choice, parts.without_rows, obs.nobs)
+
+
+def _summed_meat(meats: list[Meat]) -> Meat:
+    return Meat(
+        np.sum([meat.products for meat in meats], axis=0),
+        np.any([meat.alone for meat in meats], axis=0),
+    )
+
+
+def _meat(obs: Observations, choice: CovarianceChoice, bread: Parts, nobs: float) -> Meat:
+    """Return the meat of some rows, block by block."""
+    parts = replace(bread, observations=obs)
     products, alone = np.zeros_like(parts.inner), np.zeros_like(parts.identified)
-    for rows, scores, leverage in parts.blocks():
-        freq = None if parts.freq is None else parts.freq[rows]
+    for block, scores, leverage in parts.blocks():
         products += sandwich(
             scores,
             None,
@@ -331,109 +307,60 @@ def meat_of(choice: CovarianceChoice, parts: Parts, nobs: float) -> Meat:
             leverage=leverage,
             nobs=nobs,
             df_resid=nobs - parts.fit.rank,
-            freq=freq,
+            freq=block.freq_weights,
         )
         if choice.cov_type in ("HC2", "HC3"):
-            alone |= decided_alone(parts, rows, leverage)
+            alone |= parts.decided_alone(block, leverage)
     return Meat(products, alone)
 
 
 def from_meat(
-    choice: CovarianceChoice, parts: Parts, meat: Meat, df_resid: float
+    choice: CovarianceChoice,
+    parts: Parts,
+    meat: Meat,
+    grouping: Grouping | None = None,
 ) -> CovarianceEstimate:
-    """Return the sandwich of independent rows.
+    """Return the sandwich of a bread and a meat.
 
     Parameters
     ----------
     choice : CovarianceChoice
-        HC0, HC1, HC2 or HC3.
+        Its type.
     parts : Parts
         The bread.
     meat : Meat
         Of all rows.
-    df_resid : float
-        Observations minus the rank of the regressors.
+    grouping : Grouping, optional
+        How rows depend on each other.
     """
     outward = parts.jacobian @ parts.change @ parts.inner
-    identified = parts.identified & ~meat.alone & (df_resid > 0.0)
+    identified = parts.identified & ~meat.alone & (parts.df_resid > 0.0)
     lost = np.asarray(np.abs(parts.jacobian[:, ~identified]).any(axis=1))
-    return CovarianceEstimate(
-        outward @ meat.products @ outward.T,
-        choice.cov_type,
-        _text(choice.cov_type),
-        parts.held,
-        ~lost,
-    )
+    cov = outward @ meat.products @ outward.T
+    df, text = (None, "") if grouping is None else (grouping.df, grouping.text)
+    return CovarianceEstimate(cov, describe(choice.cov_type, text), parts.held, ~lost, df)
 
 
-def decided_alone(parts: Parts, rows: slice, leverage: FloatArray) -> BoolArray:
-    """Return which working parameters are decided by a row with leverage one, at which HC2 and HC3 end.
-
-    Parameters
-    ----------
-    parts : Parts
-        Those of the fit.
-    rows : slice
-        Some rows.
-    leverage : ndarray
-        Their leverage.
-    """
-    decided = np.zeros_like(parts.identified)
-    one = np.flatnonzero(1.0 - leverage <= VANISHING)
-    if one.size:
-        transform = parts.transform
-        moves = np.abs(transform @ (transform.T @ parts.observations.exog[rows][one].T))
-        length = np.linalg.norm(transform, axis=1)[:, None]
-        decided[: len(transform)] = (moves > LOADING * length).any(axis=1)
-    return decided
-
-
-def _text(cov_type: str, more: str = "") -> str:
-    return f"Covariance: {COVARIANCE_TYPES[cov_type].description}{more}."
-
-
-def finished(
-    made: CovarianceEstimate,
-    cov: FloatArray,
-    identified: BoolArray,
-    held: tuple[str, ...],
-    names: Sequence[str] | None,
-) -> CovarianceEstimate:
+def finished(estimate: CovarianceEstimate, names: Sequence[str] | None) -> CovarianceEstimate:
     """Return an estimate whose matrix is NaN where it is not identified, and warn of that.
 
     Parameters
     ----------
-    made : CovarianceEstimate
-        The estimate of the parameters that were fitted.
-    cov, identified, held
-        Matrix, and what is identified and held, of all parameters.
-    names : sequence of str or None
-        Names of all parameters.
-    """
-    if not identified.all():
-        cov = cov.copy()
-        cov[~identified] = cov[:, ~identified] = np.nan
-        warn_unidentified(identified, names)
-    return CovarianceEstimate(
-        cov, made.cov_type, made.description, held, identified, made.df, made.options
-    )
-
-
-def warn_unidentified(identified: BoolArray, names: Sequence[str] | None) -> None:
-    """Warn of parameters without a standard error.
-
-    Parameters
-    ----------
-    identified : ndarray of bool, shape (size,)
-        Which have one.
+    estimate : CovarianceEstimate
+        Of all parameters.
     names : sequence of str or None
         Their names.
     """
-    lost = np.flatnonzero(~identified).tolist()
-    labels = [str(j) if names is None else str(names[j]) for j in lost]
-    which = "any parameter" if len(lost) == identified.size else ", ".join(labels)
+    lost = ~estimate.identified
+    if not lost.any():
+        return estimate
+    labels = [str(j) if names is None else str(names[j]) for j in np.flatnonzero(lost).tolist()]
+    which = "any parameter" if lost.all() else ", ".join(labels)
     warn_caller(
         f"no standard error (NaN) for {which}: the data do not determine it. Leave columns out, or use "
         'conf_int(method="profile")',
         CurvatureWarning,
     )
+    cov = estimate.cov.copy()
+    cov[lost] = cov[:, lost] = np.nan
+    return replace(estimate, cov=cov)

@@ -16,103 +16,47 @@ sum of the weights.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 from scipy.linalg.lapack import dpotrf
 
 from qhreg._blocks import row_blocks
 from qhreg._typing import FloatArray
-from qhreg.exceptions import ColumnRangeError, DataError, DomainError
-from qhreg.family.domain import check_kappa, check_sigma, check_tau
+from qhreg.exceptions import ColumnRangeError, DomainError
 from qhreg.family.normalizer import (
     LogNormalizer,
     log_normalizer_derivatives,
     restricted_normalizer,
 )
 from qhreg.solver.basis import CHOLESKY_SAFE
-
-__all__ = [
-    "PARAMETERS",
-    "DesignMoments",
-    "NormalizerHessian",
-    "TailInformation",
-    "UnitInformation",
-    "check_free",
-    "design_moments",
-    "expected_information",
-    "gram_factor",
-    "normalizer_hessian",
-    "tail_information",
-    "unit_information",
-]
-
+from qhreg.specification.observations import Observations
 
 PARAMETERS = ("beta", "sigma", "tau", "kappa")
 """The parameters in the order of the rows of every matrix."""
 
 
-@dataclass(frozen=True)
-class UnitInformation:
-    """Expected products of the scores of one observation at sigma = 1 and x = 1.
-
-    The attributes are named after the two scores: ``beta_tau`` is E[s_beta s_tau]. ``in_left``,
-    ``in_zone`` and ``in_right`` are the probabilities of the three parts, ``zone_square`` is
-    E[psi^2; zone], and ``log_c_tau`` to ``log_c_kappa2`` are the derivatives of log c.
-    """
-
-    beta_beta: float
-    beta_sigma: float
-    beta_tau: float
-    beta_kappa: float
-    sigma_sigma: float
-    sigma_tau: float
-    sigma_kappa: float
-    tau_tau: float
-    tau_kappa: float
-    kappa_kappa: float
-    in_left: float
-    in_zone: float
-    in_right: float
-    log_c_tau: float
-    log_c_kappa: float
-    zone_square: float
-    log_c_tau2: float
-    log_c_tau_kappa: float
-    log_c_kappa2: float
-
-    def of(self, first: str, second: str) -> float:
-        """Return the entry of two named parameters, in either order."""
-        if PARAMETERS.index(first) > PARAMETERS.index(second):
-            first, second = second, first
-        value: float = getattr(self, f"{first}_{second}")
-        return value
-
-
 def _zone_integral(n: int, z: float, kappa: float) -> float:
     """Return the integral of v^n exp(-kappa v^2 / 2) over (0, z), for even n."""
-    a = 0.5 * (n + 1)
-    x = 0.5 * kappa * z * z
+    a, x = 0.5 * (n + 1), 0.5 * kappa * z * z
     if x > 1.0:
-        gamma = special.gamma(a) * special.gammainc(a, x)
-        return float(0.5 * (2.0 / kappa) ** a * gamma)
-    # z^(n+1) / (n+1) times Kummer's function, whose series has only positive terms in this form.
-    term = total = 1.0
-    for j in range(1, 30):
-        term *= x / (a + j)
-        total += term
-        if term < 1e-17 * total:
-            break
-    return z ** (n + 1) / (n + 1) * math.exp(-x) * total
+        return float(0.5 * (2.0 / kappa) ** a * special.gamma(a) * special.gammainc(a, x))
+    return float(z ** (n + 1) / (n + 1) * math.exp(-x) * special.hyp1f1(1.0, a + 1.0, x))
 
 
-def unit_information(tau: float, kappa: float) -> UnitInformation:
-    r"""Return the expected products of the scores at sigma = 1 and x = 1.
+def zone_integrals(tau: float, kappa: float) -> tuple[float, float, float]:
+    """Return the integrals G_0, G_2 and G_4 of (QH-21) over the zone."""
+    g0, g2, g4 = (
+        _zone_integral(n, tau, kappa) + _zone_integral(n, 1.0 - tau, kappa) for n in (0, 2, 4)
+    )
+    return g0, g2, g4
+
+
+def unit_information(tau: float, kappa: float) -> FloatArray:
+    r"""Return the expected products of the scores of one observation at sigma = 1 and x = 1.
 
     Parameters
     ----------
@@ -123,8 +67,8 @@ def unit_information(tau: float, kappa: float) -> UnitInformation:
 
     Returns
     -------
-    UnitInformation
-        Python floats.
+    ndarray, shape (4, 4)
+        E[s s'] in the order of :data:`PARAMETERS`: beta, sigma, tau, kappa.
 
     Notes
     -----
@@ -151,11 +95,25 @@ def unit_information(tau: float, kappa: float) -> UnitInformation:
     Examples
     --------
     >>> from qhreg.covariance.information import unit_information
-    >>> info = unit_information(0.5, 0.0)
-    >>> info.beta_beta, info.sigma_sigma, info.tau_tau
-    (0.25, 1.0, 8.0)
+    >>> unit_information(0.5, 0.0).diagonal()
+    array([0.25, 1.  , 8.  , 0.  ])
     """
-    return _unit_information(float(check_tau(float(tau))), float(check_kappa(float(kappa))))
+    t, s = tau, 1.0 - tau
+    log_c = log_normalizer_derivatives(t, kappa)
+    m, d, inverse_c = log_c.d_tau, log_c.d_kappa, math.exp(-log_c.value)
+    left, right, tilt, sigma_tau, tau_tau = map(float, tail_information(t, kappa, log_c))
+    g0, g2, g4 = zone_integrals(t, kappa)
+    square, beta_tau, tau_kappa = kappa * g2 * inverse_c, left + right, -0.5 * kappa * tilt - m * d
+    variance = left * (0.5 * t * t - d) ** 2 + right * (0.5 * s * s - d) ** 2
+    variance += (0.25 * g4 - d * g2 + d * d * g0) * kappa * inverse_c
+    return np.array(
+        [
+            [2.0 * d, kappa * tilt, beta_tau, tilt],
+            [kappa * tilt, 1.0 + kappa * square, sigma_tau, square],
+            [beta_tau, sigma_tau, tau_tau, tau_kappa],
+            [tilt, square, tau_kappa, variance],
+        ]
+    )
 
 
 class TailInformation(NamedTuple):
@@ -196,53 +154,10 @@ def tail_information(tau: Any, kappa: float, log_c: LogNormalizer) -> TailInform
     )
 
 
-@lru_cache(maxsize=32)
-def _unit_information(t: float, kappa: float) -> UnitInformation:
-    """Return the same for checked arguments: fits of a process or a bootstrap share theirs."""
-    s = 1.0 - t
-    log_c = log_normalizer_derivatives(t, kappa)
-    m, d = log_c.d_tau, log_c.d_kappa
-    left, right, tilt, sigma_tau, tau_tau = map(float, tail_information(t, kappa, log_c))
-    g0, g2, g4 = (_zone_integral(n, t, kappa) + _zone_integral(n, s, kappa) for n in (0, 2, 4))
-    inverse_c = math.exp(-log_c.value)
-    square = kappa * g2 * inverse_c
-    variance = left * (0.5 * t * t - d) ** 2 + right * (0.5 * s * s - d) ** 2
-    variance += (0.25 * g4 - d * g2 + d * d * g0) * kappa * inverse_c
-    return UnitInformation(
-        beta_beta=2.0 * d,
-        beta_sigma=kappa * tilt,
-        beta_tau=left + right,
-        beta_kappa=tilt,
-        sigma_sigma=1.0 + kappa * square,
-        sigma_tau=sigma_tau,
-        sigma_kappa=square,
-        tau_tau=tau_tau,
-        tau_kappa=-0.5 * kappa * tilt - m * d,
-        kappa_kappa=variance,
-        in_left=left,
-        in_zone=2.0 * kappa * d,
-        in_right=right,
-        log_c_tau=m,
-        log_c_kappa=d,
-        zone_square=square,
-        log_c_tau2=log_c.d2_tau,
-        log_c_tau_kappa=0.5 * kappa * tilt - m * d,
-        log_c_kappa2=variance - g2 * inverse_c,
-    )
-
-
-class NormalizerHessian(NamedTuple):
-    """Second derivatives of the part of the criterion (QH-25) that has no data, and the first ones."""
-
-    d_tau: float
-    d_kappa: float
-    d2_tau: float
-    d2_kappa: float
-    d_tau_kappa: float
-
-
-def normalizer_hessian(tau: float, kappa: float, n: float, rank: float) -> NormalizerHessian:
-    r"""Return the derivatives of n log c + (rank / 2) log q in tau and kappa, kappa > 0.
+def normalizer_hessian(
+    tau: float, kappa: float, n: float, rank: float
+) -> tuple[FloatArray, FloatArray]:
+    r"""Return gradient and Hessian of n log c + (rank / 2) log q in tau and kappa.
 
     Parameters
     ----------
@@ -253,21 +168,21 @@ def normalizer_hessian(tau: float, kappa: float, n: float, rank: float) -> Norma
 
     Notes
     -----
-    With N as in (QH-25), :math:`N_\kappa = -G_2/2`, :math:`N_{\kappa\kappa} = G_4/4` and
+    The second derivatives of log c are the information less the mean ones of rho. With N as in (QH-25),
+    :math:`N_\kappa = -G_2/2`, :math:`N_{\kappa\kappa} = G_4/4` and
     :math:`N_{\tau\kappa} = (s^2 e_s - t^2 e_t)/2`, t = tau, s = 1 - tau,
     :math:`e_z = e^{-\kappa z^2/2}`; log q = log N - log c.
     """
     unit, c = unit_information(tau, kappa), restricted_normalizer(tau, kappa, n, rank)
-    d2_kappa, mixed = n * unit.log_c_kappa2, n * unit.log_c_tau_kappa
-    if rank:
-        t, s = tau, 1.0 - tau
-        e_t, e_s = math.exp(-0.5 * kappa * t * t), math.exp(-0.5 * kappa * s * s)
-        g0, g2, g4 = (_zone_integral(j, t, kappa) + _zone_integral(j, s, kappa) for j in (0, 2, 4))
-        bend = 0.25 * g4 / g0 - (0.5 * g2 / g0) ** 2
-        cross = 0.5 * (s * s * e_s - t * t * e_t) / g0 + 0.5 * g2 * (e_t - e_s) / g0**2
-        d2_kappa += 0.5 * rank * (bend - unit.log_c_kappa2)
-        mixed += 0.5 * rank * (cross - unit.log_c_tau_kappa)
-    return NormalizerHessian(c.d_tau, c.d_kappa, c.d2_tau, d2_kappa, mixed)
+    t, s = tau, 1.0 - tau
+    e_t, e_s = math.exp(-0.5 * kappa * t * t), math.exp(-0.5 * kappa * s * s)
+    g0, g2, g4 = zone_integrals(tau, kappa)
+    d2_kappa, mixed = unit[3, 3] - unit[0, 0] * g2 / g0, unit[2, 3] + unit[0, 1]
+    bend = 0.25 * g4 / g0 - (0.5 * g2 / g0) ** 2
+    cross = 0.5 * (s * s * e_s - t * t * e_t) / g0 + 0.5 * g2 * (e_t - e_s) / g0**2
+    d2_kappa = n * d2_kappa + 0.5 * rank * (bend - d2_kappa)
+    mixed = n * mixed + 0.5 * rank * (cross - mixed)
+    return np.array([c.d_tau, c.d_kappa]), np.array([[c.d2_tau, mixed], [mixed, d2_kappa]])
 
 
 @dataclass(frozen=True)
@@ -295,14 +210,7 @@ class DesignMoments:
         return self.factor.T @ self.factor
 
 
-def _weighted_block(
-    exog: npt.NDArray[np.floating], root: FloatArray | None, rows: slice
-) -> FloatArray:
-    block = np.asarray(exog[rows], dtype=np.float64)
-    return block if root is None else block * root[rows, None]
-
-
-def gram_factor(gram: FloatArray) -> FloatArray | None:
+def _gram_factor(gram: FloatArray) -> FloatArray | None:
     """Return the Cholesky factor of a Gram matrix, or None where it would be inaccurate."""
     length = np.sqrt(gram.diagonal())
     if not gram.size or not length.min() > 0.0:
@@ -313,35 +221,46 @@ def gram_factor(gram: FloatArray) -> FloatArray | None:
     return np.asarray(factor * length)
 
 
-def _orthogonal_factor(
-    exog: npt.NDArray[np.floating], root: FloatArray | None, size: FloatArray
-) -> FloatArray:
-    """Return the triangular factor of sqrt(W) X from orthogonal transformations, block by block."""
-    p = exog.shape[1]
-    factor = np.zeros((0, p))
-    for rows in row_blocks(*exog.shape):
-        stacked = np.vstack([factor, _weighted_block(exog, root, rows) / size])
-        factor = np.asarray(np.linalg.qr(stacked, mode="r"))
-    full = np.zeros((p, p))
-    full[: factor.shape[0]] = factor * size
-    return full
-
-
-def _require_squares(gram: FloatArray) -> None:
-    """Raise a ColumnRangeError that names the first column whose squares are lost."""
-    lost = ~np.isfinite(gram.diagonal())
-    if lost.any():
-        raise ColumnRangeError(int(np.flatnonzero(lost)[0]))
-
-
-def design_moments(exog: Any, weights: Any = None) -> DesignMoments:
-    """Return X'WX (as its triangular factor), X'W1 and the sum of the weights, in one pass.
+def stacked_factors(factors: Sequence[FloatArray]) -> FloatArray:
+    """Return the triangular factor of the sum of Gram matrices from those of each.
 
     Parameters
     ----------
-    exog : array_like, shape (n, p)
+    factors : sequence of ndarray, shape (., k)
+        Rows, or triangular factors of rows.
+    """
+    k = factors[0].shape[1]
+    triangle = np.asarray(np.linalg.qr(np.vstack(factors), mode="r"))
+    factor = np.zeros((k, k))
+    factor[: triangle.shape[0]] = triangle
+    return factor
+
+
+def moments_of(obs: Observations) -> DesignMoments:
+    """Return :func:`design_moments` of all rows, wherever they are."""
+    return obs.reduce(_moments, _summed_moments)
+
+
+def _moments(obs: Observations) -> DesignMoments:
+    return design_moments(obs.exog, obs.case_weights)
+
+
+def _summed_moments(parts: list[DesignMoments]) -> DesignMoments:
+    return DesignMoments(
+        sum(part.weight_sum for part in parts),
+        np.sum([part.column_sum for part in parts], axis=0),
+        stacked_factors([part.factor for part in parts]),
+    )
+
+
+def design_moments(exog: FloatArray, weights: FloatArray | None = None) -> DesignMoments:
+    """Return X'WX (as its triangular factor), X'W1 and the sum of the weights.
+
+    Parameters
+    ----------
+    exog : ndarray, shape (n, p)
         Regressors; never copied as a whole.
-    weights : array_like, shape (n,), or None
+    weights : ndarray, shape (n,), or None
         Weights of the rows.
 
     Examples
@@ -352,79 +271,64 @@ def design_moments(exog: Any, weights: Any = None) -> DesignMoments:
     >>> moments.column_sum, moments.weight_sum
     (array([2., 2.]), 2.0)
     """
-    x = np.asarray(exog)
-    if x.ndim != 2:
-        raise DataError(f"exog must be a matrix, got an array of shape {x.shape}")
-    n, p = x.shape
-    w = None if weights is None else np.asarray(weights, dtype=np.float64)
-    if w is not None and w.shape != (n,):
-        raise DataError(f"weights must have shape ({n},) like exog's rows, got {w.shape}")
-    root = None if w is None else np.sqrt(w)
+    n, p = exog.shape
+    root = np.ones(n) if weights is None else np.sqrt(weights)
+
+    def blocks() -> Iterator[tuple[FloatArray, FloatArray]]:
+        for rows in row_blocks(n, p):
+            yield (exog[rows] if weights is None else exog[rows] * root[rows, None]), root[rows]
+
     gram, column_sum = np.zeros((p, p)), np.zeros(p)
-    for rows in row_blocks(n, p):
-        block = _weighted_block(x, root, rows)
+    for block, part in blocks():
         gram += block.T @ block
-        column_sum += np.ones(block.shape[0]) @ block if root is None else root[rows] @ block
-    _require_squares(gram)
-    factor = gram_factor(gram)
+        column_sum += part @ block
+    lost = ~np.isfinite(gram.diagonal())
+    if lost.any():
+        raise ColumnRangeError(int(np.flatnonzero(lost)[0]))
+    factor = _gram_factor(gram)
     if factor is None:
         size = np.sqrt(gram.diagonal())
         size[size == 0.0] = 1.0
-        factor = _orthogonal_factor(x, root, size)
-    return DesignMoments(float(n if w is None else w.sum()), column_sum, factor)
+        factor = np.zeros((p, p))
+        for block, _ in blocks():
+            factor = stacked_factors([factor, block / size])
+        factor = factor * size
+    return DesignMoments(float(n if weights is None else weights.sum()), column_sum, factor)
 
 
-def check_free(free: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the estimated parameters in canonical order, or raise a DomainError."""
+def places(free: Sequence[str], k: int) -> list[int]:
+    """Return where the named ones stand among k coefficients, sigma, tau and kappa.
+
+    Parameters
+    ----------
+    free : sequence of str
+        Some of :data:`PARAMETERS`.
+    k : int
+        Number of coefficients.
+    """
     unknown = [name for name in free if name not in PARAMETERS]
     if unknown or isinstance(free, str):
         raise DomainError(f"free must list some of {PARAMETERS}, got {free!r}")
-    return tuple(name for name in PARAMETERS if name in free)
+    others = [k + j for j, name in enumerate(PARAMETERS[1:]) if name in free]
+    return [*(range(k) if "beta" in free else ()), *others]
 
 
-def assemble(
-    free: tuple[str, ...], gram: FloatArray, column: FloatArray, total: float, unit: UnitInformation
-) -> FloatArray:
-    """Return the information of all rows at sigma = 1 from the moments of the design."""
-    p = gram.shape[0] if "beta" in free else 0
-    others = [name for name in free if name != "beta"]
-    q = p + len(others)
-    info = np.empty((q, q))
-    if p:
-        info[:p, :p] = unit.beta_beta * gram
-    for i, name in enumerate(others):
-        if p:
-            info[:p, p + i] = info[p + i, :p] = unit.of("beta", name) * column
-        for j, other in enumerate(others):
-            info[p + i, p + j] = total * unit.of(name, other)
-    return info
-
-
-def score_scale(free: tuple[str, ...], p: int, sigma: float) -> FloatArray:
-    """Return the factors 1/sigma (beta, sigma) and 1 (tau, kappa) of the scores."""
-    parts = {"beta": [1.0 / sigma] * p, "sigma": [1.0 / sigma], "tau": [1.0], "kappa": [1.0]}
-    return np.array([factor for name in free for factor in parts[name]])
+def score_scale(k: int, sigma: float) -> FloatArray:
+    """Return the factors 1/sigma (k coefficients, sigma) and 1 (tau, kappa) of the scores."""
+    return np.append(np.full(k + 1, 1.0 / sigma), [1.0, 1.0])
 
 
 def expected_information(
-    exog: Any,
-    sigma: float,
-    tau: float,
-    kappa: float,
-    *,
-    weights: Any = None,
-    free: Sequence[str] = ("beta", "sigma", "tau"),
+    moments: DesignMoments, fit: Any, free: Sequence[str] = ("beta", "sigma", "tau")
 ) -> FloatArray:
     r"""Return the expected information E[s s'] of all observations, in closed form (QH-21).
 
     Parameters
     ----------
-    exog : array_like, shape (n, p), or DesignMoments
-        Regressors, or what :func:`design_moments` made of them.
-    sigma, tau, kappa : float
-        Scale, asymmetry and Huber width at which the expectation is taken.
-    weights : array_like, shape (n,), or None
-        Case weights; must be None when `exog` holds moments already.
+    moments : DesignMoments
+        Of the regressors, with the weights.
+    fit : Solution, Parameters
+        sigma, tau and kappa at which the expectation is taken.
     free : sequence of str
         Which of "beta", "sigma", "tau", "kappa" are estimated.
 
@@ -443,17 +347,17 @@ def expected_information(
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.covariance.information import expected_information
-    >>> expected_information(np.ones((4, 1)), 1.0, 0.5, 0.0)
+    >>> from qhreg.covariance import design_moments, expected_information
+    >>> from qhreg.specification.parameters import Parameters
+    >>> fit = Parameters(np.zeros(1), 1.0, 0.5, 0.0)
+    >>> expected_information(design_moments(np.ones((4, 1))), fit)
     array([[ 1.,  0.,  4.],
            [ 0.,  4.,  0.],
            [ 4.,  0., 32.]])
     """
-    names = check_free(free)
-    moments = exog if isinstance(exog, DesignMoments) else design_moments(exog, weights)
-    if moments is exog and weights is not None:
-        raise DataError("weights are part of DesignMoments already: give them to design_moments")
-    unit = unit_information(tau, kappa)
-    info = assemble(names, moments.gram, moments.column_sum, moments.weight_sum, unit)
-    scale = score_scale(names, moments.column_sum.size, float(check_sigma(float(sigma))))
-    return info * np.outer(scale, scale)
+    k, unit = moments.column_sum.size, unit_information(fit.tau, fit.kappa)
+    cross = np.outer(moments.column_sum, unit[0, 1:])
+    corner = moments.weight_sum * unit[1:, 1:]
+    info = np.block([[unit[0, 0] * moments.gram, cross], [cross.T, corner]])
+    scale, kept = score_scale(k, fit.sigma), places(free, k)
+    return np.asarray((info * np.outer(scale, scale))[np.ix_(kept, kept)])

@@ -17,51 +17,39 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from scipy.linalg import block_diag
 from statsmodels.tools.sm_exceptions import ModelWarning
 
-from qhreg._blocks import row_blocks
-from qhreg._precision import ROUNDING
+from qhreg._precision import ROUNDING, VANISHING
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.covariance.bandwidth import bread_window
-from qhreg.covariance.information import design_moments
+from qhreg.covariance.information import places, score_scale, stacked_factors
 from qhreg.covariance.scores import (
     CriterionHessian,
     Fitted,
-    criterion_hessian,
-    extra_scores,
-    slopes,
+    loss_hessian,
+    row_scores,
+    score_obs,
     standardized,
+    with_normalizer,
 )
 from qhreg.exceptions import RankWarning
 from qhreg.solver import Solution
 from qhreg.solver.basis import basis_of, minimum_norm
 from qhreg.specification.model_data import ModelData, fit_model
 from qhreg.specification.observations import Observations
-from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
-
-__all__ = [
-    "Inverse",
-    "Parts",
-    "assembled",
-    "coordinates_of",
-    "covariance_parts",
-    "positive_inverse",
-    "require_seen",
-    "to_parameters",
-    "treated_as_known",
-    "wide_fit",
-    "working_slopes",
-]
-
+from qhreg.specification.parameters import ParameterSpace
 
 OPEN = (1e-9, 1.0 - 1e-9)
 """Range of tau in the wider fit: on a bound of the model the curvature would not be a minimum's."""
 
 LOADING = 1e-8
 """Share of its standard error below which an estimate does not move along a direction."""
+
+_Self = TypeVar("_Self", bound="Parts")
 
 
 class Inverse(NamedTuple):
@@ -78,12 +66,23 @@ class Inverse(NamedTuple):
     inverse: FloatArray
     flat: FloatArray
 
-    def moved(self, jacobian: FloatArray) -> BoolArray:
-        """Return which parameters, given their derivatives, move along the flat directions."""
-        size = np.abs(jacobian).max(axis=1, initial=0.0, keepdims=True)
-        unit = jacobian / np.where(size > 0.0, size, 1.0)  # squares of the others may be no numbers
-        length = np.sqrt(np.einsum("ij,jk,ik->i", unit, self.inverse, unit))
-        return np.asarray((np.abs(unit @ self.flat) > LOADING * length[:, None]).any(axis=1))
+    def moved(self, change: FloatArray, unseen: FloatArray | None = None) -> BoolArray:
+        """Return which parameters move along directions that the matrix tells nothing about.
+
+        Parameters
+        ----------
+        change : ndarray, shape (size, q)
+            The parameters in the coordinates of the matrix.
+        unseen : ndarray, shape (size, d), or None
+            Directions of the parameters beside those in `flat`.
+        """
+        flat = change @ self.flat
+        if unseen is not None:
+            flat = np.column_stack([flat, unseen])
+        size = np.abs(change).max(axis=1, initial=0.0, keepdims=True)
+        unit = change / np.where(size > 0.0, size, 1.0)  # squares of the others may be no numbers
+        length = size[:, 0] * np.sqrt(np.einsum("ij,jk,ik->i", unit, self.inverse, unit))
+        return np.asarray((np.abs(flat) > LOADING * length[:, None]).any(axis=1))
 
 
 def positive_inverse(matrix: FloatArray, weight: float) -> Inverse:
@@ -110,48 +109,41 @@ def positive_inverse(matrix: FloatArray, weight: float) -> Inverse:
     return Inverse(half @ half.T, vectors[:, ~kept])
 
 
-def coordinates_of(factor: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return T with T'R'RT = 1, its columns as short as can be, and a basis of what R maps to zero.
+def coordinates_of(every: FloatArray, zone: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return T with T'Z'ZT = 1, its columns as short as can be, and what R tells of and Z does not.
 
     Parameters
     ----------
-    factor : ndarray, shape (k, k)
-        R, triangular.
+    every, zone : ndarray, shape (k, k)
+        R and Z, triangular: factors of the Gram matrices of all rows and of some of them.
     """
-    k = factor.shape[0]
+    k = every.shape[0]
     if not k:
-        return factor, factor
-    basis = basis_of(factor, np.zeros(k))
-    r = basis.columns.size
-    transform = basis.matrix[:k, :r] / math.sqrt(k)
-    null = np.zeros((k, k - r))
-    if r < k:
-        shortest = [minimum_norm(basis, column) for column in transform.T]
-        transform = np.array(shortest).reshape(r, k).T
-        null[basis.columns] = basis.combination
-        null[basis.dependent] = -np.eye(k - r)
-    return transform, null
+        return every, every
+    basis = basis_of(every, np.zeros(k))
+    columns = basis.matrix[:k, : basis.columns.size].T / math.sqrt(k)
+    transform = np.array([minimum_norm(basis, column) for column in columns]).reshape(-1, k).T
+    _, share, axes = np.linalg.svd(zone @ transform, full_matrices=False)
+    seen, rotated = share > VANISHING, transform @ axes.T
+    return rotated[:, seen] / share[seen], rotated[:, ~seen]
 
 
-def working_slopes(fit: Fitted) -> dict[str, float]:
+def working_slopes(fit: Fitted, extras: Sequence[str]) -> FloatArray:
     """Return the derivatives of sigma, tau and kappa in log sigma, logit tau and log kappa."""
-    return {"sigma": fit.sigma, "tau": fit.tau * (1.0 - fit.tau), "kappa": fit.kappa}
+    slope = {"sigma": fit.sigma, "tau": fit.tau * (1.0 - fit.tau), "kappa": fit.kappa}
+    return np.array([slope[name] for name in extras])
 
 
 def to_parameters(space: ParameterSpace, fit: Fitted, extras: Sequence[str]) -> FloatArray:
     """Return the derivative of the parameters of a model in (beta, working extras), (size, q)."""
-    slope = working_slopes(fit)
-    jacobian = np.zeros((space.size, space.k + len(extras)))
-    jacobian[: space.k, : space.k] = np.eye(space.k)
-    for j, name in enumerate(extras, start=space.k):
-        jacobian[space.position(name), j] = slope[name]
-    return jacobian
+    kept = [*range(space.k), *(space.extra_names.index(name) + space.k for name in extras)]
+    return np.eye(space.size)[:, kept] * np.append(np.ones(space.k), working_slopes(fit, extras))
 
 
 class RowParts(NamedTuple):
     """Some rows: scores of one observation of each in inner coordinates, and its leverage."""
 
-    rows: slice
+    observations: Observations
     scores: FloatArray
     leverage: FloatArray
 
@@ -197,6 +189,11 @@ class Parts:
     jacobian: FloatArray
 
     @property
+    def without_rows(self: _Self) -> _Self:
+        """The same fit and bread, to be given other rows where these lie."""
+        return replace(self, observations=Observations(np.empty((0, 0)), np.empty(0)))
+
+    @property
     def width(self) -> float:
         """Width of the zone in the bread."""
         return self.wide.kappa
@@ -224,39 +221,32 @@ class Parts:
     @property
     def transform(self) -> FloatArray:
         """Coordinates T, shape (k, r), in which rows in the zone of the bread have T'X'CXT = 1."""
-        k, e = self.observations.exog.shape[1], len(self.extras)
-        wide = self.wide
-        inward = self.change[:k, : self.change.shape[1] - e]
-        return inward / (wide.sigma * math.sqrt(wide.kappa * wide.n))
+        k, r = self.observations.exog.shape[1], self.change.shape[1] - len(self.extras)
+        return self.change[:k, :r] / (self.wide.sigma * math.sqrt(self.wide.kappa * self.wide.n))
 
     def blocks(self) -> Iterator[RowParts]:
         """Iterate over blocks of rows with their scores, in inner coordinates, and leverage."""
-        obs, fit, wide = self.observations, self.fit, self.wide
-        n, k = obs.exog.shape
-        slope, r = working_slopes(fit), self.change.shape[1] - len(self.extras)
-        u = standardized(obs, fit)
+        fit, wide, extras = self.fit, self.wide, places(self.extras, 0)
+        k, r = self.observations.exog.shape[1], self.change.shape[1] - len(extras)
+        slope = working_slopes(fit, self.extras) * score_scale(0, fit.sigma)[extras]
         # one product gives the rows in inner coordinates and their location in the wider zone
         both = np.column_stack([self.change[:k, :r] / wide.sigma, wide.beta])
         low, high = -wide.kappa * wide.tau * wide.sigma, wide.kappa * (1 - wide.tau) * wide.sigma
-        for rows in row_blocks(n, k):
-            moved = obs.exog[rows] @ both
-            resid = obs.endog[rows] - moved[:, r]
+        for obs in self.observations.blocks():
+            moved = obs.exog @ both
+            resid = obs.endog - moved[:, r]
             if obs.offset is not None:
-                resid -= obs.offset[rows]
-            psi = slopes(u[rows], fit.tau, fit.kappa)
-            design, scores = moved[:, :r], np.empty((psi.size, self.change.shape[1]))
+                resid -= obs.offset
+            design = moved[:, :r]
             leverage = np.einsum("ij,ij->i", design, design)
-            leverage *= (resid >= low) & (resid <= high)
-            leverage /= wide.kappa * wide.n
-            factor = psi * (wide.sigma / fit.sigma)
-            np.multiply(design, factor[:, None], out=scores[:, :r])
-            for j, column in enumerate(extra_scores(u[rows], psi, fit, self.extras)):
-                name = self.extras[j]
-                np.multiply(column, 1.0 if name == "sigma" else slope[name], out=scores[:, r + j])
+            leverage *= ((resid >= low) & (resid <= high)) / (wide.kappa * wide.n)
+            psi, others = row_scores(obs, fit)
+            design *= (psi * (wide.sigma / fit.sigma))[:, None]
+            scores = np.column_stack([design, others[:, extras] * slope])
             if obs.weights is not None:
-                leverage *= obs.weights[rows]
-                scores *= obs.weights[rows, None]
-            yield RowParts(rows, scores, leverage)
+                leverage *= obs.weights
+                scores *= obs.weights[:, None]
+            yield RowParts(obs, scores, leverage)
 
     @property
     def leverage(self) -> FloatArray:
@@ -270,8 +260,12 @@ class Parts:
     @property
     def influence(self) -> FloatArray:
         """Scores times the inverse bread: how far a row moves the working parameters, shape (n, q)."""
-        outward = self.inner @ self.change.T
-        return np.vstack([block.scores @ outward for block in self.blocks()])
+        return self.inner_scores @ (self.inner @ self.change.T)
+
+    @property
+    def inner_scores(self) -> FloatArray:
+        """Scores of one observation of each row in the inner coordinates, shape (n, r)."""
+        return np.vstack([block.scores for block in self.blocks()])
 
     @property
     def scores(self) -> FloatArray:
@@ -279,13 +273,27 @@ class Parts:
 
         In the working coordinates; sampling weights multiply them, frequency weights do not.
         """
-        obs, fit = self.observations, self.fit
-        u, slope = standardized(obs, fit), working_slopes(fit) | {"sigma": 1.0}
-        psi = slopes(u, fit.tau, fit.kappa)
-        extra = extra_scores(u, psi, fit, self.extras)
-        columns = [slope[name] * column for name, column in zip(self.extras, extra, strict=True)]
-        scores = np.column_stack([obs.exog * (psi / fit.sigma)[:, None], *columns])
-        return scores if obs.weights is None else scores * obs.weights[:, None]
+        slope = np.append(
+            np.ones(self.observations.exog.shape[1]), working_slopes(self.fit, self.extras)
+        )
+        return score_obs(self.observations, self.fit, ("beta", *self.extras)) * slope
+
+    def decided_alone(self, obs: Observations, leverage: FloatArray) -> BoolArray:
+        """Return which working parameters a row with leverage one decides, at which HC2 and HC3 end.
+
+        Parameters
+        ----------
+        obs : Observations
+            Some rows.
+        leverage : ndarray
+            Their leverage.
+        """
+        alone, transform = obs.exog[1.0 - leverage <= VANISHING], self.transform
+        moves = np.abs(transform @ (transform.T @ alone.T))
+        length = np.linalg.norm(transform, axis=1)[:, None]
+        decided = np.zeros_like(self.identified)
+        decided[: len(transform)] = (moves > LOADING * length).any(axis=1)
+        return decided
 
 
 def treated_as_known(
@@ -324,7 +332,9 @@ def wide_fit(
         return fit_model(replace(data, tau_bounds=OPEN), fixed, start=solution, search=False)
 
 
-def covariance_parts(data: ModelData, solution: Solution, held: Sequence[str] = ()) -> Parts:
+def covariance_parts(
+    data: ModelData, solution: Solution, held: Sequence[str] = (), window: float | None = None
+) -> Parts:
     """Return the parts of the robust covariances of a fit.
 
     Parameters
@@ -335,6 +345,8 @@ def covariance_parts(data: ModelData, solution: Solution, held: Sequence[str] = 
         Its fit.
     held : sequence of str
         Which of the estimated sigma, tau and kappa to treat as known; tau on its bound always is.
+    window : float, optional
+        The window of the bread, where it is known.
 
     Examples
     --------
@@ -347,15 +359,18 @@ def covariance_parts(data: ModelData, solution: Solution, held: Sequence[str] = 
     >>> parts.scores.shape, parts.bread.shape, float(parts.leverage.sum().round(9))
     ((201, 4), (4, 4), 2.0)
     """
-    obs, space = data.observations, data.space
-    known = treated_as_known(solution, space, held)
-    wide = wide_fit(data, solution, known)
-    hessian = criterion_hessian(obs, wide, wide.p)
-    factor = design_moments(obs.exog, hessian.in_zone).factor
-    parts = assembled(obs, space, solution, wide, known, hessian, factor)
-    if parts.change.shape[1] - len(parts.extras) < solution.rank:
-        require_seen(parts, factor, design_moments(obs.exog, obs.case_weights).factor)
-    return parts
+    obs = data.observations
+    known = treated_as_known(solution, data.space, held)
+    wide = wide_fit(data, solution, known, window)
+    loss = obs.reduce(loss_hessian, _summed, wide)
+    return assembled(obs, data.space, solution, wide, known, loss)
+
+
+def _summed(parts: list[CriterionHessian]) -> CriterionHessian:
+    every, zone, *sums = zip(*parts, strict=True)
+    return CriterionHessian(
+        stacked_factors(every), stacked_factors(zone), *(np.sum(each, axis=0) for each in sums)
+    )
 
 
 def assembled(
@@ -364,10 +379,9 @@ def assembled(
     solution: Solution,
     wide: Solution,
     held: tuple[str, ...],
-    hessian: CriterionHessian,
-    factor: FloatArray,
+    loss: CriterionHessian,
 ) -> Parts:
-    """Return the parts of a fit from the derivatives of the criterion at the wider one.
+    """Return the parts of a fit from the derivatives of the loss at the wider one.
 
     Parameters
     ----------
@@ -379,61 +393,25 @@ def assembled(
         The fit, and that at the width of the bread.
     held : tuple of str
         Estimated parameters that are treated as known.
-    hessian : CriterionHessian
-        Derivatives of the criterion of all rows at `wide`.
-    factor : ndarray, shape (k, k)
-        Triangular factor of the Gram matrix of all rows in the zone there.
+    loss : CriterionHessian
+        Derivatives of the loss of all rows at `wide`.
     """
+    hessian = with_normalizer(loss, wide, wide.n, wide.p)
     extras = tuple(name for name in space.extra_names if name not in held)
-    place = [EXTRA_NAMES.index(name) for name in extras]
     slope = np.array([1.0, wide.tau * (1.0 - wide.tau), wide.kappa])
     corner = hessian.corner * np.outer(slope, slope)
     corner[1, 1] += slope[1] * (1.0 - 2.0 * wide.tau) * hessian.gradient[1]
     corner[2, 2] += slope[2] * hessian.gradient[2]
-    cross, corner = (hessian.cross * slope)[:, place], corner[np.ix_(place, place)]
-    transform, _ = coordinates_of(factor)
-    k, r, q = space.k, transform.shape[1], space.k + len(extras)
-    bread = np.empty((q, q))
-    standard = factor / wide.sigma
-    bread[:k, :k] = standard.T @ standard / wide.kappa
-    bread[:k, k:], bread[k:, :k], bread[k:, k:] = cross, cross.T, corner
+    kept = places(extras, 0)
+    cross, corner = (hessian.cross * slope)[:, kept], corner[np.ix_(kept, kept)]
+    zone = hessian.zone / wide.sigma
+    bread = np.block([[zone.T @ zone / wide.kappa, cross], [cross.T, corner]])
     # in these coordinates the block of beta is the identity times the weight
-    change = np.zeros((q, r + len(extras)))
-    change[:k, :r] = transform * (wide.sigma * math.sqrt(wide.kappa * wide.n))
-    change[k:, r:] = np.eye(len(extras))
-    inner = np.empty((change.shape[1], change.shape[1]))
-    inner[:r, :r], inner[r:, r:] = wide.n * np.eye(r), corner
-    inner[:r, r:] = change[:k, :r].T @ cross
-    inner[r:, :r] = inner[:r, r:].T
-    inverse = positive_inverse(inner, wide.n)
-    return Parts(
-        obs,
-        solution,
-        wide,
-        extras,
-        held,
-        bread,
-        change,
-        inverse.inverse,
-        ~inverse.moved(change),
-        to_parameters(space, solution, extras),
-    )
-
-
-def require_seen(parts: Parts, factor: FloatArray, every: FloatArray) -> None:
-    """Take coefficients off the identified ones of which the rows in the zone tell less than all rows.
-
-    Parameters
-    ----------
-    parts : Parts
-        Whose `identified` is changed.
-    factor, every : ndarray, shape (k, k)
-        Triangular factors of the Gram matrices of the rows in the zone, and of all rows.
-    """
-    (_, null), (_, blind) = coordinates_of(factor), coordinates_of(every)
-    size = np.linalg.norm(every, axis=0)[:, None]  # of the columns: units do not matter
-    null, blind = null * size, blind * size
-    if blind.size:
-        null = null - blind @ np.linalg.lstsq(blind, null, rcond=None)[0]
-    seen = (np.abs(null) > LOADING * np.abs(null).max(initial=0.0)).any(axis=1)
-    parts.identified[: factor.shape[0]] &= ~seen
+    scale = wide.sigma * math.sqrt(wide.kappa * wide.n)
+    transform, unseen = (scale * each for each in coordinates_of(hessian.every, hessian.zone))
+    change, inner_cross = block_diag(transform, np.eye(len(kept))), transform.T @ cross
+    unit = wide.n * np.eye(transform.shape[1])
+    inverse = positive_inverse(np.block([[unit, inner_cross], [inner_cross.T, corner]]), wide.n)
+    lost = inverse.moved(change, np.pad(unseen, ((0, len(kept)), (0, 0))))
+    outward = to_parameters(space, solution, extras)
+    return Parts(obs, solution, wide, extras, held, bread, change, inverse.inverse, ~lost, outward)

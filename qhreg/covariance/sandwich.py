@@ -32,9 +32,6 @@ from qhreg._precision import VANISHING
 from qhreg._typing import FloatArray, IntArray
 from qhreg.exceptions import DataError, DomainError
 
-__all__ = ["CORRECTIONS", "group_codes", "lag_weights", "lags", "sandwich", "score_factors"]
-
-
 CORRECTIONS = ("HC0", "HC1", "HC2", "HC3")
 """What allows for few rows."""
 
@@ -129,26 +126,11 @@ def sandwich(
         meat = _serial(scores, maxlags, kernel) * (n / left if use_correction else 1.0)
     else:
         factors = score_factors(correction, leverage)
-        meat = _products(scores, factors, freq) * (n / left if correction == "HC1" else 1.0)
-    return meat if bread_inverse is None else bread_inverse @ meat @ bread_inverse
-
-
-def _products(
-    scores: FloatArray, factors: FloatArray | None, freq: FloatArray | None
-) -> FloatArray:
-    """Return the sum of the products of the scores times their factors, block by block."""
-    n, q = scores.shape
-    total, step = np.zeros((q, q)), max(256, 2**17 // max(q, 1))
-    for start in range(0, n, step):
-        rows = slice(start, start + step)
-        block = scores[rows]
         if factors is not None:
-            part = factors[rows]
-            block = block * (part[:, None] if part.ndim == 1 else part)
-        if freq is not None:
-            block = block * np.sqrt(freq[rows])[:, None]
-        total += block.T @ block
-    return total
+            scores = scores * (factors[:, None] if factors.ndim == 1 else factors)
+        counted = scores if freq is None else scores * freq[:, None]
+        meat = scores.T @ counted * (n / left if correction == "HC1" else 1.0)
+    return meat if bread_inverse is None else bread_inverse @ meat @ bread_inverse
 
 
 def _clustered(
@@ -203,49 +185,36 @@ def _serial(scores: FloatArray, maxlags: int, kernel: Any) -> FloatArray:
     )
     if kernel in (None, "bartlett") or maxlags == 0:
         return meat
-    return _nonnegative(meat, _products(scores, None, None))
+    return _nonnegative(meat, scores.T @ scores)
 
 
 def group_codes(groups: Any, n: int, weights: FloatArray | None = None) -> list[IntArray]:
-    """Return one or two arrays of cluster numbers, or raise a DataError that says what is wrong.
+    """Return one or two arrays of cluster numbers, or raise a DataError where there is one cluster.
 
-    Rows of weight zero make no cluster: they are counted to the first.
+    Parameters
+    ----------
+    groups : array_like, shape (n,) or (n, 2), or two arrays of shape (n,)
+        Labels of the clusters.
+    n : int
+        Number of rows.
+    weights : ndarray, shape (n,), or None
+        Weights of the rows. Those of weight zero make no cluster: they are counted to the first.
     """
-    if groups is None:
-        raise DomainError("cov_type='cluster' needs groups: one label per row, or two columns")
-    if isinstance(groups, (list, tuple)) and len(groups) == 2 and np.ndim(groups[0]) == 1:
-        columns = [np.asarray(group) for group in groups]
-    else:
-        array = np.asarray(groups)
-        columns = [array] if array.ndim < 2 else list(array.T)
-    if not 1 <= len(columns) <= 2:
-        raise DataError(f"groups must be one or two columns of labels, got {len(columns)}")
+    columns = list(groups) if isinstance(groups, (list, tuple)) else [*np.asarray(groups).T]
+    columns = [np.asarray(groups)] if np.ndim(columns[0]) == 0 else columns
+    weighted = np.ones(n, dtype=bool) if weights is None else weights > 0.0
     codes = []
     for number, column in enumerate(columns):
-        name = "groups" if len(columns) == 1 else f"groups column {number}"
-        if column.shape != (n,):
-            raise DataError(f"{name} must have one label for each of {n} rows, got {column.shape}")
-        missing = int(np.count_nonzero(pd.isna(column)))
-        if missing:
-            raise DataError(f"{name} contains {missing} missing labels; remove those rows first")
-        code, labels = _factorized(column, weights)
+        code = np.zeros(n, dtype=np.intp)
+        code[weighted], labels = pd.factorize(np.asarray(column)[weighted])
         if len(labels) < 2:
+            name = "groups" if len(columns) == 1 else f"groups column {number}"
             with_weight = "" if weights is None else " with weight"
             raise DataError(
                 f"{name} has only one cluster{with_weight}: its covariance is not estimable"
             )
         codes.append(code)
     return codes
-
-
-def _factorized(column: Any, weights: FloatArray | None) -> tuple[IntArray, Any]:
-    """Return the cluster of each row and the labels of the clusters with weight."""
-    if weights is None or weights.all():
-        code, labels = pd.factorize(column)
-        return np.asarray(code, dtype=np.intp), labels
-    codes = np.zeros(len(column), dtype=np.intp)
-    codes[weights > 0.0], labels = pd.factorize(column[weights > 0.0])
-    return codes, labels
 
 
 def lag_weights(kernel: Any) -> Callable[[int], FloatArray]:

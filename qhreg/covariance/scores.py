@@ -10,84 +10,35 @@ With psi the slope of the loss and e the excess beyond the zone the scores of on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from qhreg._blocks import row_blocks
-from qhreg._precision import ROUNDING, VANISHING
-from qhreg._typing import BoolArray, FloatArray
+from qhreg._precision import INTERPOLATED, ROUNDING, VANISHING
+from qhreg._typing import FloatArray
 from qhreg.covariance.information import (
-    check_free,
+    design_moments,
     normalizer_hessian,
+    places,
     score_scale,
-    unit_information,
 )
-from qhreg.exceptions import DataError
 from qhreg.family.loss import zone_part
+from qhreg.family.normalizer import log_normalizer_derivatives
+from qhreg.solver import Solution
 from qhreg.specification.observations import Observations
+from qhreg.specification.parameters import Parameters
 
-__all__ = [
-    "CriterionHessian",
-    "Fitted",
-    "Point",
-    "criterion_hessian",
-    "extra_scores",
-    "interpolated_rows",
-    "loss_hessian",
-    "observed_hessian",
-    "score_obs",
-    "score_sum",
-    "slopes",
-    "standardized",
-    "with_normalizer",
-]
-
-
-NEAR = 1e-3
-"""No standardised residual above this is taken for rounding error, however large its terms are."""
-
-
-class Fitted(Protocol):
-    """Anything with the parameters of a fit, such as a Solution."""
-
-    @property
-    def beta(self) -> FloatArray:
-        """Coefficients."""
-        ...
-
-    @property
-    def sigma(self) -> float:
-        """Scale."""
-        ...
-
-    @property
-    def tau(self) -> float:
-        """Asymmetry."""
-        ...
-
-    @property
-    def kappa(self) -> float:
-        """Huber width."""
-        ...
-
-
-class Point(NamedTuple):
-    """Parameter values at which derivatives are taken."""
-
-    beta: FloatArray
-    sigma: float
-    tau: float
-    kappa: float
+Fitted = Solution | Parameters
+"""What has beta, sigma, tau and kappa."""
 
 
 def interpolated_rows(
     u: FloatArray,
     sigma: FloatArray | float,
-    exog: npt.NDArray[np.floating],
-    endog: npt.NDArray[np.floating],
+    exog: FloatArray,
+    endog: FloatArray,
     beta: FloatArray,
     offset: FloatArray | None = None,
 ) -> npt.NDArray[np.intp]:
@@ -102,7 +53,7 @@ def interpolated_rows(
     exog, endog, beta, offset
         What the residuals were made of.
     """
-    near = np.flatnonzero(np.abs(u) < NEAR)
+    near = np.flatnonzero(np.abs(u) < INTERPOLATED)
     terms = np.abs(endog[near]) + np.abs(exog[near]) @ np.abs(beta)
     if offset is not None:
         terms = terms + np.abs(offset[near])
@@ -111,76 +62,53 @@ def interpolated_rows(
     return np.asarray(near[zero])
 
 
-def standardized(observations: Observations, fit: Fitted) -> FloatArray:
+def standardized(obs: Observations, fit: Fitted) -> FloatArray:
     """Return the residuals in units of sigma; those that an exact fit interpolates are zero."""
-    u = observations.residuals(np.asarray(fit.beta, dtype=np.float64))
+    u = obs.residuals(fit.beta)
     u /= fit.sigma
     if fit.kappa == 0.0:
-        data = observations.exog, observations.endog, fit.beta, observations.offset
-        u[interpolated_rows(u, fit.sigma, *data)] = 0.0
+        u[interpolated_rows(u, fit.sigma, obs.exog, obs.endog, fit.beta, obs.offset)] = 0.0
     return u
 
 
 def slopes(u: FloatArray, tau: float, kappa: float) -> FloatArray:
     """Return psi (QH-1); outside the zone it is exactly -tau or 1 - tau, and 0 at u = kappa = 0."""
-    if kappa >= 1.0:
-        return zone_part(u / kappa, tau, 1.0)
     with np.errstate(over="ignore"):
         return zone_part(u / kappa if kappa > 0.0 else np.sign(u), tau, 1.0)
 
 
-def extra_scores(
-    u: FloatArray, psi: FloatArray, fit: Fitted, names: Sequence[str]
-) -> list[FloatArray]:
-    """Return the scores (QH-20) of log sigma, tau and kappa."""
-    unit = unit_information(fit.tau, fit.kappa)
-    columns: list[FloatArray] = []
-    if "sigma" in names:
-        columns.append(u * psi - 1.0)
-    if "tau" in names:
-        columns.append(u - zone_part(u, fit.tau, fit.kappa) - unit.log_c_tau)
-    if "kappa" in names:
-        columns.append(0.5 * psi**2 - unit.log_c_kappa)
-    return columns
-
-
-def _observations(exog: Any, endog: Any, offset: Any, weights: Any) -> Observations:
-    """Return the data as arrays of one length."""
-    x, y = np.asarray(exog, dtype=np.float64), np.asarray(endog, dtype=np.float64)
-    if x.ndim != 2 or y.shape != (x.shape[0],):
-        raise DataError(f"exog must be (n, p) and endog (n,), got {x.shape} and {y.shape}")
-    extra = []
-    for name, values in (("offset", offset), ("weights", weights)):
-        array = None if values is None else np.asarray(values, dtype=np.float64)
-        if array is not None and array.shape != y.shape:
-            raise DataError(f"{name} must have shape {y.shape}, got {array.shape}")
-        extra.append(array)
-    return Observations(x, y, extra[0], extra[1])
-
-
-def score_obs(
-    exog: Any,
-    endog: Any,
-    fit: Fitted,
-    *,
-    free: Sequence[str] = ("beta", "sigma", "tau"),
-    weights: Any = None,
-    offset: Any = None,
-) -> FloatArray:
-    r"""Return the score of each observation, the derivative of its log-likelihood (QH-20).
+def row_scores(obs: Observations, fit: Fitted) -> tuple[FloatArray, FloatArray]:
+    """Return psi, and the scores (QH-20) in log sigma, tau and kappa, shapes (n,) and (n, 3).
 
     Parameters
     ----------
-    exog : array_like, shape (n, p)
-        Regressors.
-    endog : array_like, shape (n,)
-        Response.
+    obs : Observations
+        The data; weights are not used.
     fit : Fitted
-        Parameter values: a Solution or a :class:`Point`.
+        Where to differentiate.
+    """
+    u = standardized(obs, fit)
+    psi, log_c = slopes(u, fit.tau, fit.kappa), log_normalizer_derivatives(fit.tau, fit.kappa)
+    extras = np.empty((u.size, 3))
+    extras[:, 0] = u * psi - 1.0
+    extras[:, 1] = u - zone_part(u, fit.tau, fit.kappa) - log_c.d_tau
+    extras[:, 2] = 0.5 * psi**2 - log_c.d_kappa
+    return psi, extras
+
+
+def score_obs(
+    obs: Observations, fit: Fitted, free: Sequence[str] = ("beta", "sigma", "tau")
+) -> FloatArray:
+    r"""Return the score of one observation of each row, the derivative of its log-likelihood (QH-20).
+
+    Parameters
+    ----------
+    obs : Observations
+        The data. Sampling weights multiply the scores, frequency weights do not.
+    fit : Fitted
+        Parameter values: a Solution or Parameters.
     free : sequence of str
         Which of "beta", "sigma", "tau", "kappa" to differentiate in.
-    weights, offset : array_like, shape (n,), or None
-        Weights multiply the scores; known part of the location.
 
     Returns
     -------
@@ -194,54 +122,47 @@ def score_obs(
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.covariance.scores import Point, score_obs
-    >>> point = Point(np.array([0.0]), 1.0, 0.5, 0.0)
-    >>> score_obs(np.ones((2, 1)), np.array([-1.0, 3.0]), point, free=("beta", "sigma"))
+    >>> from qhreg.covariance.scores import score_obs
+    >>> from qhreg.specification.observations import Observations
+    >>> from qhreg.specification.parameters import Parameters
+    >>> point = Parameters(np.array([0.0]), 1.0, 0.5, 0.0)
+    >>> score_obs(Observations(np.ones((2, 1)), np.array([-1.0, 3.0])), point, ("beta", "sigma"))
     array([[-0.5, -0.5],
            [ 0.5,  0.5]])
     """
-    names = check_free(free)
-    obs = _observations(exog, endog, offset, weights)
-    u = standardized(obs, fit)
-    psi = slopes(u, fit.tau, fit.kappa)
-    beta = [obs.exog * psi[:, None]] if "beta" in names else []
-    scores = np.column_stack([*beta, *extra_scores(u, psi, fit, names)])
-    scores *= score_scale(names, obs.exog.shape[1], fit.sigma)
-    return scores if obs.freq_weights is None else scores * obs.freq_weights[:, None]
+    psi, extras = row_scores(obs, fit)
+    k = obs.exog.shape[1]
+    scores = np.column_stack([obs.exog * psi[:, None], extras]) * score_scale(k, fit.sigma)
+    if obs.weights is not None:
+        scores *= obs.weights[:, None]
+    return np.asarray(scores[:, places(free, k)])
 
 
 def score_sum(
-    exog: Any,
-    endog: Any,
-    fit: Fitted,
-    *,
-    free: Sequence[str] = ("beta", "sigma", "tau"),
-    weights: Any = None,
-    offset: Any = None,
+    obs: Observations, fit: Fitted, free: Sequence[str] = ("beta", "sigma", "tau")
 ) -> FloatArray:
-    """Return the sum of the scores, the derivative of the log-likelihood, shape (q,).
+    """Return the derivative of the log-likelihood of all rows, with their weights, shape (q,).
 
     Parameters
     ----------
-    exog, endog, fit, free, weights, offset
-        As in :func:`score_obs`; nothing of the size of `exog` is made.
+    obs, fit, free
+        As in :func:`score_obs`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.covariance.scores import Point, score_sum
-    >>> point = Point(np.array([0.0]), 1.0, 0.5, 0.0)
-    >>> score_sum(np.ones((2, 1)), np.array([-1.0, 3.0]), point, free=("beta", "sigma"))
+    >>> from qhreg.covariance.scores import score_sum
+    >>> from qhreg.specification.observations import Observations
+    >>> from qhreg.specification.parameters import Parameters
+    >>> point = Parameters(np.array([0.0]), 1.0, 0.5, 0.0)
+    >>> score_sum(Observations(np.ones((2, 1)), np.array([-1.0, 3.0])), point, ("beta", "sigma"))
     array([0., 0.])
     """
-    names = check_free(free)
-    obs = _observations(exog, endog, offset, weights)
-    u = standardized(obs, fit)
-    psi = slopes(u, fit.tau, fit.kappa)
-    w = np.ones(u.size) if obs.freq_weights is None else obs.freq_weights
-    beta = [(w * psi) @ obs.exog] if "beta" in names else []
-    extra = [float(w @ one) for one in extra_scores(u, psi, fit, names)]
-    return np.concatenate([*beta, extra]) * score_scale(names, obs.exog.shape[1], fit.sigma)
+    psi, extras = row_scores(obs, fit)
+    k = obs.exog.shape[1]
+    w = np.ones(psi.size) if obs.case_weights is None else obs.case_weights
+    total = np.append((w * psi) @ obs.exog, w @ extras) * score_scale(k, fit.sigma)
+    return np.asarray(total[places(free, k)])
 
 
 class CriterionHessian(NamedTuple):
@@ -249,9 +170,9 @@ class CriterionHessian(NamedTuple):
 
     Attributes
     ----------
-    in_zone : ndarray, shape (n,)
-        Weight of each row in the zone, zero outside: times x x' / (kappa sigma^2) they sum to the block
-        of beta.
+    every, zone : ndarray, shape (k, k)
+        Triangular factors of the Gram matrices of all rows and of those in the zone, with their
+        weights: the latter over kappa sigma^2 is the block of beta.
     cross : ndarray, shape (k, 3)
         Mixed derivatives of beta and the others.
     corner : ndarray, shape (3, 3)
@@ -260,42 +181,15 @@ class CriterionHessian(NamedTuple):
         The first derivatives in log sigma, tau and kappa.
     """
 
-    in_zone: FloatArray
+    every: FloatArray
+    zone: FloatArray
     cross: FloatArray
     corner: FloatArray
     gradient: FloatArray
 
 
-def zone_blocks(obs: Observations, fit: Fitted) -> Iterator[tuple[slice, FloatArray, BoolArray]]:
-    """Iterate over rows, their standardised residuals, and whether these lie in the zone."""
-    low, high = -fit.kappa * fit.tau, fit.kappa * (1.0 - fit.tau)
-    for rows in row_blocks(*obs.exog.shape):
-        u = obs.endog[rows] - obs.exog[rows] @ fit.beta
-        if obs.offset is not None:
-            u -= obs.offset[rows]
-        u /= fit.sigma
-        yield rows, u, (u >= low) & (u <= high) if fit.kappa > 0.0 else np.zeros(u.size, dtype=bool)
-
-
-def criterion_hessian(obs: Observations, fit: Fitted, p: float = 0.0) -> CriterionHessian:
-    """Return the second derivatives of the criterion, exact wherever they exist.
-
-    Parameters
-    ----------
-    obs : Observations
-        The data.
-    fit : Fitted
-        Where to differentiate.
-    p : float
-        p of the restricted likelihood, zero for the ordinary one.
-    """
-    weights = obs.case_weights
-    total = float(obs.endog.size if weights is None else weights.sum())
-    return with_normalizer(loss_hessian(obs, fit), fit, total, p)
-
-
 def with_normalizer(
-    sums: CriterionHessian, fit: Fitted, total: float, p: float
+    sums: CriterionHessian, fit: Fitted, total: float, p: float = 0.0
 ) -> CriterionHessian:
     """Return the derivatives of the criterion from those of the loss of all rows.
 
@@ -306,14 +200,13 @@ def with_normalizer(
     fit : Fitted
         Where they were taken.
     total, p : float
-        Sum of the weights; p of the restricted likelihood.
+        Sum of the weights; p of the restricted likelihood, zero for the ordinary one.
     """
-    c = normalizer_hessian(fit.tau, fit.kappa, total, p)
-    more = np.array(
-        [[0.0, 0.0, 0.0], [0.0, c.d2_tau, c.d_tau_kappa], [0.0, c.d_tau_kappa, c.d2_kappa]]
-    )
-    slope = np.array([total - p, c.d_tau, c.d_kappa])
-    return sums._replace(corner=sums.corner + more, gradient=sums.gradient + slope)
+    gradient, hessian = normalizer_hessian(fit.tau, fit.kappa, total, p)
+    corner = sums.corner.copy()
+    corner[1:, 1:] += hessian
+    slope = np.append(total - p, gradient)
+    return sums._replace(corner=corner, gradient=sums.gradient + slope)
 
 
 def loss_hessian(obs: Observations, fit: Fitted) -> CriterionHessian:
@@ -344,45 +237,42 @@ def loss_hessian(obs: Observations, fit: Fitted) -> CriterionHessian:
         R_{\kappa\kappa} &= C_{\kappa\kappa} + \sum wh\psi^2
     """
     tau, kappa, (n, k) = fit.tau, fit.kappa, obs.exog.shape
-    weights = obs.case_weights
-    in_zone, cross, corner, gradient = np.empty(n), np.zeros((3, k)), np.zeros((3, 3)), np.zeros(3)
-    for rows, u, zone in zone_blocks(obs, fit):
-        w = np.ones(u.size) if weights is None else weights[rows]
-        w_in = w * zone
-        in_zone[rows] = w_in
-        w_out = w - w_in
-        psi = slopes(u, tau, kappa)
-        w_psi, in_psi = w * psi, w_in * psi
-        cross += np.array([w_psi + in_psi, w_out, in_psi]) @ obs.exog[rows]
+    in_zone, cross, corner, gradient = np.zeros(n), np.zeros((3, k)), np.zeros((3, 3)), np.zeros(3)
+    start = 0
+    for block in obs.blocks():
+        u = standardized(block, fit)
+        psi, excess = slopes(u, tau, kappa), u - zone_part(u, tau, kappa)
+        w = np.ones(u.size) if block.case_weights is None else block.case_weights
+        w_in = w * (excess == 0.0) if kappa > 0.0 else np.zeros(u.size)
+        in_zone[start : start + u.size] = w_in
+        start += u.size
+        w_out, w_psi, in_psi = w - w_in, w * psi, w_in * psi
+        cross += np.array([w_psi + in_psi, w_out, in_psi]) @ block.exog
         squares = float(in_psi @ psi)
         corner += [
             [float((w_psi + in_psi) @ u), float(w_out @ u), squares],
             [0.0, -kappa * float(w_out.sum()), float(w_out @ psi)],
             [0.0, 0.0, squares],
         ]
-        gradient -= [float(w_psi @ u), float(w_out @ (u - kappa * psi)), 0.5 * float(w_psi @ psi)]
+        gradient -= [float(w_psi @ u), float(w @ excess), 0.5 * float(w_psi @ psi)]
     if kappa > 0.0:
         cross[2] /= kappa
         corner[2, 2] /= kappa
     corner += np.triu(corner, 1).T
-    return CriterionHessian(in_zone, cross.T / fit.sigma, corner, gradient)
+    every = design_moments(obs.exog, obs.case_weights).factor
+    zone = design_moments(obs.exog, in_zone).factor
+    return CriterionHessian(every, zone, cross.T / fit.sigma, corner, gradient)
 
 
 def observed_hessian(
-    exog: Any,
-    endog: Any,
-    fit: Fitted,
-    *,
-    free: Sequence[str] = ("beta", "sigma", "tau"),
-    weights: Any = None,
-    offset: Any = None,
+    obs: Observations, fit: Fitted, free: Sequence[str] = ("beta", "sigma", "tau")
 ) -> FloatArray:
     r"""Return the Hessian of the log-likelihood, exact wherever it exists.
 
     Parameters
     ----------
-    exog, endog, fit, free, weights, offset
-        As in :func:`score_obs`; the point need not be the optimum.
+    obs, fit, free
+        As in :func:`score_sum`; the point need not be the optimum.
 
     Returns
     -------
@@ -393,23 +283,21 @@ def observed_hessian(
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.covariance.scores import Point, observed_hessian
-    >>> point = Point(np.array([0.0]), 1.0, 0.5, 1.0)
-    >>> observed_hessian(np.ones((3, 1)), np.array([-1.0, 0.1, 3.0]), point, free=("beta",))
+    >>> from qhreg.covariance.scores import observed_hessian
+    >>> from qhreg.specification.observations import Observations
+    >>> from qhreg.specification.parameters import Parameters
+    >>> point = Parameters(np.array([0.0]), 1.0, 0.5, 1.0)
+    >>> observed_hessian(Observations(np.ones((3, 1)), np.array([-1.0, 0.1, 3.0])), point, ("beta",))
     array([[-1.]])
     """
-    names = check_free(free)
-    obs, sigma = _observations(exog, endog, offset, weights), fit.sigma
-    found = criterion_hessian(obs, fit)
-    k = obs.exog.shape[1]
-    hessian = np.zeros((k + 3, k + 3))
-    if fit.kappa > 0.0:
-        gram = obs.exog.T @ (obs.exog * found.in_zone[:, None])
-        hessian[:k, :k] = gram / fit.kappa / sigma / sigma
-    hessian[:k, k:], hessian[k:, :k], hessian[k:, k:] = found.cross, found.cross.T, found.corner
-    hessian[k, k] -= found.gradient[0]  # from log sigma to sigma
-    hessian[k] /= sigma
-    hessian[:, k] /= sigma
-    places = {"beta": list(range(k)), "sigma": [k], "tau": [k + 1], "kappa": [k + 2]}
-    kept = [place for name in names for place in places[name]]
+    k, w = obs.exog.shape[1], obs.case_weights
+    total = float(obs.endog.size if w is None else w.sum())
+    of_rows = with_normalizer(loss_hessian(obs, fit), fit, total)
+    zone = of_rows.zone / fit.sigma
+    gram = zone.T @ zone / fit.kappa if fit.kappa > 0.0 else np.zeros((k, k))
+    hessian = np.block([[gram, of_rows.cross], [of_rows.cross.T, of_rows.corner]])
+    hessian[k, k] -= of_rows.gradient[0]  # from log sigma to sigma
+    hessian[k] /= fit.sigma
+    hessian[:, k] /= fit.sigma
+    kept = places(free, k)
     return -hessian[np.ix_(kept, kept)]

@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 
 from qhreg._typing import FloatArray
 from qhreg.boosting import QuantileHuberBoostingRegressor as LocalRegressor
-from qhreg.boosting.folds import cross_folds
+from qhreg.boosting.trees import cross_folds
 from qhreg.dask.workers import Place, WorkerPool, free_port
 from qhreg.estimator import case_weights
 from qhreg.exceptions import DataError, DomainError
@@ -35,8 +35,6 @@ except ImportError as error:
     raise ImportError(
         "qhreg.dask needs Dask: install it with the extra, pip install 'qhreg[dask]'"
     ) from error
-
-__all__ = ["QuantileHuberBoostingRegressor"]
 
 BIN_ROWS = 200_000
 """Rows that the bins of the columns are made from: LightGBM's `bin_construct_sample_cnt`."""

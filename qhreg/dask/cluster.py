@@ -7,31 +7,24 @@ Sums are added eight at a time.
 
 from __future__ import annotations
 
-import pickle
-import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import chain
 from typing import Any
 
 from qhreg.exceptions import ClusterError, DataError, QhregError
 
 try:
-    import cloudpickle
     import dask
     import distributed
     import psutil
+    from dask.bag import Bag, Item, from_delayed
     from dask.base import get_scheduler
-    from dask.delayed import Delayed
-    from dask.highlevelgraph import HighLevelGraph
 except ImportError as error:
     raise ImportError(
         "qhreg.dask needs Dask: install it with the extra, pip install 'qhreg[dask]'"
     ) from error
-
-__all__ = ["Cluster", "Pieces", "cluster_of", "pieces_of"]
-
-SPLIT_EVERY = 8
-"""Sums that one task adds: as in Dask's own reductions of frames."""
 
 LOST = (distributed.KilledWorker, distributed.CancelledError)
 """What a cluster says that has lost its workers."""
@@ -39,49 +32,29 @@ LOST = (distributed.KilledWorker, distributed.CancelledError)
 
 @dataclass(frozen=True)
 class Pieces:
-    """Partitions as tasks on one graph.
+    """Partitions as tasks.
 
     Attributes
     ----------
-    graph : HighLevelGraph
-        The graph.
-    tasks : tuple
-        What makes each partition: ``(function, key, ...)``, part of whatever task uses it; where they
-        are kept, the key of a list of them.
+    lists : list of Delayed
+        Each a list of partitions: of one that is made anew, of several that are kept together.
     kept : bool
         Whether they lie in the memory of the workers.
     """
 
-    graph: HighLevelGraph
-    tasks: tuple[Any, ...]
+    lists: list[Any]
     kept: bool = False
 
-    def with_tasks(self, tasks: dict[str, Any], *keys: str) -> list[Any]:
-        """Return some of further tasks on these partitions as Delayed objects."""
-        name = keys[0]
-        layers = {**self.graph.layers, name: tasks}
-        needed = {**self.graph.dependencies, name: set(self.graph.layers)}
-        graph = HighLevelGraph(layers, needed)
-        return [Delayed(key, graph, layer=name) for key in keys]
-
-    @property
-    def delayed(self) -> list[Any]:
-        """The partitions as Delayed objects."""
-        name = _new_name()
-        tasks = {f"{name}-{i}": task for i, task in enumerate(self.tasks)}
-        return self.with_tasks(tasks, *tasks)
+    @cached_property
+    def bag(self) -> Bag:
+        """All partitions as one collection."""
+        return from_delayed(self.lists)
 
 
 def pieces_of(frames: Sequence[Any], function: Callable[..., Any], shared: Any = None) -> Pieces:
-    """Return ``function(frame, shared, number)`` of Delayed frames as tasks on one graph."""
-    name = _new_name()
-    graphs = [frame.__dask_graph__() for frame in frames]
-    graph = HighLevelGraph.merge(*graphs, HighLevelGraph({name: {name: shared}}, {name: set()}))
-    return Pieces(graph, tuple((function, each.key, name, i) for i, each in enumerate(frames)))
-
-
-def _new_name() -> str:
-    return f"qhreg-{uuid.uuid4().hex}"
+    """Return ``function(frame, shared, number)`` of Delayed frames as tasks."""
+    call, shared = dask.delayed(_listed, pure=False), dask.delayed(shared, traverse=False)
+    return Pieces([call(function, frame, shared, number) for number, frame in enumerate(frames)])
 
 
 @dataclass(frozen=True)
@@ -102,7 +75,7 @@ class Cluster:
     def compute(self, task: Any) -> Any:
         """Return the value of a task, or raise a ClusterError where workers do not answer."""
         if self.client is None:
-            return dask.compute(task)[0]
+            return dask.compute(task.to_delayed() if isinstance(task, Item) else task)[0]
         future = self.client.compute(task)
         try:
             return future.result(timeout=self.timeout)
@@ -134,19 +107,10 @@ class Cluster:
         function, combine, *args
             As in :meth:`qhreg.engine.rows.RowBlocks.fold`.
         """
-        call = _new_name()
-        tasks: dict[str, Any] = {call: cloudpickle.dumps((function, combine, args))}
-        values: list[str] = []
-        for piece in pieces.tasks:
-            values.append(f"{call}-over-{len(tasks)}")
-            tasks[values[-1]] = (_over, piece if pieces.kept else [piece], call)
-        while len(values) > 1:
-            groups, values = _in_groups(values, SPLIT_EVERY), []
-            for group in groups:
-                values.append(f"{call}-joined-{len(tasks)}")
-                tasks[values[-1]] = (_joined, group, call)
+        over = partial(_over, function, combine, args)
+        total = pieces.bag.reduction(over, partial(_joined, combine))
         try:
-            return self.compute(*pieces.with_tasks(tasks, values[0]))
+            return self.compute(total)
         except QhregError:
             raise
         except Exception as error:
@@ -156,10 +120,10 @@ class Cluster:
 
     def _located(self, pieces: Pieces, error: Exception) -> Exception:
         """Return the error of the first partition that cannot be read, with its number."""
-        for number, piece in enumerate(pieces.tasks):
-            name = _new_name()
+        touched = dask.delayed(len, pure=False)
+        for number, piece in enumerate(pieces.lists):
             try:
-                self.compute(*pieces.with_tasks({name: (_touched, piece)}, name))
+                self.compute(touched(piece))
             except ClusterError:
                 break
             except Exception as own:
@@ -168,15 +132,14 @@ class Cluster:
 
     def persist(self, pieces: Pieces) -> Pieces:
         """Return the partitions kept in memory, in one list for each thread of a worker."""
-        together = dask.delayed(list, pure=False)
         if self.client is None:
             try:
-                return _kept(dask.persist(*(together([part]) for part in pieces.delayed)))
+                return Pieces(list(dask.persist(*pieces.lists)), kept=True)
             except QhregError:
                 raise
             except Exception as error:
                 raise self._located(pieces, error) from error
-        parts = self.client.persist(pieces.delayed)
+        parts = self.client.persist(pieces.lists)
         futures = distributed.futures_of(parts)
         try:
             distributed.wait(futures, timeout=self.timeout)
@@ -191,12 +154,12 @@ class Cluster:
         lying: dict[str, list[Any]] = {}
         for part in parts:
             lying.setdefault(next(iter(holders.get(part.key, ())), ""), []).append(part)
-        groups = [
-            together(some)
-            for holder, held in lying.items()
-            for some in _in_groups(held, -(-len(held) // threads.get(holder, 1)))
-        ]
-        return _kept(self.client.persist(groups))
+        together = dask.delayed(_together, pure=False)
+        groups = []
+        for holder, held in lying.items():
+            size = -(-len(held) // threads.get(holder, 1))
+            groups += [together(held[i : i + size]) for i in range(0, len(held), size)]
+        return Pieces(self.client.persist(groups), kept=True)
 
     def room(self) -> float:
         """Return the bytes up to which workers hold data without spilling: Dask's memory target."""
@@ -214,27 +177,26 @@ def cluster_of(client: Any = None, timeout: float | None = None) -> Cluster:
     return Cluster(client, timeout)
 
 
-def _kept(groups: Sequence[Any]) -> Pieces:
-    graphs = [group.__dask_graph__() for group in groups]
-    return Pieces(HighLevelGraph.merge(*graphs), tuple(group.key for group in groups), kept=True)
+def _listed(function: Callable[..., Any], frame: Any, shared: Any, number: int) -> list[Any]:
+    return [function(frame, shared, number)]
 
 
-def _in_groups(items: list[Any], size: int) -> list[list[Any]]:
-    return [items[i : i + size] for i in range(0, len(items), size)]
+def _together(lists: list[list[Any]]) -> list[Any]:
+    return list(chain.from_iterable(lists))
 
 
-def _over(group: list[Any], call: bytes) -> Any:
+def _over(
+    function: Callable[..., Any],
+    combine: Callable[[list[Any]], Any],
+    args: tuple[Any, ...],
+    partitions: list[Any],
+) -> Any:
     """Return the combination over partitions that lie together."""
-    function, combine, args = pickle.loads(call)
-    return combine([function(part, *args) for part in group])
+    return combine([function(each, *args) for each in partitions])
 
 
-def _joined(values: list[Any], call: bytes) -> Any:
-    return pickle.loads(call)[1](values)
-
-
-def _touched(part: Any) -> None:
-    """Return nothing: the partition was made."""
+def _joined(combine: Callable[[list[Any]], Any], values: Iterable[Any]) -> Any:
+    return combine(list(values))
 
 
 def _room(target: float, dask_worker: Any) -> float:

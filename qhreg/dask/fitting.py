@@ -23,8 +23,6 @@ from qhreg.partitions.results import PartitionedResults, PartitionedResultsWrapp
 from qhreg.solver import DEFAULT_TAU_BOUNDS
 from qhreg.specification.formulas import SPEC_NAME, formula_namespace
 
-__all__ = ["DaskModel", "DaskRegression", "DaskResults", "fit", "quantile_huber"]
-
 
 class DaskResults(PartitionedResults):
     """A quantile Huber regression fitted to rows on Dask; see :class:`PartitionedResults`.

@@ -20,8 +20,6 @@ from qhreg.partitions.rows import (
 )
 from qhreg.progress import with_progress
 
-__all__ = ["DaskFrames", "DaskRows", "dask_rows"]
-
 
 @dataclass(frozen=True)
 class DaskFrames:
@@ -133,9 +131,8 @@ class DaskRows(PartitionedRows):
 
     def parts(self) -> Iterator[Part]:
         """Iterate over the partitions, on this machine."""
-        pieces = self.frames.parts(self.design).delayed
-        parts = (self.frames.cluster.compute(piece) for piece in pieces)
-        return (part for part in parts if part.observations.endog.size)
+        for piece in self.frames.parts(self.design).lists:
+            yield from (part for part in self.frames.cluster.compute(piece) if part.endog.size)
 
 
 def dask_rows(
@@ -174,12 +171,12 @@ def dask_rows(
 
 
 def _count(part: Part) -> int:
-    return int(part.observations.endog.size)
+    return int(part.endog.size)
 
 
 def _of_full(function: Callable[..., Any], part: Part, *args: Any) -> Any:
     """Return a function of a partition, None where it has no rows."""
-    return function(part, *args) if part.observations.endog.size else None
+    return function(part, *args) if part.endog.size else None
 
 
 def _joined_full(combine: Callable[[list[Any]], Any], values: Sequence[Any]) -> Any:

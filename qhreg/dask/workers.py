@@ -15,13 +15,10 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 import lightgbm as lgb
 import numpy as np
 
+from qhreg._precision import ROUNDING
 from qhreg._typing import FloatArray
-from qhreg.boosting.pool import Pool
-from qhreg.engine.weighted_quantile import ROUNDING
+from qhreg.boosting.noise import Pool
 from qhreg.partitions.rows import Part, PartitionedRows, combined_facts, facts_of
-from qhreg.specification.observations import Observations
-
-__all__ = ["Place", "WorkerPool", "free_port"]
 
 T = TypeVar("T")
 
@@ -133,8 +130,8 @@ class WorkerPool(Pool):
 
     def rows(self, values: FloatArray, weights: FloatArray | None) -> PartitionedRows:
         """Return values with a constant as their only regressor."""
-        observations = Observations(np.ones((values.size, 1)), values, freq_weights=weights)
-        part = Part(observations, number=self.place.rank)
+        constant = np.ones((values.size, 1))
+        part = Part(constant, values, freq_weights=weights, number=self.place.rank)
         return _PooledRows(combined_facts(self.gather(facts_of(part))), part=part, pool=self)
 
     def lower_median(self, values: FloatArray, weights: FloatArray) -> float:

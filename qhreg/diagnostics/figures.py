@@ -6,21 +6,6 @@ from dataclasses import dataclass
 
 from qhreg._typing import FloatArray
 
-__all__ = [
-    "DensityFigure",
-    "FitFigure",
-    "PartialResidualFigure",
-    "PitFigure",
-    "ProcessFigure",
-    "ProfileFigure",
-    "QQFigure",
-    "ResidualFigure",
-    "ScaleLocationFigure",
-    "SurfaceFigure",
-    "TauLossFigure",
-    "WormFigure",
-]
-
 
 @dataclass(frozen=True)
 class ProfileFigure:
@@ -121,8 +106,6 @@ class TauLossFigure:
         Their sum.
     best : (float, float)
         Where the sum is least, and its value there.
-    kappa : float
-        Huber width.
     """
 
     taus: FloatArray
@@ -130,7 +113,6 @@ class TauLossFigure:
     log_c: FloatArray
     total: FloatArray
     best: tuple[float, float]
-    kappa: float
 
 
 @dataclass(frozen=True)
@@ -161,19 +143,19 @@ class DensityFigure:
 
 
 @dataclass(frozen=True)
-class QQFigure:
-    """Quantiles of the residuals against those of the fitted law.
+class QuantileFigure:
+    """Quantiles of the residuals, or how far they are from the normal ones, against the law's.
 
     Attributes
     ----------
     theoretical, observed : ndarray, shape (m,)
-        The quantiles.
+        The quantiles of the law, and those of the residuals or their deviation.
     lower, upper : ndarray, shape (m,), or None
-        Pointwise limits of the observed ones in samples from the fitted model.
+        Pointwise limits of the observed ones.
     level : float
-        Share of the samples between the limits.
+        Their coverage.
     n_simulations : int
-        Number of samples.
+        Refitted samples from the fit behind the limits; 0 for those of a sample quantile.
     """
 
     theoretical: FloatArray
@@ -182,31 +164,6 @@ class QQFigure:
     upper: FloatArray | None
     level: float
     n_simulations: int
-
-
-@dataclass(frozen=True)
-class WormFigure:
-    """Detrended normal quantile plot of the quantile residuals.
-
-    Attributes
-    ----------
-    normal, deviation : ndarray, shape (m,)
-        Normal quantile, and quantile residual minus it.
-    x, lower, upper : ndarray
-        Pointwise limits of the deviation at `x`.
-    level : float
-        Their coverage.
-    n_simulations : int
-        Refitted samples behind the limits; 0 for those of a sample quantile.
-    """
-
-    normal: FloatArray
-    deviation: FloatArray
-    x: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    level: float
-    n_simulations: int = 0
 
 
 @dataclass(frozen=True)
@@ -246,8 +203,8 @@ class ResidualFigure:
         Middle of groups of rows with similar fitted values.
     empirical : ndarray, shape (b, number of levels)
         Quantiles of the residuals in each group.
-    shown, n_rows : int
-        Rows shown and rows there are.
+    n_rows : int
+        Rows there are.
     view : (float, float) or None
         Ends of the vertical axis, where a residual lies far outside the fitted law.
     """
@@ -258,7 +215,6 @@ class ResidualFigure:
     bands: FloatArray
     centres: FloatArray
     empirical: FloatArray
-    shown: int
     n_rows: int
     view: tuple[float, float] | None = None
 
@@ -279,8 +235,8 @@ class ScaleLocationFigure:
         The mean root when the model is true.
     level : float
         The share.
-    shown, n_rows : int
-        Rows shown and rows there are.
+    n_rows : int
+        Rows there are.
     """
 
     fitted: FloatArray
@@ -290,7 +246,6 @@ class ScaleLocationFigure:
     half: FloatArray
     expected: float
     level: float
-    shown: int
     n_rows: int
 
 
@@ -314,8 +269,8 @@ class FitFigure:
         The other regressors with their values.
     categories : tuple of str or None
         The levels of a factor, whose places x and the grid are.
-    shown, n_rows : int
-        Rows shown and rows there are.
+    n_rows : int
+        Rows there are.
     """
 
     x: FloatArray
@@ -328,7 +283,6 @@ class FitFigure:
     y_name: str
     others: str
     categories: tuple[str, ...] | None
-    shown: int
     n_rows: int
 
 
@@ -351,8 +305,8 @@ class PartialResidualFigure:
         The regressor, and the term of the formula whose component it is.
     categories : tuple of str or None
         The levels of a factor, whose places x are.
-    shown, n_rows : int
-        Rows shown and rows there are.
+    n_rows : int
+        Rows there are.
     """
 
     x: FloatArray
@@ -365,7 +319,6 @@ class PartialResidualFigure:
     name: str
     term: str
     categories: tuple[str, ...] | None
-    shown: int
     n_rows: int
 
 

@@ -17,22 +17,9 @@ import numpy as np
 import pandas as pd
 
 from qhreg._typing import FloatArray
-from qhreg.diagnostics.residuals import normal_scores
 from qhreg.exceptions import DataError, DomainError, QhregError
 from qhreg.family.distribution import quantile_huber
 from qhreg.progress import with_progress
-
-__all__ = [
-    "GoodnessOfFit",
-    "SimulatedFit",
-    "SimulatedResiduals",
-    "anderson_darling",
-    "expanded",
-    "goodness_of_fit",
-    "kolmogorov_smirnov",
-    "simulate_fits",
-    "simulated_residuals",
-]
 
 
 @dataclass(frozen=True)
@@ -92,7 +79,7 @@ def simulate_fits(
     solution : Solution or DistributionalSolution
         Its fit: the law to draw from, and where each refit starts.
     n_samples : int
-        Number of samples; a sample that cannot be fitted is left out.
+        Number of samples; a sample that cannot be fitted is left out, and it is an error if none can.
     rng : int, Generator or None
         Source of randomness, as in ``numpy.random.default_rng``.
     progress : bool
@@ -105,6 +92,7 @@ def simulate_fits(
     full = expanded(data).compared_with(solution)
     obs, law = full.observations, full.law(solution)
     generator = np.random.default_rng(rng)
+    fitted = False
     for _ in with_progress(range(n_samples), progress, "samples from the fit"):
         noise = quantile_huber.rvs(
             law.tau, law.kappa, size=law.location.size, random_state=generator
@@ -117,46 +105,11 @@ def simulate_fits(
                 fit = sample.fit(solution, search=None)
             except QhregError:
                 continue
+        fitted = True
         u, tau, kappa = sample.standardized(fit)
         yield SimulatedFit(np.sort(u), tau, kappa, fit)
-
-
-@dataclass(frozen=True)
-class SimulatedResiduals:
-    """Residuals of refitted samples from the fitted model, each row in increasing order.
-
-    Attributes
-    ----------
-    standardised : ndarray, shape (B, n)
-        Residuals over sigma.
-    scores : ndarray, shape (B, n)
-        Quantile residuals: the normal quantiles of each sample's own fitted distribution function.
-    """
-
-    standardised: FloatArray
-    scores: FloatArray
-
-
-def simulated_residuals(
-    data: Any,
-    solution: Any,
-    n_samples: int = 99,
-    *,
-    rng: int | np.random.Generator | None = 0,
-    progress: bool = False,
-) -> SimulatedResiduals:
-    """Return sorted residuals of refitted samples.
-
-    Parameters
-    ----------
-    data, solution, n_samples, rng, progress
-        As in `simulate_fits`.
-    """
-    fits = list(simulate_fits(data, solution, n_samples, rng=rng, progress=progress))
-    if not fits:
+    if not fitted:
         raise DataError("no sample from the fitted model could be fitted")
-    scores = [normal_scores(fit.u, fit.tau, fit.kappa) for fit in fits]
-    return SimulatedResiduals(np.array([fit.u for fit in fits]), np.array(scores))
 
 
 def kolmogorov_smirnov(u: Any, tau: float, kappa: float) -> float:
@@ -246,10 +199,7 @@ class GoodnessOfFit:
         return pd.DataFrame(
             {
                 "statistic": [self.ks, self.ad],
-                "critical_95": [
-                    float(np.quantile(samples, 0.95))
-                    for samples in (self.ks_samples, self.ad_samples)
-                ],
+                "critical_95": np.quantile([self.ks_samples, self.ad_samples], 0.95, axis=1),
                 "pvalue": [self.ks_pvalue, self.ad_pvalue],
             },
             index=["Kolmogorov-Smirnov", "Anderson-Darling"],
@@ -305,24 +255,21 @@ def goodness_of_fit(
         raise DomainError(f"n_boot must be at least 1, got {n_boot!r}")
     u, tau, kappa = expanded(data).standardized(solution)
     ks, ad = kolmogorov_smirnov(u, tau, kappa), anderson_darling(u, tau, kappa)
-    samples = [
-        (
-            kolmogorov_smirnov(fit.u, fit.tau, fit.kappa),
-            anderson_darling(fit.u, fit.tau, fit.kappa),
-        )
-        for fit in simulate_fits(data, solution, n_boot, rng=rng, progress=progress)
-    ]
-    if not samples:
-        raise DataError("no sample from the fitted model could be fitted")
+    fits = simulate_fits(data, solution, n_boot, rng=rng, progress=progress)
+    laws = ((fit.u, fit.tau, fit.kappa) for fit in fits)
+    samples = [(kolmogorov_smirnov(*law), anderson_darling(*law)) for law in laws]
     ks_samples, ad_samples = np.array(samples).T
-    made = len(samples)
+
+    def pvalue(statistic: float, samples: FloatArray) -> float:
+        return (1.0 + float(np.count_nonzero(samples >= statistic))) / (samples.size + 1.0)
+
     return GoodnessOfFit(
         ks,
         ad,
-        (1.0 + float(np.count_nonzero(ks_samples >= ks))) / (made + 1.0),
-        (1.0 + float(np.count_nonzero(ad_samples >= ad))) / (made + 1.0),
+        pvalue(ks, ks_samples),
+        pvalue(ad, ad_samples),
         u.size,
-        made,
+        len(samples),
         ks_samples,
         ad_samples,
     )

@@ -45,20 +45,6 @@ from qhreg.family.loss import quantile_huber_loss
 from qhreg.solver.dual import dual_from_rows
 from qhreg.solver.interior import interior_point
 
-__all__ = [
-    "SCALE_RANGE",
-    "STATIONARY",
-    "Ascent",
-    "Limits",
-    "LocationFit",
-    "ascend",
-    "exact_location",
-    "limits_of",
-    "location_gap",
-    "negative_loglike",
-]
-
-
 SCALE_RANGE = 1e8
 """How many times smaller or larger than the common scale that of a row may become."""
 

@@ -17,8 +17,6 @@ from qhreg._typing import FloatArray
 from qhreg.distributional.likelihood import BLOCKS, Regression
 from qhreg.solver.basis import basis_of, minimum_norm
 
-__all__ = ["BlockBasis", "Coordinates", "block_basis", "coordinates"]
-
 
 @dataclass(frozen=True)
 class BlockBasis:

@@ -17,8 +17,8 @@ import numpy as np
 
 from qhreg._typing import FloatArray, IntArray
 from qhreg.covariance.bandwidth import bread_window
-from qhreg.covariance.choice import COVARIANCE_TYPES, NEEDS_CASES, CovarianceChoice
-from qhreg.covariance.estimate import CovarianceEstimate, finished, robust_covariance
+from qhreg.covariance.choice import NEEDS_CASES, CovarianceChoice
+from qhreg.covariance.estimate import CovarianceEstimate, describe, finished, robust_covariance
 from qhreg.covariance.parts import Parts, RowParts, positive_inverse
 from qhreg.distributional.ascent import limits_of
 from qhreg.distributional.coordinates import Coordinates, block_basis, coordinates
@@ -35,8 +35,6 @@ from qhreg.distributional.likelihood import (
     score_rows,
 )
 from qhreg.exceptions import DomainError
-
-__all__ = ["DistributionalParts", "distributional_covariance", "distributional_parts"]
 
 
 @dataclass(frozen=True)
@@ -166,7 +164,7 @@ def distributional_parts(
         inverse.inverse,
         ~inverse.moved(change),
         np.eye(given.size)[:, place.outer],
-        RowParts(slice(0, given.endog.size), scores, leverage),
+        RowParts(obs, scores, leverage),
         own,
         place.coordinates.bases[0].back @ (vectors * np.sqrt(np.maximum(roots, 0.0))),
         kappa,
@@ -201,12 +199,10 @@ def distributional_covariance(
         outward = np.eye(data.regression.size)[:, place.outer] @ place.change
         estimate = CovarianceEstimate(
             outward @ inverse.inverse @ outward.T,
-            "nonrobust",
-            f"Covariance: {COVARIANCE_TYPES['nonrobust'].description}.",
+            describe("nonrobust"),
             _held_names(data, solution),
             ~inverse.moved(outward),
         )
     else:
         estimate = robust_covariance(choice, distributional_parts(data, solution))
-    held = estimate.held_fixed
-    return finished(estimate, estimate.cov, estimate.identified, held, data.names)
+    return finished(estimate, data.names)

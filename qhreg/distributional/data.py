@@ -20,8 +20,6 @@ from qhreg.profile.curve import Curve, ProfilePoint
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import RowLaw, positions
 
-__all__ = ["DistributionalData", "coefficient_curve"]
-
 
 @dataclass(frozen=True)
 class DistributionalData:

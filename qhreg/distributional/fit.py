@@ -48,9 +48,6 @@ from qhreg.solver.dual import GAP_TOLERANCE, TINY_KAPPA
 from qhreg.solver.fixed_tau import WIDER
 from qhreg.solver.threads import one_blas_thread
 
-__all__ = ["DistributionalSolution", "common_fit", "settle", "solve_distributional"]
-
-
 ROUNDS = 60
 """Alternations between exact locations and climbs of the rest."""
 

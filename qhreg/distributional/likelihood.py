@@ -25,22 +25,6 @@ from qhreg.covariance.scores import interpolated_rows
 from qhreg.family.loss import zone_part
 from qhreg.family.normalizer import LogNormalizer, log_normalizer_derivatives
 
-__all__ = [
-    "BLOCKS",
-    "Pairs",
-    "Regression",
-    "RowState",
-    "assemble",
-    "evaluate",
-    "gradient",
-    "hessian_factors",
-    "information_factors",
-    "loglike_rows",
-    "score_factors",
-    "score_rows",
-]
-
-
 BLOCKS = ("location", "scale", "tau")
 """The three linear predictors, in the order of the parameter vector."""
 

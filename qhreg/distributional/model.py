@@ -28,11 +28,8 @@ from qhreg.family.domain import check_kappa
 from qhreg.inference.prediction import PredictionSlopes
 from qhreg.model.base import RegressionModel, Rows, located
 from qhreg.solver import DEFAULT_TAU_BOUNDS
-from qhreg.specification.alignment import to_pandas
-from qhreg.specification.inputs import KEYWORDS, number
+from qhreg.specification.inputs import KEYWORDS, number, to_pandas
 from qhreg.specification.parameters import RowLaw, checked_vector
-
-__all__ = ["QuantileHuberDistributional"]
 
 
 class QuantileHuberDistributional(RegressionModel):

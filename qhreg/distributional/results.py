@@ -24,8 +24,6 @@ from qhreg.results.summary import Tables, covariance_note, criteria, head, zone
 from qhreg.specification.model_data import refit
 from qhreg.specification.typical import typical_rows
 
-__all__ = ["DistributionalResults", "DistributionalResultsWrapper"]
-
 
 class DistributionalResults(RegressionResults):
     """A fitted regression of location, scale and asymmetry.

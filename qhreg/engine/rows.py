@@ -16,20 +16,7 @@ import numpy.typing as npt
 
 from qhreg._blocks import row_blocks
 from qhreg._typing import FloatArray
-
-__all__ = [
-    "ArrayRows",
-    "Block",
-    "GivenRows",
-    "RowBlocks",
-    "Taken",
-    "chosen_rows",
-    "gram",
-    "products",
-    "residuals",
-    "weighted_columns",
-]
-
+from qhreg.exceptions import DataError
 
 T = TypeVar("T")
 
@@ -58,11 +45,6 @@ class Taken(NamedTuple):
     exog: FloatArray
     endog: FloatArray
     weights: FloatArray | None
-
-    @property
-    def weight_sum(self) -> float:
-        """Sum of the case weights."""
-        return float(self.endog.size if self.weights is None else self.weights.sum())
 
 
 class RowBlocks(Protocol):
@@ -121,11 +103,6 @@ class GivenRows(RowBlocks, Protocol):
     @property
     def endog_size(self) -> float:
         """The largest absolute value of the response and of the offset."""
-        ...
-
-    @property
-    def weights(self) -> FloatArray | None:
-        """Case weights where they are at hand."""
         ...
 
     def take(self, chosen: npt.NDArray[np.intp] | slice) -> Taken:
@@ -267,6 +244,61 @@ class ArrayRows:
             yield self.block(rows)
 
 
+def _vector(name: str, values: Any, n: int) -> FloatArray | None:
+    """Return a one-dimensional float array of length n, or raise a DataError."""
+    if values is None:
+        return None
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != (n,):
+        raise DataError(f"{name} must have shape ({n},), got {array.shape}")
+    bad = int(np.count_nonzero(~np.isfinite(array)))
+    if bad:
+        raise DataError(f"{name} contains {bad} NaN or infinite values; remove those rows first")
+    return array
+
+
+def rows_of(exog: Any, endog: Any, weights: Any, offset: Any) -> ArrayRows:
+    """Return the data as rows, checked for shape and weights."""
+    x, y = np.asarray(exog), np.asarray(endog)
+    if x.ndim != 2:
+        raise DataError(f"exog must be a matrix, got an array of shape {x.shape}")
+    if x.dtype not in (np.float32, np.float64):
+        x = x.astype(np.float64)
+    if y.dtype not in (np.float32, np.float64):
+        y = y.astype(np.float64)
+    if y.shape != (x.shape[0],):
+        raise DataError(f"endog must have shape ({x.shape[0]},) like exog's rows, got {y.shape}")
+    w = _vector("weights", weights, y.size)
+    if w is not None and bool((w < 0.0).any()):
+        raise DataError(f"weights must not be negative, got {int((w < 0.0).sum())} below zero")
+    if w is not None and not bool((w > 0.0).any()):
+        raise DataError("all weights are zero: there is nothing to fit")
+    rows = ArrayRows(x, y, w, _vector("offset", offset, y.size))
+    if w is not None and bool((w == 0.0).any()):
+        keep = w > 0.0
+        kept_offset = None if rows.offset is None else rows.offset[keep]
+        rows = ArrayRows(x[keep], y[keep], w[keep], kept_offset)
+    return rows
+
+
+def require_finite(rows: GivenRows) -> None:
+    """Raise a DataError that counts the NaN and infinite values of each array held in memory."""
+    if not isinstance(rows, ArrayRows):
+        return
+    for name, array in (("endog", rows.endog), ("exog", rows.exog)):
+        assert array is not None
+        finite = np.isfinite(array)
+        if not finite.all():
+            bad, where = ~finite, ""
+            if array.ndim == 2:
+                columns = np.flatnonzero(bad.any(axis=0))
+                where = f" in column(s) {', '.join(map(str, columns[:10]))}"
+            raise DataError(
+                f"{name} contains {int(bad.sum())} NaN or infinite values{where}; "
+                "remove those rows first"
+            )
+
+
 def _product(left: FloatArray, right: FloatArray) -> FloatArray:
     """Return left @ right; `dot` has less overhead, but copies what does not lie in one piece."""
     one_piece = left.flags.forc and right.flags.forc
@@ -297,6 +329,16 @@ def _gather(exog: FloatArray, rows: npt.NDArray[np.intp]) -> FloatArray:
     """Return the chosen rows by the faster route: take copies an F-ordered block as a whole first."""
     by_row = exog.strides[0] >= exog.strides[1]
     return exog.take(rows, axis=0, mode="clip") if by_row else exog[rows]
+
+
+def weighted(values: FloatArray, weights: FloatArray | None) -> FloatArray:
+    """Return the values times their case weights."""
+    return values if weights is None else values * weights
+
+
+def weighted_sum(values: npt.NDArray[Any], weights: FloatArray | None) -> float:
+    """Return the sum of values with case weights."""
+    return float(values.sum() if weights is None else values @ weights)
 
 
 def chosen_rows(block: Block, rows: npt.NDArray[np.intp]) -> Block:

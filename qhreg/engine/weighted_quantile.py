@@ -9,8 +9,6 @@ import numpy as np
 from qhreg._precision import ROUNDING
 from qhreg._typing import FloatArray
 
-__all__ = ["ROUNDING", "weighted_quantiles"]
-
 
 def weighted_quantiles(
     values: FloatArray, levels: Sequence[float], weights: FloatArray | None

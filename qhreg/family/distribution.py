@@ -35,9 +35,6 @@ from qhreg.family.normalizer import (
     log_normalizer_higher,
 )
 
-__all__ = ["quantile_huber"]
-
-
 # scipy's methods take *args where a distribution names its shapes: no override can match them.
 _RvContinuous: Any = stats.rv_continuous
 

@@ -14,15 +14,6 @@ import numpy.typing as npt
 from qhreg._typing import FloatArray
 from qhreg.exceptions import DomainError
 
-__all__ = [
-    "check_alpha",
-    "check_broadcast",
-    "check_kappa",
-    "check_real",
-    "check_sigma",
-    "check_tau",
-]
-
 
 def _is_numeric(array: npt.NDArray[Any]) -> bool:
     """Return whether every element is a number: numpy itself would parse "0.5" and accept None."""

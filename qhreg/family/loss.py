@@ -27,19 +27,6 @@ from qhreg._blocks import BLOCK_ROWS, row_blocks
 from qhreg._typing import FloatArray
 from qhreg.family.domain import check_broadcast, check_kappa, check_real, check_tau
 
-__all__ = [
-    "excess",
-    "loss_and_slope",
-    "loss_curvature",
-    "loss_d2tau",
-    "loss_drdtau",
-    "loss_dtau",
-    "loss_slope",
-    "quantile_huber_loss",
-    "quantile_loss",
-    "zone_part",
-]
-
 
 def zone_part(r: Any, tau: Any, kappa: Any, out: FloatArray | None = None) -> FloatArray:
     """Return clip(r, -kappa tau, kappa (1 - tau)): the part of r inside the quadratic zone.

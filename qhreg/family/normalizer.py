@@ -25,19 +25,6 @@ from scipy import special
 from qhreg._typing import FloatArray
 from qhreg.family.domain import check_broadcast, check_kappa, check_tau
 
-__all__ = [
-    "FARTHEST",
-    "LogNormalizer",
-    "half_normalizer",
-    "location_level",
-    "log_curvature",
-    "log_normalizer",
-    "log_normalizer_derivatives",
-    "log_normalizer_higher",
-    "restricted_normalizer",
-]
-
-
 _SQRT_PI = math.sqrt(math.pi)
 
 _SPLIT = 2.0**27 + 1.0

@@ -39,9 +39,6 @@ from qhreg.progress import with_progress
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import positions
 
-__all__ = ["KINDS", "BootstrapResult", "bootstrap"]
-
-
 KINDS = ("pairs", "cluster", "parametric", "wild", "multiplier")
 """What is resampled: rows, clusters of rows, noise of the fitted law, signs and sizes of the residuals,
 or the weights of the scores."""

@@ -9,23 +9,13 @@ import numpy as np
 from statsmodels.tools import eval_measures
 
 from qhreg._typing import FloatArray
+from qhreg.covariance.scores import Fitted, standardized
 from qhreg.family.loss import quantile_huber_loss, zone_part
 from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.solver import DEFAULT_TAU_BOUNDS
 from qhreg.specification.model_data import ModelData, refit
-from qhreg.specification.observations import Observations
+from qhreg.specification.observations import Observations, summed
 from qhreg.specification.parameters import Parameters, ParameterSpace
-
-__all__ = [
-    "information_criterion",
-    "least_squares_fit",
-    "loglike_obs",
-    "null_loss",
-    "robust_weights",
-    "share_below",
-    "starting_values",
-    "total_loss",
-]
 
 
 def loglike_obs(observations: Observations, parameters: Parameters) -> FloatArray:
@@ -94,14 +84,16 @@ def null_loss(observations: Any, parameters: Parameters) -> float:
     return total_loss(null.loglike, null.n, parameters)
 
 
-def share_below(
-    residuals: FloatArray, weights: FloatArray | None = None, slack: float = 0.0
-) -> float:
-    """Return the share of the weight that lies below the location, by more than the slack."""
-    negative = residuals < -slack
-    if weights is None:
-        return float(np.count_nonzero(negative)) / negative.size
-    return float(negative @ weights) / float(weights.sum())
+def share_below(observations: Observations, fit: Fitted, slack: float = 0.0) -> float:
+    """Return the share of the weight below the location, by more than the slack in units of sigma."""
+    below, total = observations.reduce(_weight_below, summed, fit, slack)
+    return float(below / total)
+
+
+def _weight_below(obs: Observations, fit: Fitted, slack: float) -> FloatArray:
+    below, weights = standardized(obs, fit) < -slack, obs.case_weights
+    count = np.count_nonzero(below) if weights is None else below @ weights
+    return np.array([count, obs.weight_sum])
 
 
 def starting_values(observations: Observations, kappa: float, tau: float | None) -> Parameters:

@@ -25,8 +25,6 @@ from scipy import special
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.domain import check_alpha
 
-__all__ = ["HypothesisTest", "chi2_test", "density_note", "f_test", "lr_cut", "lr_test"]
-
 
 @dataclass(frozen=True, repr=False)
 class HypothesisTest:

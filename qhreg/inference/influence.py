@@ -13,9 +13,6 @@ from statsmodels.stats.outliers_influence import MLEInfluence
 from qhreg._typing import FloatArray
 from qhreg.exceptions import NotOffered, without
 
-__all__ = ["QuantileHuberInfluence"]
-
-
 # statsmodels carries no types, and mypy forbids a base class without one.
 _Base: Any = MLEInfluence
 

@@ -22,9 +22,6 @@ from qhreg.family.domain import check_alpha
 from qhreg.family.normalizer import log_normalizer_derivatives, log_normalizer_higher
 from qhreg.specification.parameters import RowLaw
 
-__all__ = ["KINDS", "Prediction", "PredictionSlopes", "predict", "prediction_slopes"]
-
-
 KINDS = ("location", "mean", "median", "quantile", "sigma", "tau", "var", "prob")
 """What can be predicted."""
 

@@ -24,29 +24,22 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.covariance.information import expected_information
-from qhreg.covariance.parts import Parts, covariance_parts
+from qhreg.covariance.information import design_moments, expected_information, places
+from qhreg.covariance.parts import Parts, covariance_parts, treated_as_known
 from qhreg.covariance.sandwich import group_codes, sandwich
-from qhreg.covariance.scores import Point, score_obs
+from qhreg.covariance.scores import loss_hessian, score_obs, score_sum
 from qhreg.exceptions import DataError
 from qhreg.family.loss import zone_part
 from qhreg.inference.hypothesis_tests import HypothesisTest, chi2_test, lr_test
 from qhreg.solver import Solution
 from qhreg.specification.model_data import ModelData, refit
-
-__all__ = ["SymmetryTest", "effective_variance", "score_test", "symmetry_test"]
+from qhreg.specification.parameters import Parameters
 
 NULL = "tau = 1/2"
 
 
 def effective_variance(
-    effective: FloatArray,
-    parts: Parts,
-    *,
-    groups: Any = None,
-    maxlags: int | None = None,
-    kernel: Any = None,
-    use_correction: bool | None = None,
+    effective: FloatArray, parts: Parts, groups: Any = None, **lags: Any
 ) -> FloatArray:
     """Return the variance of the sum of effective scores, shape (r, r).
 
@@ -56,43 +49,13 @@ def effective_variance(
         Effective scores of one observation of each row.
     parts : Parts
         Of the fit under the hypothesis.
-    groups, maxlags, kernel, use_correction
+    groups, **lags
         How rows depend on each other, as in :func:`qhreg.covariance.sandwich.sandwich`.
     """
-    weights = parts.observations.case_weights
-    codes = None if groups is None else group_codes(groups, effective.shape[0], weights)
-    return sandwich(
-        effective,
-        None,
-        nobs=parts.nobs,
-        df_resid=parts.df_resid,
-        freq=parts.freq,
-        groups=codes,
-        maxlags=maxlags,
-        kernel=kernel or "bartlett",
-        use_correction=use_correction,
-    )
-
-
-def _cross_curvature(extra: FloatArray, parts: Parts) -> FloatArray:
-    """Return the mixed derivatives of extra coefficients and the estimated parameters, shape (q, r).
-
-    Those of the criterion at the fit of the bread, in its coordinates.
-    """
-    obs, wide = parts.observations, parts.wide
-    u = obs.residuals(wide.beta) / wide.sigma
-    inside = (u >= -wide.kappa * wide.tau) & (u <= wide.kappa * (1.0 - wide.tau))
-    psi = np.clip(u / wide.kappa, -wide.tau, 1.0 - wide.tau)
-    derivatives = {
-        "sigma": psi + u * inside / wide.kappa,
-        "tau": wide.tau * (1.0 - wide.tau) * ~inside,
-        "kappa": psi * inside,
-    }
-    weights = np.ones(u.size) if obs.case_weights is None else obs.case_weights
-    weighted = extra * (weights / wide.sigma)[:, None]
-    rows = [(obs.exog * (inside / (wide.kappa * wide.sigma))[:, None]).T @ weighted]
-    rows += [(derivatives[name] @ weighted)[None] for name in parts.extras]
-    return np.vstack(rows)
+    if groups is not None:
+        lags["groups"] = group_codes(groups, len(effective), parts.observations.case_weights)
+    lags |= {"nobs": parts.nobs, "df_resid": parts.df_resid, "freq": parts.freq}
+    return sandwich(effective, None, **lags)
 
 
 def score_test(
@@ -132,7 +95,7 @@ def score_test(
     >>> bool(score_test(data, fit_model(data), x).pvalue < 1e-6)
     True
     """
-    obs = data.observations
+    obs, k = data.observations, data.space.k
     extra = np.asarray(exog_extra, dtype=np.float64)
     extra = extra[:, None] if extra.ndim == 1 else extra
     if extra.ndim != 2 or extra.shape[0] != obs.endog.size:
@@ -140,23 +103,38 @@ def score_test(
     if not np.isfinite(extra).all():
         raise DataError("exog_extra contains NaN or infinite values")
     r = extra.shape[1]
-    basis = _independent(obs.exog)
-    both = np.column_stack([basis, extra])
-    point = Point(np.zeros(both.shape[1]), solution.sigma, solution.tau, solution.kappa)
-    location = obs.location(solution.beta)
-    every = score_obs(both, obs.endog, point, free=("beta",), weights=obs.weights, offset=location)
-    freq = np.ones(obs.endog.size) if obs.freq_weights is None else obs.freq_weights
-    scores = every[:, -r:]
     if robust:
+        larger = replace(obs, exog=np.column_stack([obs.exog, extra]))
+        scores = score_obs(larger, _padded(solution, r), ("beta",))[:, k:]
         parts = covariance_parts(data, solution, held)
-        total, effective = _effective(scores, _cross_curvature(extra, parts), parts, data.space.k)
+        wide, chosen = parts.wide, places(parts.extras, 0)
+        loss = loss_hessian(larger, _padded(wide, r))
+        zone, slope = loss.zone / wide.sigma, np.array([1.0, wide.tau * (1 - wide.tau), wide.kappa])
+        beta = zone[:, :k].T @ zone[:, k:] / wide.kappa
+        others = (loss.cross[k:] * slope)[:, chosen].T
+        total, effective = _effective(scores, np.vstack([beta, others]), parts, k)
         independent = effective_variance(effective, parts)
         variance = effective_variance(effective, parts, **dependence)
     else:
-        info, k = _information(data, solution, both, held), both.shape[1]
-        variance, carry = _expected_variance(info, slice(k - r, k))
-        total = freq @ (scores - every[:, :-r] @ carry[: basis.shape[1]])
+        # orthonormal columns in place of exog, whose units may differ
+        basis = _independent(obs.exog)
+        location = obs.location(solution.beta)
+        larger = replace(obs, exog=np.column_stack([basis, extra]), offset=location)
+        point = Parameters(
+            np.zeros(basis.shape[1] + r), solution.sigma, solution.tau, solution.kappa
+        )
+        every, known = (
+            score_sum(larger, point, ("beta",)),
+            treated_as_known(solution, data.space, held),
+        )
+        free = ("beta", *(name for name in data.space.extra_names if name not in known))
+        info = expected_information(design_moments(larger.exog, obs.case_weights), point, free)
+        tested = slice(basis.shape[1], basis.shape[1] + r)
+        variance, carry = _expected_variance(info, tested)
+        total = every[tested] - every[: basis.shape[1]] @ carry[: basis.shape[1]]
         independent = variance
+        scores = score_obs(larger, point, ("beta",))[:, tested]
+    freq = np.ones(obs.endog.size) if obs.freq_weights is None else obs.freq_weights
     size = np.sqrt(freq @ scores**2)
     if not _least_share(independent, size) > 1e-9:
         raise DataError("exog_extra has columns that depend linearly on each other or on exog")
@@ -170,31 +148,19 @@ def score_test(
     return chi2_test(name, f"{r} added column{'s' if r > 1 else ''}", statistic, r)
 
 
+def _padded(fit: Solution, r: int) -> Solution:
+    """Return a fit with r more coefficients, which are zero."""
+    return replace(fit, beta=np.append(fit.beta, np.zeros(r)))
+
+
 def _effective(
     scores: FloatArray, cross: FloatArray, parts: Parts, k: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return the total score and the effective scores, given the mixed derivatives."""
-    carry = parts.inverse @ cross
+    own, carry = parts.scores, parts.inverse @ cross
     freq = np.ones(len(scores)) if parts.freq is None else parts.freq
     # zero at the fit but at kappa = 0, where a row that it interpolates has no slope of its own
-    total = freq @ (scores - parts.scores[:, :k] @ carry[:k])
-    return total, scores - parts.scores @ carry
-
-
-def _information(
-    data: ModelData, solution: Solution, exog: FloatArray, held: Sequence[str]
-) -> FloatArray:
-    """Return the expected information about the coefficients of columns and what is not held."""
-    known = (*held, "tau") if solution.tau_at_bound else tuple(held)
-    free = tuple(name for name in data.space.free if name not in known)
-    return expected_information(
-        exog,
-        solution.sigma,
-        solution.tau,
-        solution.kappa,
-        weights=data.observations.case_weights,
-        free=tuple(dict.fromkeys(("beta", *free))),
-    )
+    return freq @ (scores - own[:, :k] @ carry[:k]), scores - own @ carry
 
 
 def _expected_variance(info: FloatArray, tested: Any) -> tuple[FloatArray, FloatArray]:
@@ -337,24 +303,18 @@ def _score_of_tau(
     if not (u != zone_part(u, 0.5, restricted.kappa)).any():
         level = "no residual leaves the quadratic zone at tau = 1/2, and the score of tau is zero"
         return chi2_test(name, NULL, math.nan, 1, missing=level)
-    point = Point(restricted.beta, restricted.sigma, 0.5, restricted.kappa)
-    options: dict[str, Any] = {"weights": obs.weights, "offset": obs.offset}
-    scores = score_obs(obs.exog, obs.endog, point, free=("tau",), **options)
+    scores = score_obs(obs, restricted, ("tau",))
     if robust:
         held = replace(data, space=replace(data.space, tau=0.5))
         known = ("kappa",) if data.space.kappa is None else ()
         parts = covariance_parts(held, restricted, known)
-        wide = parts.wide
-        u = obs.residuals(wide.beta) / wide.sigma
-        beyond = np.abs(u) > 0.5 * wide.kappa
-        counted = beyond if obs.case_weights is None else beyond * obs.case_weights
-        cross = [obs.exog.T @ counted / wide.sigma]
-        cross += [np.array([counted @ u])] if "sigma" in parts.extras else []
-        total, effective = _effective(scores, np.concatenate(cross)[:, None], parts, data.space.k)
+        loss = loss_hessian(obs, parts.wide)
+        cross = np.append(loss.cross[:, 1], [loss.corner[0, 1]] * len(parts.extras))
+        total, effective = _effective(scores, cross[:, None], parts, data.space.k)
         variance = effective_variance(effective, parts, **dependence)
     else:
         free = tuple(each for each in data.space.free if each != "kappa")
-        info = expected_information(obs.exog, *point[1:4], weights=obs.case_weights, free=free)
-        total = scores.sum(axis=0) if obs.freq_weights is None else obs.freq_weights @ scores
-        variance, _ = _expected_variance(info, -1)
+        moments = design_moments(obs.exog, obs.case_weights)
+        total = score_sum(obs, restricted, ("tau",))
+        variance, _ = _expected_variance(expected_information(moments, restricted, free), -1)
     return chi2_test(name, NULL, float(total[0] ** 2 / variance[0, 0]), 1)

@@ -14,8 +14,6 @@ import pandas as pd
 from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.summary2 import Summary as Summary2
 
-__all__ = ["FitSummary", "FitSummary2"]
-
 # statsmodels carries no types, and mypy forbids a base class without one.
 _Base: Any = Summary
 _Base2: Any = Summary2

@@ -16,7 +16,6 @@ from qhreg.family.distribution import quantile_huber
 from qhreg.family.domain import check_kappa, check_sigma, check_tau
 from qhreg.inference.prediction import predict
 from qhreg.solver import DEFAULT_TAU_BOUNDS
-from qhreg.specification.alignment import RowSource, numeric_vector, to_pandas
 from qhreg.specification.formulas import (
     SPEC_NAME,
     check_formula,
@@ -31,6 +30,7 @@ from qhreg.specification.formulas import (
 from qhreg.specification.inputs import (
     KEYWORDS,
     ROW_EXTRAS,
+    RowSource,
     as_table,
     bounds,
     check_design,
@@ -40,18 +40,18 @@ from qhreg.specification.inputs import (
     gaps,
     match_extras,
     number,
+    numeric_vector,
     regressors,
     reject_fit_keywords,
     reject_scalar_start,
     reject_unknown,
     remedy,
     require_rows,
+    to_pandas,
     warn_of_maxiter,
 )
 from qhreg.specification.observations import Observations, find_constant
 from qhreg.specification.parameters import RowLaw
-
-__all__ = ["RegressionModel", "Rows"]
 
 # statsmodels carries no types, and mypy forbids a base class without one.
 _Base: Any = GenericLikelihoodModel

@@ -14,9 +14,6 @@ from qhreg.inference.fit_statistics import information_criterion, least_squares_
 from qhreg.model import QuantileHuberMLE
 from qhreg.specification.formulas import formula_namespace
 
-__all__ = ["ModelComparison", "compare_models"]
-
-
 _COLUMNS = ["tau", "kappa", "sigma", "k", "llf", "aic", "bic", "delta_aic"]
 
 

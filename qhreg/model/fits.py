@@ -25,12 +25,9 @@ from qhreg.results import (
     QuantileHuberResults,
     QuantileHuberResultsWrapper,
 )
-from qhreg.specification.constraints import linear_constraint
 from qhreg.specification.formulas import linear_constraints
 from qhreg.specification.model_data import ModelData, solution_and_width
-from qhreg.specification.parameters import ParameterSpace
-
-__all__ = ["OtherFits"]
+from qhreg.specification.parameters import ParameterSpace, linear_constraint
 
 
 class OtherFits(RegressionModel):

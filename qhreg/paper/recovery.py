@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,37 +14,6 @@ from scipy import special
 from qhreg._typing import FloatArray
 from qhreg.model import QuantileHuberMLE
 from qhreg.paper.curves import NOISE_DEVIATION, one_sign_residuals
-
-__all__ = [
-    "COEFFICIENTS",
-    "DRAWS",
-    "LEAST_SQUARES",
-    "METHODS",
-    "OURS",
-    "PAPERS",
-    "PENALTY_MINIMA",
-    "POSITIVE",
-    "TABLE_1",
-    "Method",
-    "PenaltyCurve",
-    "Printed",
-    "agreement_table",
-    "error_differences",
-    "error_table",
-    "expected_least_squares",
-    "penalty_curve",
-    "penalty_table",
-    "pooled",
-    "pooled_minima",
-    "recovery_draws",
-    "recovery_sample",
-    "summary",
-    "tau_estimates",
-    "warning_table",
-    "width_table",
-    "width_test",
-]
-
 
 # ------------------------------------------------------------------ what the paper prints
 
@@ -84,7 +54,6 @@ give 100 % positive noise the lowest tau; Table 1 and the rest of the paper show
 # ------------------------------------------------------------------ draws and fits
 
 COEFFICIENTS = np.array([2.0, 5.0])
-N_ROWS = 100
 
 
 @dataclass(frozen=True)
@@ -110,12 +79,9 @@ METHODS = (*PAPERS, *OURS)
 
 LEAST_SQUARES = "least squares"
 
-CHEAP = 10
-"""Draws of least squares for each draw of the other methods, which take a hundred times as long."""
-
 
 def recovery_sample(
-    positive: int, repetition: int, seed: int = 0, n: int = N_ROWS
+    positive: int, repetition: int, seed: int = 0, n: int = 100
 ) -> tuple[FloatArray, FloatArray]:
     """Return the regressors, shape (n, 2), and the response, shape (n,), of one draw.
 
@@ -136,7 +102,7 @@ def recovery_sample(
     return exog, exog @ COEFFICIENTS + one_sign_residuals(positive, n, state, NOISE_DEVIATION)
 
 
-def expected_least_squares(n: int = N_ROWS) -> float:
+def expected_least_squares(n: int = 100) -> float:
     r"""Return the expected squared error of a least-squares coefficient, the same in every row.
 
     .. math::
@@ -203,7 +169,7 @@ def recovery_draws(
     """
 
     def rows() -> Iterator[tuple[object, ...]]:
-        for draw in range(CHEAP * repetitions):
+        for draw in range(10 * repetitions):  # the other methods take a hundred times as long
             exog, endog = recovery_sample(positive, draw, seed)
             beta = np.linalg.lstsq(exog, endog, rcond=None)[0]
             yield draw, LEAST_SQUARES, np.mean((beta - COEFFICIENTS) ** 2), np.nan, ()
@@ -251,6 +217,11 @@ def summary(draws: pd.DataFrame, method: str) -> pd.DataFrame:
 _PRINTED = pd.DataFrame(list(TABLE_1)).set_index("positive")
 
 
+def _by_row(columns: dict[str, Any]) -> pd.DataFrame:
+    """Return a table with one row for each percentage of positive noise."""
+    return pd.DataFrame(columns, index=_PRINTED.index).rename_axis("positive (%)").reset_index()
+
+
 def agreement_table(draws: pd.DataFrame) -> pd.DataFrame:
     """Return tau of the paper's model (kappa = 0.05) and least squares beside the printed figures."""
     model, squares = (summary(draws, name) for name in (PAPERS[1].name, LEAST_SQUARES))
@@ -262,7 +233,7 @@ def agreement_table(draws: pd.DataFrame) -> pd.DataFrame:
         "least squares: here": squares["mse"].map("{:.3f}".format),
         "ratio": (squares["mse"] / _PRINTED["least_squares"]).map("{:.2f}".format),
     }
-    return pd.DataFrame(columns, index=_PRINTED.index).rename_axis("positive (%)").reset_index()
+    return _by_row(columns)
 
 
 def error_differences(draws: pd.DataFrame) -> pd.DataFrame:
@@ -272,24 +243,24 @@ def error_differences(draws: pd.DataFrame) -> pd.DataFrame:
     a mean of 100 draws of the paper's model.
     """
     model = summary(draws, PAPERS[1].name)
-    ours = {method.name: summary(draws, method.name) for method in OURS}
-    errors = pd.DataFrame({name: fits["mse"] for name, fits in ours.items()})
-    names = [errors.columns[i] for i in errors.loc[list(POSITIVE)].to_numpy().argmin(axis=1)]
-    best = pd.concat([ours[name].loc[[p]] for p, name in zip(POSITIVE, names, strict=True)])
+    ours = pd.concat({method.name: summary(draws, method.name) for method in OURS})
+    names = ours["mse"].unstack(0)[[method.name for method in OURS]].idxmin(axis=1)
+    best = pd.DataFrame([ours.loc[names[p], p] for p in POSITIVE], index=_PRINTED.index)
 
     def z(fits: pd.DataFrame) -> pd.Series[str]:
         gap = fits["mse"] - _PRINTED["proposed"]
         return (gap / np.hypot(fits["mse_se"], model["printed_se"])).map("{:+.1f}".format)
 
-    columns = {
-        "paper": _PRINTED["proposed"].map("{:.3f}".format),
-        "its model here": model["mse"].map("{:.3f}".format),
-        "z": z(model),
-        "best of ours": best["mse"].map("{:.3f}".format),
-        "z of ours": z(best),
-        "which": [name.removeprefix("ours, ") for name in names],
-    }
-    return pd.DataFrame(columns, index=_PRINTED.index).rename_axis("positive (%)").reset_index()
+    return _by_row(
+        {
+            "paper": _PRINTED["proposed"].map("{:.3f}".format),
+            "its model here": model["mse"].map("{:.3f}".format),
+            "z": z(model),
+            "best of ours": best["mse"].map("{:.3f}".format),
+            "z of ours": z(best),
+            "which": [str(names[p]).removeprefix("ours, ") for p in POSITIVE],
+        }
+    )
 
 
 def _by_share(rows: dict[str, list[str]]) -> pd.DataFrame:
@@ -400,7 +371,7 @@ def _penalties(
         for i, tau in enumerate(taus):
             model = QuantileHuberMLE(endog, exog, kappa=kappa, sigma=1.0, tau=float(tau))
             values[repetition, i] = -model.fit().llf
-    return values / N_ROWS
+    return values / endog.size
 
 
 def penalty_curve(
@@ -517,14 +488,12 @@ def width_test(curves: Sequence[PenaltyCurve]) -> float:
 
 def width_table(*widths: Sequence[PenaltyCurve]) -> pd.DataFrame:
     """Return the chi-square test of the caption's minima at each width."""
-    statistics = [width_test(curves) for curves in widths]
-    degrees = [len(curves) for curves in widths]
-    pvalues = [special.chdtrc(d, x) for d, x in zip(degrees, statistics, strict=True)]
     return pd.DataFrame(
         {
-            "kappa": [f"{curves[0].kappa:g}" for curves in widths],
-            "chi-square": [f"{statistic:.1f}" for statistic in statistics],
-            "degrees": degrees,
-            "p": [f"{pvalue:.2g}" for pvalue in pvalues],
+            "kappa": f"{curves[0].kappa:g}",
+            "chi-square": f"{width_test(curves):.1f}",
+            "degrees": len(curves),
+            "p": f"{special.chdtrc(len(curves), width_test(curves)):.2g}",
         }
+        for curves in widths
     )

@@ -11,12 +11,10 @@ import pandas as pd
 
 from qhreg.exceptions import DataError
 from qhreg.paper import boosted, curves, figures, recovery
-from qhreg.paper.datasets import NAMES, PaperData, load
+from qhreg.paper.boosted import NAMES, PaperData, load
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["PARTS", "QUICK", "REPETITIONS", "Part", "figure_part", "reproduce"]
 
 REPETITIONS, QUICK = 1000, 5
 """Draws in each row of Table 1, by default and in a quick run. The paper made 100."""
@@ -57,7 +55,7 @@ def figure_part() -> Part:
         },
         {
             "figure_1": figures.draw_loss_curves(losses),
-            "tau_parts": figures.draw_parts(taus[0]),
+            "tau_parts": figures.draw_parts(taus[10], 10),
             "tau_curves": figures.draw_tau_curves(taus),
             "curvature": figures.draw_curvature(curvature),
         },
@@ -138,7 +136,7 @@ def reproduce(
     parts : sequence of str
         Some of `PARTS`.
     data : path, optional
-        Folder with the CSV files of Table 2; by default as in :func:`qhreg.paper.datasets.load`.
+        Folder with the CSV files of Table 2; by default as in :func:`qhreg.paper.boosted.load`.
     progress : callable, optional
         Told what is being computed.
     """

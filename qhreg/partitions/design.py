@@ -14,15 +14,12 @@ import patsy
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.exceptions import DataError, MissingValuesError
 from qhreg.partitions.rows import Part
-from qhreg.specification.alignment import numeric_vector, to_pandas
 from qhreg.specification.formulas import (
     dump_spec,
     load_spec,
     mentions,
 )
-from qhreg.specification.observations import Observations
-
-__all__ = ["Design", "RowColumns", "first_line", "kind_of", "ready", "require_columns"]
+from qhreg.specification.inputs import numeric_vector, to_pandas
 
 
 class RowColumns(NamedTuple):
@@ -137,10 +134,7 @@ class Design:
         for column, labels in zip(self.extras.groups, groups, strict=True):
             if pd.isna(labels).any():
                 raise DataError(f"{name}: the column of groups {column!r} has missing labels")
-        observations = Observations(
-            x, y, extras.get("offset"), extras.get("freq_weights"), extras.get("weights")
-        )
-        return Part(observations, groups, number, name, left_out)
+        return Part(x, y, **extras, groups=groups, number=number, name=name, left_out=left_out)
 
     def _by_patsy(
         self, frame: pd.DataFrame, name: str, gaps: _Gaps

@@ -35,8 +35,6 @@ from qhreg.specification.formulas import (
     unknown_names_told,
 )
 
-__all__ = ["Frames", "design_of"]
-
 
 class Frames(Protocol):
     """Data in partitions as frames: pandas DataFrames with the columns that are asked for."""

@@ -10,17 +10,16 @@ import pandas as pd
 from qhreg._typing import FloatArray
 from qhreg.covariance import CovarianceChoice
 from qhreg.covariance.choice import DEFAULT_TYPE, NEEDS_CASES, check_options, known_type
+from qhreg.covariance.information import stacked_factors
 from qhreg.exceptions import DataError, DomainError, NotOffered
 from qhreg.model import QuantileHuberMLE
 from qhreg.partitions.design import Design
 from qhreg.partitions.results import PartitionedResults, PartitionedResultsWrapper
-from qhreg.partitions.rows import Part, PartitionedRows, stacked_factors
+from qhreg.partitions.rows import Part, PartitionedRows
 from qhreg.results.base import DATA_ROWS, MODEL_ROWS
 from qhreg.specification.formulas import SPEC_NAME
 from qhreg.specification.model_data import solution_and_width
 from qhreg.specification.observations import find_constant, spans_ones
-
-__all__ = ["PartitionedModel"]
 
 OFFERED = ("nonrobust", "HC0", "HC1", "HC2", "HC3", "cluster")
 """The types of covariance that sums carry."""
@@ -180,5 +179,4 @@ def _constant(rows: PartitionedRows) -> int:
 
 
 def _with_ones(part: Part) -> FloatArray:
-    exog = part.observations.exog
-    return stacked_factors([np.column_stack([exog, np.ones(len(exog))])])
+    return stacked_factors([np.column_stack([part.exog, np.ones(len(part.exog))])])

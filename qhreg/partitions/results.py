@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from qhreg._precision import VANISHING
 from qhreg._typing import FloatArray
-from qhreg.covariance import CovarianceEstimate, DesignMoments, Parts
+from qhreg.covariance import (
+    CovarianceChoice,
+    CovarianceEstimate,
+    Parts,
+    covariance_parts,
+    estimate_covariance,
+)
+from qhreg.covariance.bandwidth import quartile_range, window_width
+from qhreg.covariance.estimate import finished, from_dependent, grouping_of
+from qhreg.covariance.scores import standardized
+from qhreg.engine.weighted_quantile import weighted_quantiles
 from qhreg.exceptions import NotOffered
 from qhreg.model import QuantileHuberMLE
-from qhreg.partitions.covariance import (
-    bread_of,
-    design_moments_of,
-    information_ratio,
-    partitioned_covariance,
-    score_of,
-    share_below_line,
-)
+from qhreg.partitions.rows import Part, PartitionedRows
 from qhreg.results import QuantileHuberResults, QuantileHuberResultsWrapper
+from qhreg.solver import Solution
+from qhreg.specification.model_data import ModelData
+from qhreg.specification.observations import summed
 
-__all__ = ["PartitionedResults", "PartitionedResultsWrapper"]
+BINS = 1024
+"""Intervals around each quartile that rows are counted in: only those in one of them travel."""
 
 _PREDICT = "rows are not in memory: predict(batch) gives the location of any of them"
 _SAMPLE = "it looks at single rows: fit a sample of them by QuantileHuberMLE, and ask that fit"
@@ -64,42 +73,31 @@ class PartitionedResults(QuantileHuberResults):
         "there are no data in memory; use to_local() to be free of their source"
     )
 
-    @property
-    def _rows(self) -> Any:
-        """The rows as the fit took them."""
-        return self.model.observations
-
     @cached_property
     def llf(self) -> float:
         """Ordinary log-likelihood at the estimates, whichever likelihood they maximise."""
-        return float(self.solution.loglike)
-
-    @cached_property
-    def share_below(self) -> float:
-        """Share of the observations below the fitted line, weights included."""
-        slack = VANISHING if self.kappa > 0.0 else 0.0
-        return share_below_line(self._rows, self.solution, slack)
+        return self.solution.loglike
 
     def _estimate_covariance(self) -> CovarianceEstimate:
         names = [str(name) for name in self.model.data.param_names]
-        return partitioned_covariance(
-            self._choice, self._fit_data, self.solution, lambda: self._bread, self._known, names
+        if self.cov_type == "cluster":
+            return clustered_covariance(self._choice, self._parts(), names)
+        return estimate_covariance(
+            self._choice,
+            self._fit_data,
+            self.solution,
+            held=self._known,
+            names=names,
+            parts_of=lambda *_: self._parts(),
         )
 
     @cached_property
     def _bread(self) -> Parts:
         """What all robust covariances share."""
-        return bread_of(self._fit_data, self.solution, self._known)
+        return bread_of(self._fit_data, self.solution, self._known).without_rows
 
-    def _score_and_moments(self) -> tuple[FloatArray, DesignMoments]:
-        free = self._fit_data.space.free
-        return score_of(self._rows, self.solution, free), design_moments_of(self._rows)
-
-    @cached_property
-    def _information_ratio(self) -> tuple[float, float]:
-        """Trace and logarithm of the determinant of inverse bread times meat."""
-        ratio = information_ratio(self._rows, self._bread)
-        return float(np.trace(ratio)), float(np.linalg.slogdet(ratio)[1])
+    def _parts(self) -> Parts:
+        return replace(self._bread, observations=self.model.observations)
 
     def to_local(self) -> QuantileHuberResultsWrapper:
         """Return the fit without its rows, as ``remove_data()`` leaves one in memory.
@@ -129,3 +127,110 @@ class PartitionedResultsWrapper(QuantileHuberResultsWrapper):
 
 
 PartitionedResults._wrapper = PartitionedResultsWrapper
+
+
+def bread_of(data: ModelData, solution: Solution, held: Sequence[str]) -> Parts:
+    """Return the parts of a sandwich; see :func:`qhreg.covariance.covariance_parts`.
+
+    Parameters
+    ----------
+    data : ModelData
+        The model that was fitted; its observations are :class:`PartitionedRows`.
+    solution : Solution
+        Its fit.
+    held : sequence of str
+        Estimated parameters to treat as known, besides tau on its bound.
+    """
+    return covariance_parts(data, solution, held, _window(data.observations, solution))
+
+
+# ---------------------------------------------------------------------- clusters
+
+
+def clustered_covariance(
+    choice: CovarianceChoice, parts: Parts, names: Sequence[str]
+) -> CovarianceEstimate:
+    """Return the covariance of clusters: of sums of scores over those rows that share them all.
+
+    Parameters
+    ----------
+    choice : CovarianceChoice
+        "cluster", whose ``groups`` are names of columns.
+    parts : Parts
+        The bread; its observations are :class:`PartitionedRows`.
+    names : sequence of str
+        Names of all parameters, for the warning.
+    """
+    rows: Any = parts.observations
+    columns = choice.options["groups"]
+    columns = (columns,) if isinstance(columns, str) else tuple(columns)
+    sums: pd.DataFrame = rows.grouped(columns).reduce(_group_sums, _summed, parts.without_rows)
+    labels = [sums.index.get_level_values(level).to_numpy() for level in range(len(columns))]
+    inner = CovarianceChoice(
+        "cluster", {**choice.options, "groups": labels if columns[1:] else labels[0]}
+    )
+    grouping = grouping_of(inner, len(sums))
+    return finished(from_dependent(inner, parts, sums.to_numpy(), None, grouping), names)
+
+
+def _group_sums(part: Part, bread: Parts) -> pd.DataFrame:
+    """Return the sums of the scores of the rows of a partition by their labels."""
+    scores = replace(bread, observations=part).inner_scores
+    if part.freq_weights is not None:
+        scores = scores * part.freq_weights[:, None]
+    return pd.DataFrame(scores).groupby(list(part.groups), sort=False).sum()
+
+
+def _summed(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return the sums of rows with the same labels."""
+    table = pd.concat(tables)
+    return table.groupby(level=list(range(table.index.nlevels)), sort=False).sum()
+
+
+# ---------------------------------------------------------------------- the window
+
+
+def _window(rows: PartitionedRows, fit: Solution) -> float:
+    """Return the window of the bread, that of the same rows in memory.
+
+    The intervals in which the quartiles of u and of -u lie are counted out first; then the rows in
+    these, and no others, are looked at.
+    """
+    sample = rows.sample
+    few = (sample.endog - sample.exog @ fit.beta) / fit.sigma
+    ends = np.quantile(few, [0.2, 0.3, 0.7, 0.8]).tolist()
+    edges = np.unique([np.linspace(a, b, BINS) for a, b in (ends[:2], ends[2:])])
+    total, first, second, *counts = rows.reduce(_moments_and_counts, summed, fit, edges)
+    weight, places = np.array(counts), np.arange(len(counts), dtype=np.float64)
+    levels = (0.25, 0.75)
+    near = {int(place) for place in weighted_quantiles(places, levels, weight)}
+    near |= {int(-place) for place in weighted_quantiles(-places, levels, weight)}
+    seen: pd.DataFrame = rows.reduce(_residuals_in, _summed, fit, edges, sorted(near))
+    # all others of an interval stand at its lower end
+    low = np.concatenate([[edges[0] - 1.0], edges])
+    others = np.ones(weight.size, dtype=bool)
+    others[sorted(near)] = False
+    middle = quartile_range(
+        np.concatenate([seen.index, low[others]]),
+        np.concatenate([seen["weight"], weight[others]]),
+    )
+    variance = second / total - (first / total) ** 2
+    return window_width(float(variance), middle, fit.tau, rows.nobs)
+
+
+def _weights(part: Part) -> FloatArray:
+    return np.ones(part.endog.size) if part.case_weights is None else part.case_weights
+
+
+def _moments_and_counts(part: Part, fit: Solution, edges: FloatArray) -> FloatArray:
+    """Return the sums of w, w u and w u^2, and the weight of the rows between edges."""
+    u, w = standardized(part, fit), _weights(part)
+    counts = np.bincount(np.searchsorted(edges, u, side="right"), w, minlength=edges.size + 1)
+    return np.array([w.sum(), w @ u, (w * u) @ u, *counts])
+
+
+def _residuals_in(part: Part, fit: Solution, edges: FloatArray, near: list[int]) -> pd.DataFrame:
+    """Return the weights of the distinct residuals in some of the intervals between edges."""
+    u = standardized(part, fit)
+    inside = np.isin(np.searchsorted(edges, u, side="right"), near)
+    return _summed([pd.DataFrame({"weight": _weights(part)[inside]}, index=u[inside])])

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg._typing import FloatArray
+from qhreg.covariance.information import stacked_factors
 from qhreg.engine.rows import ArrayRows, Block, Taken
 from qhreg.exceptions import DataError
 from qhreg.solver import Solution, solve_rows, task_of
@@ -24,27 +25,17 @@ from qhreg.solver.setup import sampled_rows
 from qhreg.solver.threads import one_blas_thread
 from qhreg.specification.observations import Observations
 
-__all__ = [
-    "Facts",
-    "Part",
-    "PartitionedRows",
-    "combined_facts",
-    "facts_of",
-    "require_rows",
-    "stacked_factors",
-]
-
 _Self = TypeVar("_Self", bound="PartitionedRows")
 
 
 @dataclass(frozen=True)
-class Part:
+class Part(Observations):
     """The rows of one partition, all of positive weight.
+
+    Sampling weights are as given, until `PartitionedRows.reduce` brings them to their unit.
 
     Attributes
     ----------
-    observations : Observations
-        The rows; sampling weights as given, until `PartitionedRows.reduce` brings them to their unit.
     groups : tuple of ndarray
         Labels of the clusters of each row, in as many ways as were asked for.
     number : int
@@ -55,7 +46,6 @@ class Part:
         Rows with missing values that were left out.
     """
 
-    observations: Observations
     groups: tuple[npt.NDArray[Any], ...] = ()
     number: int = 0
     name: str = ""
@@ -97,20 +87,19 @@ class Facts(NamedTuple):
 
 def facts_of(part: Part) -> Facts:
     """Return the facts of one partition."""
-    obs = part.observations
-    n, k = obs.exog.shape
-    weights = obs.case_weights
+    n, k = part.exog.shape
+    weights = part.case_weights
     return Facts(
         {part.number: n},
         k,
-        obs.nobs,
-        float(n if weights is None else weights.sum()),
+        part.nobs,
+        part.weight_sum,
         1.0 if weights is None else float(weights.min(initial=np.inf)),
-        ArrayRows(obs.exog, obs.endog, offset=obs.offset).endog_size,
-        obs.exog.min(axis=0, initial=np.inf),
-        obs.exog.max(axis=0, initial=-np.inf),
+        ArrayRows(part.exog, part.endog, offset=part.offset).endog_size,
+        part.exog.min(axis=0, initial=np.inf),
+        part.exog.max(axis=0, initial=-np.inf),
         part.left_out,
-        obs.weights is not None,
+        part.weights is not None,
     )
 
 
@@ -155,18 +144,16 @@ class View:
 
     def of(self, part: Part, unit: float) -> Part:
         """Return a partition as this regression, sampling weights times their unit."""
-        obs = part.observations
-        if obs.weights is not None:
-            obs = replace(obs, weights=obs.weights * unit)
+        if part.weights is not None:
+            part = replace(part, weights=part.weights * unit)
         if self.basis is not None and self.shift is not None:
-            obs = obs.restriction(self.basis, self.shift)(1.0)
-        return replace(part, observations=obs.constant if self.constant else obs)
+            part = part.restriction(self.basis, self.shift)(1.0)
+        return part.constant if self.constant else part
 
     def rows(self, part: Part) -> ArrayRows:
         """Return a partition that is this regression already as the solver takes it."""
-        obs = part.observations
         return ArrayRows(
-            obs.exog, obs.endog, obs.case_weights, obs.offset, self.scale, self.transform
+            part.exog, part.endog, part.case_weights, part.offset, self.scale, self.transform
         )
 
 
@@ -338,11 +325,6 @@ class PartitionedRows(ABC):
         factor: FloatArray = self.reduce(_factor, stacked_factors)
         return factor
 
-    @property
-    def rank(self) -> int:
-        """Rank of the regressors."""
-        return int(np.linalg.matrix_rank(self.factor[:, :-1]))
-
     def gaussian_loglike(self, **options: Any) -> float:
         """Return the maximum of the normal log-likelihood; see that of the solver."""
         factor = self.factor
@@ -406,7 +388,7 @@ _Placed = tuple[npt.NDArray[np.intp], Taken]
 
 def _taken(part: Part, chosen: npt.NDArray[np.intp], starts: dict[int, int]) -> _Placed:
     """Return the chosen rows of a partition with their numbers among all rows."""
-    start, n = starts[part.number], part.observations.endog.size
+    start, n = starts[part.number], part.endog.size
     here = chosen[np.searchsorted(chosen, start) : np.searchsorted(chosen, start + n)]
     return here, View().rows(part).take(here - start)
 
@@ -420,24 +402,8 @@ def _stacked(parts: Sequence[_Placed]) -> _Placed:
 
 def _factor(part: Part) -> FloatArray:
     """Return the triangular factor of the weighted [X, y] of a partition."""
-    obs = part.observations
-    endog = obs.endog if obs.offset is None else obs.endog - obs.offset
-    stacked = np.column_stack([obs.exog, endog])
-    if obs.case_weights is not None:
-        stacked *= np.sqrt(obs.case_weights)[:, None]
+    endog = part.endog if part.offset is None else part.endog - part.offset
+    stacked = np.column_stack([part.exog, endog])
+    if part.case_weights is not None:
+        stacked *= np.sqrt(part.case_weights)[:, None]
     return stacked_factors([stacked])
-
-
-def stacked_factors(factors: Sequence[FloatArray]) -> FloatArray:
-    """Return the triangular factor of the sum of Gram matrices from those of each.
-
-    Parameters
-    ----------
-    factors : sequence of ndarray, shape (., k)
-        Rows, or triangular factors of rows.
-    """
-    k = factors[0].shape[1]
-    triangle = np.asarray(np.linalg.qr(np.vstack(factors), mode="r"))
-    factor = np.zeros((k, k))
-    factor[: triangle.shape[0]] = triangle
-    return factor

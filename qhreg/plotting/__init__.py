@@ -12,7 +12,15 @@ try:
 except ImportError as error:
     raise ImportError("plots need matplotlib: pip install 'qhreg[plot]'") from error
 
-from qhreg.plotting.coefficients import plot_bootstrap, plot_coefficients, plot_process
+from qhreg.plotting.coefficients import (
+    plot_bootstrap,
+    plot_coefficients,
+    plot_comparison,
+    plot_cross_validation,
+    plot_penalty_path,
+    plot_process,
+    plot_tau_path,
+)
 from qhreg.plotting.profiles import plot_profile, plot_surface, plot_tau_loss
 from qhreg.plotting.regressors import plot_fit, plot_parameters, plot_partial_residuals
 from qhreg.plotting.residuals import (
@@ -24,12 +32,6 @@ from qhreg.plotting.residuals import (
     plot_residuals,
     plot_scale_location,
     plot_worm,
-)
-from qhreg.plotting.selection import (
-    plot_comparison,
-    plot_cross_validation,
-    plot_penalty_path,
-    plot_tau_path,
 )
 
 __all__ = [

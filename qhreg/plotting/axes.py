@@ -15,24 +15,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-__all__ = [
-    "BLUE",
-    "DARK",
-    "GREY",
-    "ORANGE",
-    "RED",
-    "SKY",
-    "axes_of",
-    "figure_of",
-    "legend",
-    "line_style",
-    "literal",
-    "make_headroom",
-    "panels_of",
-    "percent",
-    "rows_label",
-    "symbol",
-]
+from qhreg._typing import FloatArray
 
 BLUE, RED, ORANGE, SKY = "#00558C", "#D55E00", "#E69F00", "#9CCBEA"
 GREY, DARK = "#8A8A8A", "#222222"
@@ -40,9 +23,6 @@ GREY, DARK = "#8A8A8A", "#222222"
 LINE_COLOURS = (BLUE, RED, ORANGE, DARK)
 LINE_STYLES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v")
-
-COLUMNS = 3
-"""Panels side by side."""
 
 
 def axes_of(ax: Axes | None, size: tuple[float, float] = (6.4, 4.4)) -> Axes:
@@ -59,7 +39,7 @@ def panels_of(count: int, axes: Any, what: str) -> list[Axes]:
         if len(panels) < count:
             raise ValueError(f"there are {count} {what} to draw, and {len(panels)} axes")
         return panels[:count]
-    columns = min(count, COLUMNS)
+    columns = min(count, 3)
     rows = -(-count // columns)
     fig = plt.figure(figsize=(4.6 * columns, 3.6 * rows), layout="constrained")
     panels = list(fig.subplots(rows, columns, squeeze=False).ravel())
@@ -112,6 +92,12 @@ def percent(level: float) -> str:
     return f"{100 * level:g} %"
 
 
-def rows_label(shown: int, n_rows: int) -> str:
-    """Return what the points of a scatter are."""
-    return "rows" if shown == n_rows else f"{shown} of {n_rows} rows"
+def draw_rows(ax: Axes, x: FloatArray, y: FloatArray, n_rows: int) -> None:
+    """Draw rows as grey points, with the number of those that there are where some are left out."""
+    label = "rows" if x.size == n_rows else f"{x.size} of {n_rows} rows"
+    ax.plot(x, y, ".", color=GREY, ms=4, alpha=0.65, label=label, zorder=2)
+
+
+def draw_band(ax: Axes, x: FloatArray, low: FloatArray, high: FloatArray, **options: Any) -> None:
+    """Shade what lies between two curves."""
+    ax.fill_between(x, low, high, **{"color": SKY, "alpha": 0.6, "lw": 0, "zorder": 1, **options})

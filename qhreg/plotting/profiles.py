@@ -22,12 +22,7 @@ from qhreg.plotting.axes import (
     symbol,
 )
 
-__all__ = ["plot_profile", "plot_surface", "plot_tau_loss"]
-
 CUT_STYLES = ("--", ":", "-.")
-
-TICKS = 6
-"""Intervals between the ticks of a profile, at most."""
 
 
 def plot_profile(figure: ProfileFigure, ax: Axes | None = None, *, details: bool = False) -> Axes:
@@ -93,7 +88,7 @@ def plot_profile(figure: ProfileFigure, ax: Axes | None = None, *, details: bool
         xlim=_view(figure, lower, upper),
         ylim=(bottom, -0.05 * bottom),
     )
-    ax.xaxis.set_major_locator(MaxNLocator(TICKS))
+    ax.xaxis.set_major_locator(MaxNLocator(6))
     if ax.get_legend_handles_labels()[0]:
         legend(
             ax,

@@ -14,30 +14,28 @@ from qhreg.diagnostics.figures import FitFigure, PartialResidualFigure
 from qhreg.plotting.axes import (
     BLUE,
     DARK,
-    GREY,
     RED,
     SKY,
     axes_of,
+    draw_band,
+    draw_rows,
     figure_of,
     legend,
     literal,
     panels_of,
     percent,
-    rows_label,
     symbol,
 )
-
-__all__ = ["plot_fit", "plot_parameters", "plot_partial_residuals"]
 
 WIDTH = 0.7
 """Width of the bar of a level, where the next level is 1 away."""
 
 
-def _scatter(ax: Axes, x: FloatArray, y: FloatArray, label: str, by_level: bool) -> None:
+def _scatter(ax: Axes, x: FloatArray, y: FloatArray, n_rows: int, by_level: bool) -> None:
     """Draw rows; those of a level of a factor side by side, in an order that is always the same."""
     if by_level:
         x = x + np.random.default_rng(0).uniform(-0.3 * WIDTH, 0.3 * WIDTH, x.size)
-    ax.plot(x, y, ".", color=GREY, ms=4, alpha=0.7, label=label, zorder=2)
+    draw_rows(ax, x, y, n_rows)
 
 
 def _category_axis(ax: Axes, categories: Sequence[str]) -> None:
@@ -56,7 +54,7 @@ def _band(
         ax.use_sticky_edges = False  # a margin below the bars too
         ax.bar(x, high - low, WIDTH, low, lw=0, **options)
     else:
-        ax.fill_between(x, low, high, lw=0, **options)
+        draw_band(ax, x, low, high, **options)
 
 
 def _line(ax: Axes, x: FloatArray, y: FloatArray, by_level: bool, **options: Any) -> None:
@@ -73,7 +71,7 @@ def plot_fit(figure: FitFigure, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     figure : FitFigure
-        From :func:`qhreg.diagnostics.residuals.fit_figure`.
+        From :func:`qhreg.diagnostics.regressors.fit_figure`.
     ax : Axes, optional
         Where to draw.
 
@@ -85,7 +83,7 @@ def plot_fit(figure: FitFigure, ax: Axes | None = None) -> Axes:
     """
     ax = axes_of(ax)
     by_level = figure.categories is not None
-    _scatter(ax, figure.x, figure.y, rows_label(figure.shown, figure.n_rows), by_level)
+    _scatter(ax, figure.x, figure.y, figure.n_rows, by_level)
     count = len(figure.levels)
     style = {"color": RED, "lw": 1.8, "ls": "--", "label": "location", "zorder": 4}
     _line(ax, figure.grid, figure.location, by_level, **style)
@@ -115,7 +113,7 @@ def plot_partial_residuals(figure: PartialResidualFigure, ax: Axes | None = None
     Parameters
     ----------
     figure : PartialResidualFigure
-        From :func:`qhreg.diagnostics.coefficients.partial_residual_figure`.
+        From :func:`qhreg.diagnostics.regressors.partial_residual_figure`.
     ax : Axes, optional
         Where to draw.
 
@@ -126,21 +124,14 @@ def plot_partial_residuals(figure: PartialResidualFigure, ax: Axes | None = None
     """
     ax = axes_of(ax)
     by_level = figure.categories is not None
-    _scatter(ax, figure.x, figure.partial, rows_label(figure.shown, figure.n_rows), by_level)
+    _scatter(ax, figure.x, figure.partial, figure.n_rows, by_level)
     style = {"color": BLUE, "lw": 2, "label": "fitted component", "zorder": 3}
     _line(ax, figure.line_x, figure.line, by_level, **style)
     groups = "level" if by_level else "group"
-    ax.plot(
-        figure.centres,
-        figure.empirical,
-        "o" if by_level else "o--",
-        color=RED,
-        mec=DARK,
-        ms=5,
-        lw=1.1,
-        label=f"observed {figure.level:.2f} quantile, by {groups}",
-        zorder=4,
-    )
+    label = f"observed {figure.level:.2f} quantile, by {groups}"
+    observed: dict[str, Any] = {"color": RED, "mec": DARK, "ms": 5, "lw": 1.1, "label": label}
+    marks = "o" if by_level else "o--"
+    ax.plot(figure.centres, figure.empirical, marks, zorder=4, **observed)
     ax.set(xlabel=literal(figure.name), ylabel="component plus residual")
     if figure.term != figure.name:
         ax.set_title(literal(figure.term), fontsize="medium", wrap=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -14,10 +14,9 @@ from qhreg._typing import FloatArray
 from qhreg.diagnostics.figures import (
     DensityFigure,
     PitFigure,
-    QQFigure,
+    QuantileFigure,
     ResidualFigure,
     ScaleLocationFigure,
-    WormFigure,
 )
 from qhreg.plotting.axes import (
     BLUE,
@@ -27,23 +26,13 @@ from qhreg.plotting.axes import (
     RED,
     SKY,
     axes_of,
+    draw_band,
+    draw_rows,
     legend,
     literal,
     make_headroom,
     percent,
-    rows_label,
 )
-
-__all__ = [
-    "plot_density",
-    "plot_diagnostics",
-    "plot_influence",
-    "plot_pit",
-    "plot_qq",
-    "plot_residuals",
-    "plot_scale_location",
-    "plot_worm",
-]
 
 BAND_STYLES = (":", "--", "-")
 
@@ -75,12 +64,18 @@ def plot_density(figure: DensityFigure, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def plot_qq(figure: QQFigure, ax: Axes | None = None) -> Axes:
+def _envelope_label(figure: QuantileFigure) -> str:
+    """Return what the limits of quantiles are."""
+    simulated = f" of {figure.n_simulations} simulated fits"
+    return f"{percent(figure.level)}{simulated if figure.n_simulations else ', pointwise'}"
+
+
+def plot_qq(figure: QuantileFigure, ax: Axes | None = None) -> Axes:
     """Draw quantiles of the residuals against those of the fitted law.
 
     Parameters
     ----------
-    figure : QQFigure
+    figure : QuantileFigure
         From :func:`qhreg.diagnostics.residuals.qq_figure`.
     ax : Axes, optional
         Where to draw.
@@ -95,27 +90,21 @@ def plot_qq(figure: QQFigure, ax: Axes | None = None) -> Axes:
     ends = [figure.theoretical[0], figure.theoretical[-1]]
     ax.plot(ends, ends, color=DARK, lw=1.2, ls="--", label="fitted distribution", zorder=2)
     if figure.lower is not None and figure.upper is not None:
-        label = f"{percent(figure.level)} of {figure.n_simulations} simulated fits"
-        ax.fill_between(
-            figure.theoretical,
-            figure.lower,
-            figure.upper,
-            color=ORANGE,
-            alpha=0.3,
-            lw=0,
-            label=label,
+        label = _envelope_label(figure)
+        draw_band(
+            ax, figure.theoretical, figure.lower, figure.upper, color=ORANGE, alpha=0.3, label=label
         )
     ax.set(xlabel="quantile of the fitted distribution", ylabel=r"residual / $\sigma$")
     legend(ax, loc="upper left")
     return ax
 
 
-def plot_worm(figure: WormFigure, ax: Axes | None = None) -> Axes:
+def plot_worm(figure: QuantileFigure, ax: Axes | None = None) -> Axes:
     """Draw the detrended normal quantile plot of the quantile residuals.
 
     Parameters
     ----------
-    figure : WormFigure
+    figure : QuantileFigure
         From :func:`qhreg.diagnostics.residuals.worm_figure`.
     ax : Axes, optional
         Where to draw.
@@ -126,14 +115,13 @@ def plot_worm(figure: WormFigure, ax: Axes | None = None) -> Axes:
         With the worm as first line, then zero and the two limits.
     """
     ax = axes_of(ax)
-    ax.plot(figure.normal, figure.deviation, ".", color=BLUE, ms=4, label="residuals", zorder=3)
+    x, deviation = figure.theoretical, figure.observed
+    ax.plot(x, deviation, ".", color=BLUE, ms=4, label="residuals", zorder=3)
     ax.axhline(0.0, color=DARK, lw=1.0)
-    label = f"{percent(figure.level)}, pointwise"
-    if figure.n_simulations:
-        label = f"{percent(figure.level)} of {figure.n_simulations} simulated fits"
-    ax.plot(figure.x, figure.upper, color=RED, lw=1.3, ls="--", label=label)
-    ax.plot(figure.x, figure.lower, color=RED, lw=1.3, ls="--")
-    largest = max(1.3 * float(abs(figure.deviation).max()), 0.3)
+    if figure.lower is not None and figure.upper is not None:
+        ax.plot(x, figure.upper, color=RED, lw=1.3, ls="--", label=_envelope_label(figure))
+        ax.plot(x, figure.lower, color=RED, lw=1.3, ls="--")
+    largest = max(1.3 * float(abs(deviation).max()), 0.3)
     ax.set(xlabel="normal quantile", ylabel="deviation", ylim=(-largest, 1.25 * largest))
     legend(ax, loc="upper center", ncols=2)
     return ax
@@ -166,21 +154,6 @@ def plot_pit(figure: PitFigure, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _band_style(level: float, levels: Sequence[float]) -> str:
-    """Return one line style for both quantiles of a pair, solid for the middle."""
-    depth = min(list(levels).index(level), len(levels) - 1 - list(levels).index(level))
-    return BAND_STYLES[min(depth, len(BAND_STYLES) - 1)]
-
-
-def _band_label(level: float, levels: Sequence[float]) -> str | None:
-    """Return the label of a pair of quantiles, once."""
-    i = list(levels).index(level)
-    mirror = len(levels) - 1 - i
-    if i > mirror:
-        return None
-    return f"fitted {level:g}" + ("" if i == mirror else f", {levels[mirror]:g}")
-
-
 def plot_residuals(figure: ResidualFigure, ax: Axes | None = None) -> Axes:
     """Draw residuals against fitted values, with fitted and empirical quantiles.
 
@@ -197,11 +170,13 @@ def plot_residuals(figure: ResidualFigure, ax: Axes | None = None) -> Axes:
         With the rows as first line, then the fitted and the empirical quantiles of each level.
     """
     ax = axes_of(ax)
-    rows = rows_label(figure.shown, figure.n_rows)
-    ax.plot(figure.fitted, figure.resid, ".", color=GREY, ms=3, alpha=0.6, label=rows, zorder=1)
+    draw_rows(ax, figure.fitted, figure.resid, figure.n_rows)
     for i, level in enumerate(figure.levels):
-        style = _band_style(level, figure.levels)
-        label = _band_label(level, figure.levels)
+        # one style and one label for both quantiles of a pair
+        mirror = len(figure.levels) - 1 - i
+        style = BAND_STYLES[min(i, mirror, len(BAND_STYLES) - 1)]
+        other = "" if i == mirror else f", {figure.levels[mirror]:g}"
+        label = f"fitted {level:g}{other}" if i <= mirror else None
         ax.axhline(figure.bands[i], color=BLUE, lw=1.4, ls=style, label=label, zorder=3)
         name = "observed, by group" if i == 0 else None
         ax.plot(figure.centres, figure.empirical[:, i], "o-", color=RED, ms=3, lw=0.9, label=name)
@@ -209,17 +184,10 @@ def plot_residuals(figure: ResidualFigure, ax: Axes | None = None) -> Axes:
         low, high = figure.view
         ax.set_ylim(low, high)
         outside = (figure.resid < low) | (figure.resid > high)
-        ax.plot(
-            figure.fitted[outside],
-            figure.resid[outside].clip(low, high),
-            "D",
-            color="white",
-            mec=DARK,
-            ms=5,
-            clip_on=False,
-            label=f"{outside.sum()} beyond the view",
-            zorder=4,
-        )
+        label = f"{outside.sum()} beyond the view"
+        edge: dict[str, Any] = {"color": "white", "mec": DARK, "ms": 5, "label": label, "zorder": 4}
+        resid = figure.resid[outside].clip(low, high)
+        ax.plot(figure.fitted[outside], resid, "D", clip_on=False, **edge)
     ax.set(xlabel="fitted value", ylabel="residual, quantiles")
     make_headroom(ax, 0.36)
     legend(ax, loc="upper center", ncols=2)
@@ -242,21 +210,11 @@ def plot_scale_location(figure: ScaleLocationFigure, ax: Axes | None = None) -> 
         With the rows as first line, what is expected as second and the means of groups as third.
     """
     ax = axes_of(ax)
-    rows = rows_label(figure.shown, figure.n_rows)
-    ax.plot(figure.fitted, figure.root, ".", color=GREY, ms=3, alpha=0.6, label=rows, zorder=1)
+    draw_rows(ax, figure.fitted, figure.root, figure.n_rows)
     ax.axhline(figure.expected, color=BLUE, lw=1.6, label="one spread", zorder=3)
-    ax.errorbar(
-        figure.centres,
-        figure.means,
-        yerr=figure.half,
-        fmt="o--",
-        color=RED,
-        ms=4,
-        lw=1.1,
-        capsize=3,
-        label=f"means by group, {percent(figure.level)}",
-        zorder=4,
-    )
+    label = f"means by group, {percent(figure.level)}"
+    means: dict[str, Any] = {"fmt": "o--", "color": RED, "ms": 4, "lw": 1.1, "capsize": 3}
+    ax.errorbar(figure.centres, figure.means, yerr=figure.half, label=label, zorder=4, **means)
     ax.set(xlabel="fitted value", ylabel=r"$\sqrt{|\mathrm{quantile\ residual}|}$")
     make_headroom(ax, 0.3)
     legend(ax, loc="upper center", ncols=2)
@@ -296,11 +254,9 @@ def plot_influence(
     ax.margins(0.15)
     drawn: list[Any] = []
     for row, name in labels.items():
-        place: dict[str, Any] = {
-            "xytext": (0, 0.5 * np.sqrt(area[row]) + 2),
-            "textcoords": "offset points",
-        }
-        label = ax.annotate(literal(name), (leverage[row], resid[row]), **place, ha="center")
+        above: dict[str, Any] = {"xytext": (0, 0.5 * np.sqrt(area[row]) + 2), "ha": "center"}
+        at = leverage[row], resid[row]
+        label = ax.annotate(literal(name), at, textcoords="offset points", **above)
         extent = label.get_window_extent()
         if any(extent.overlaps(other) for other in drawn):
             label.remove()
@@ -311,10 +267,10 @@ def plot_influence(
 
 def plot_diagnostics(
     density: DensityFigure,
-    qq: QQFigure,
+    qq: QuantileFigure,
     residuals: ResidualFigure,
     pit: PitFigure,
-    worm: WormFigure,
+    worm: QuantileFigure,
     scale: ScaleLocationFigure,
     *,
     fig: Figure | None = None,

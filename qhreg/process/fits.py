@@ -17,24 +17,13 @@ import pandas as pd
 
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.covariance import CovarianceChoice, Parts, sandwich
-from qhreg.covariance.estimate import decided_alone, grouping_of
+from qhreg.covariance.estimate import grouping_of
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.domain import check_kappa, check_tau
 from qhreg.inference.hypothesis_tests import HypothesisTest, chi2_test, f_test
 from qhreg.progress import with_progress
 from qhreg.solver import Solution, solve
 from qhreg.specification.model_data import ModelData
-
-__all__ = [
-    "Crossings",
-    "equality_test",
-    "find_crossings",
-    "fit_taus",
-    "joint_covariance",
-    "sup_t",
-    "tau_levels",
-]
-
 
 TOUCHING = 1e-9
 """Distance, in units of the spread of the curves, below which two curves touch and do not cross."""
@@ -304,9 +293,9 @@ def joint_covariance(
     leverage, alone = None, [np.zeros_like(part.identified) for part in parts]
     if choice.cov_type in ("HC2", "HC3"):
         columns = [part.leverage for part in parts]
-        every = slice(0, columns[0].size)
         alone = [
-            decided_alone(*pair) for pair in zip(parts, [every] * len(parts), columns, strict=True)
+            part.decided_alone(part.observations, column)
+            for part, column in zip(parts, columns, strict=True)
         ]
         leverage = np.repeat(np.column_stack(columns), len(chosen), axis=1)
     obs = first.observations

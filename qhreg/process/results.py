@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+from statsmodels.regression.linear_model import WLS
 
 from qhreg._typing import FloatArray
 from qhreg.covariance import SANDWICHES, covariance_parts
-from qhreg.diagnostics.coefficients import least_squares
 from qhreg.diagnostics.figures import ProcessFigure
 from qhreg.exceptions import CurvatureWarning, DomainError, warn_caller
 from qhreg.family.domain import check_alpha
@@ -25,8 +25,6 @@ from qhreg.process.fits import (
     sup_t,
 )
 from qhreg.specification.parameters import positions
-
-__all__ = ["ProcessResults"]
 
 Read = TypeVar("Read")
 
@@ -428,7 +426,12 @@ class ProcessResults:
                 raise DomainError(f"reference must be 'ols', results or None, got {reference!r}")
             self.model.require_data()
             chosen = [j for j in chosen if j < k]
-            value, name = least_squares(self.model.observations, chosen, alpha), "least squares"
+            obs = self.model.observations
+            endog = obs.endog if obs.offset is None else obs.endog - obs.offset
+            weights = 1.0 if obs.case_weights is None else obs.case_weights
+            fit = WLS(endog, obs.exog, weights=weights).fit(cov_type="HC1")
+            value = np.column_stack([fit.params, fit.conf_int(alpha)])[chosen]
+            name = "least squares"
         elif reference is not None:
             places = positions([self.names[j] for j in chosen], reference.model.data.param_names)
             params, limits = np.asarray(reference.params), np.asarray(reference.conf_int(alpha))

@@ -26,9 +26,6 @@ from qhreg.solver.setup import Setup, set_up
 from qhreg.solver.threads import one_blas_thread
 from qhreg.specification.model_data import ModelData, refit
 
-__all__ = ["Curve", "ProfilePoint", "TauCurve", "curve_of", "point_of", "scale_of", "tau_curve"]
-
-
 SHIFT = 0.01
 """kappa is traced in log(kappa + SHIFT), which reaches zero."""
 

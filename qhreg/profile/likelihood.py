@@ -32,9 +32,6 @@ from qhreg.profile.result import ProfileInterval, ProfileLikelihood, find_interv
 from qhreg.progress import with_progress
 from qhreg.specification.model_data import refit
 
-__all__ = ["profile_along", "profile_intervals", "profile_likelihood"]
-
-
 POINTS = 5
 """Fits on each side of a default grid."""
 

@@ -15,8 +15,6 @@ from qhreg.solver import Solution
 from qhreg.solver.over_tau import tau_grid
 from qhreg.specification.model_data import ModelData
 
-__all__ = ["LocalMaxima", "local_maxima", "scan_tau"]
-
 
 @dataclass(frozen=True, repr=False)
 class LocalMaxima:

@@ -20,9 +20,6 @@ from qhreg.inference.hypothesis_tests import lr_cut
 from qhreg.profile.curve import Curve, ProfilePoint, TauCurve, scale_of
 from qhreg.profile.maxima import LocalMaxima, scan_tau
 
-__all__ = ["ProfileInterval", "ProfileLikelihood", "find_interval"]
-
-
 CROWDED = 2e-3
 """Distance between points, as a share of the range, below which the curve uses one of them."""
 

@@ -23,9 +23,6 @@ from qhreg.progress import with_progress
 from qhreg.solver import Solution
 from qhreg.specification.model_data import ModelData, refit
 
-__all__ = ["ProfileSurface", "profile_surface"]
-
-
 FINER = 5
 """Steps of the drawn surface for each step between fits."""
 

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.engine.rows import ArrayRows
+from qhreg.engine.rows import ArrayRows, require_finite, rows_of
 from qhreg.exceptions import (
     BoundaryWarning,
     ConvergenceWarning,
@@ -46,23 +46,12 @@ from qhreg.regularized.penalized import (
 from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
 from qhreg.solver.basis import basis_of
 from qhreg.solver.dual import GAP_TOLERANCE
-from qhreg.solver.inputs import require_finite, rows_of
 from qhreg.solver.joint import bound_reached
 from qhreg.solver.over_tau import FLAT_SLOPE, ProfileNode, profile_minima, tau_grid
 from qhreg.solver.problem import Problem, Task, smoothing_width
 from qhreg.solver.setup import SAMPLE_PER_COLUMN, SAMPLE_ROWS
 from qhreg.solver.threads import one_blas_thread
 from qhreg.specification.observations import find_constant
-
-__all__ = [
-    "RegularizedSolution",
-    "largest_alpha",
-    "regularized_path",
-    "size_and_factors",
-    "solve_regularized",
-    "warn_about",
-]
-
 
 PROHIBITIVE = 1e300
 """A penalty that leaves every coefficient at zero."""

@@ -21,16 +21,6 @@ from qhreg.solver.fixed_tau import WIDER
 from qhreg.solver.newton import ARMIJO, solve_positive
 from qhreg.solver.problem import Problem, smoothing_width
 
-__all__ = [
-    "PenalizedPoint",
-    "Penalty",
-    "duality_gap",
-    "feature_sign",
-    "minimise_penalized",
-    "tau_violation",
-]
-
-
 ROUNDING = 1e-14
 """Relative decrease of the objective that no step can see below."""
 

@@ -20,8 +20,6 @@ from qhreg.results.rows import RowResults
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import Parameters, ParameterSpace
 
-__all__ = ["CrossValidation", "RegularizationPath", "RegularizedResults", "cross_validate"]
-
 
 def _parameters(solution: RegularizedSolution) -> Parameters:
     return Parameters(solution.beta, solution.sigma, solution.tau, solution.kappa)

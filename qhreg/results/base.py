@@ -18,7 +18,8 @@ from statsmodels.base.data import PandasData
 from statsmodels.base.model import GenericLikelihoodModelResults, LikelihoodResultsWrapper
 
 from qhreg._typing import FloatArray
-from qhreg.covariance import CovarianceChoice, CovarianceEstimate, Parts, sandwich
+from qhreg.covariance import CovarianceChoice, CovarianceEstimate, Parts
+from qhreg.covariance.estimate import meat_of
 from qhreg.exceptions import CurvatureWarning, DataError, DomainError, NotOffered, without
 from qhreg.family.domain import check_alpha
 from qhreg.inference.bootstrap import BootstrapResult, bootstrap
@@ -29,10 +30,8 @@ from qhreg.results.profiles import ProfileResults
 from qhreg.results.rows import RowResults
 from qhreg.results.summary import Tables, summary2_tables, summary_tables
 from qhreg.results.wald import WaldResults
-from qhreg.specification.alignment import group_codes
+from qhreg.specification.inputs import group_codes
 from qhreg.specification.parameters import positions
-
-__all__ = ["RegressionResults", "ResultsWrapper", "label_methods", "retvals"]
 
 # statsmodels carries no types, and mypy forbids a base class without one.
 _Base: Any = GenericLikelihoodModelResults
@@ -247,7 +246,7 @@ class RegressionResults(
     def _information_ratio(self) -> tuple[float, float]:
         """Trace and logarithm of the determinant of inverse bread times meat."""
         parts = self._parts()
-        ratio = parts.inverse @ sandwich(parts.scores, None, freq=parts.freq)
+        ratio = parts.inner @ meat_of(CovarianceChoice("HC0"), parts).products
         return float(np.trace(ratio)), float(np.linalg.slogdet(ratio)[1])
 
     # ------------------------------------------------------------------ uncertainty
@@ -463,7 +462,7 @@ class RegressionResults(
         still = np.isclose(replicates.params, self.params, rtol=1e-12, atol=0.0).all(axis=0)
         cov[still] = cov[:, still] = 0.0
         held = tuple(str(names[j]) for j in np.flatnonzero(still))
-        return CovarianceEstimate(cov, "bootstrap", text, held, np.ones(len(cov), dtype=bool))
+        return CovarianceEstimate(cov, text, held, np.ones(len(cov), dtype=bool))
 
     @cached_property
     def _replicates(self) -> BootstrapResult:

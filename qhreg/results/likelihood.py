@@ -19,11 +19,8 @@ from qhreg.profile.maxima import LocalMaxima, local_maxima
 from qhreg.profile.surface import ProfileSurface, profile_surface
 from qhreg.results.base import RegressionResults
 from qhreg.solver import Solution
-from qhreg.specification.constraints import require_nested
 from qhreg.specification.model_data import ModelData, refit
-from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace
-
-__all__ = ["LikelihoodResults"]
+from qhreg.specification.parameters import EXTRA_NAMES, ParameterSpace, require_nested
 
 
 class LikelihoodResults(RegressionResults):

@@ -18,13 +18,12 @@ from qhreg.certificate.global_optimum import GlobalCertificate, certify_rows
 from qhreg.covariance import (
     CovarianceChoice,
     CovarianceEstimate,
-    DesignMoments,
     covariance_parts,
-    design_moments,
     estimate_covariance,
     nonrobust_covariance,
 )
-from qhreg.covariance.scores import score_sum, standardized
+from qhreg.covariance.information import moments_of
+from qhreg.covariance.scores import score_sum
 from qhreg.exceptions import ColumnRangeError, DomainError
 from qhreg.family.normalizer import location_level, log_curvature
 from qhreg.inference.fit_statistics import information_criterion, least_squares_fit, share_below
@@ -34,17 +33,9 @@ from qhreg.results.likelihood import LikelihoodResults
 from qhreg.results.summary import Tables, linear_tables
 from qhreg.solver import Solution
 from qhreg.solver.over_kappa import KappaSolution
-from qhreg.specification.constraints import Constraint
 from qhreg.specification.model_data import ModelData
-from qhreg.specification.observations import Observations, find_constant
-from qhreg.specification.parameters import Parameters, ParameterSpace
-
-__all__ = [
-    "QuantileHuberResults",
-    "QuantileHuberResultsWrapper",
-    "wald_intervals",
-    "wald_ratios",
-]
+from qhreg.specification.observations import Observations, find_constant, summed
+from qhreg.specification.parameters import Constraint, Parameters, ParameterSpace
 
 
 class QuantileHuberResults(LikelihoodResults):
@@ -194,8 +185,8 @@ class QuantileHuberResults(LikelihoodResults):
         Rows that a fit interpolates, as one with kappa = 0 and the only row of a category, lie on the
         line, not below it.
         """
-        obs, slack = self.model.observations, VANISHING if self.kappa > 0.0 else 0.0
-        return share_below(standardized(obs, self.solution), obs.case_weights, slack)
+        slack = VANISHING if self.kappa > 0.0 else 0.0
+        return share_below(self.model.observations, self.solution, slack)
 
     @cached_property
     def certificate(self) -> BiconvexityCertificate:
@@ -283,14 +274,6 @@ class QuantileHuberResults(LikelihoodResults):
             name for name in at_end[self.kappa_limit] if self.space.position(name) is not None
         )
 
-    def _score_and_moments(self) -> tuple[FloatArray, DesignMoments]:
-        """Return the score of the ordinary likelihood, and the moments of the regressors."""
-        data, solution = self._fit_data, self._fit_solution
-        obs = data.observations
-        rows = {"weights": obs.case_weights, "offset": obs.offset}
-        score = score_sum(obs.exog, obs.endog, solution, free=data.space.free, **rows)
-        return score, design_moments(obs.exog, obs.case_weights)
-
     @cached_property
     def gradient_norm(self) -> float:
         r"""Length of the score in units of standard errors: 0 at an exact maximum.
@@ -301,12 +284,9 @@ class QuantileHuberResults(LikelihoodResults):
         """
         if self.solution.kappa == 0.0:
             return float("nan")
-        data, solution, (score, moments) = (
-            self._fit_data,
-            self._fit_solution,
-            self._score_and_moments(),
-        )
-        p = solution.p
+        data, solution = self._fit_data, self._fit_solution
+        obs, p = data.observations, solution.p
+        score = obs.reduce(score_sum, summed, solution, data.space.free)
         if p:  # the score of the restricted likelihood (QH-25)
             log_q = log_curvature(solution.tau, solution.kappa)
             more = {
@@ -317,7 +297,7 @@ class QuantileHuberResults(LikelihoodResults):
             for name in data.space.extra_names:
                 score[data.space.position(name)] += more[name]
         known = [name for name in self._known if name in data.space.extra_names]
-        covariance = nonrobust_covariance(moments, solution, data.space, known).cov
+        covariance = nonrobust_covariance(moments_of(obs), solution, data.space, known).cov
         return math.sqrt(max(float(score @ covariance @ score), 0.0))
 
     @cached_property
@@ -372,8 +352,8 @@ class QuantileHuberResults(LikelihoodResults):
     # ------------------------------------------------------------------ plots
 
     @property
-    def _residual_figure(self) -> tuple[Any, ...]:
-        return self.fittedvalues, self.resid, self.tau, self.kappa, self.sigma
+    def _residual_scale(self) -> float:
+        return float(self.sigma)
 
 
 def wald_intervals(

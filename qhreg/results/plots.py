@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from qhreg._typing import FloatArray
-from qhreg.diagnostics.coefficients import partial_residual_figure
-from qhreg.diagnostics.figures import QQFigure, ScaleLocationFigure, WormFigure
-from qhreg.diagnostics.goodness import (
-    GoodnessOfFit,
-    SimulatedResiduals,
-    expanded,
-    goodness_of_fit,
-    simulated_residuals,
-)
+from qhreg.diagnostics.goodness import GoodnessOfFit, expanded, goodness_of_fit, simulate_fits
+from qhreg.diagnostics.regressors import fit_figure, partial_residual_figure
 from qhreg.diagnostics.residuals import (
     LEVELS,
+    StandardizedResiduals,
     density_figure,
-    fit_figure,
     pit_figure,
     qq_figure,
     residual_figure,
@@ -33,22 +26,6 @@ from qhreg.diagnostics.residuals import (
 from qhreg.exceptions import DomainError
 from qhreg.specification.parameters import RowLaw
 from qhreg.specification.typical import TypicalRows, term_of, typical_rows
-
-__all__ = ["DiagnosticResults", "FitResults", "coefficient_table"]
-
-
-ENVELOPE_ROWS = 20_000
-"""Rows up to which a quantile plot has a simulation envelope by default."""
-
-
-class _Sampled(NamedTuple):
-    """Standardised residuals for a quantile plot, their law and weights, and simulated ones."""
-
-    u: FloatArray
-    tau: float
-    kappa: float
-    weights: FloatArray | None
-    simulated: SimulatedResiduals | None
 
 
 class FitResults:
@@ -126,15 +103,38 @@ class DiagnosticResults(FitResults):
         return standardized
 
     @property
-    def _residual_figure(self) -> tuple[Any, ...]:
-        """Fitted values, residuals, and tau, kappa and sigma of their law."""
-        u, tau, kappa = self._standardized
-        return self.fittedvalues, u, tau, kappa, 1.0
+    def _residual_scale(self) -> float:
+        """Scale of the residuals that are drawn against fitted values."""
+        return 1.0
 
     @property
     def _row_weights(self) -> FloatArray | None:
         weights: FloatArray | None = self.model.observations.case_weights
         return weights
+
+    @property
+    def _residuals(self) -> StandardizedResiduals:
+        """Residuals with their law; with sampling weights they count as Kish's effective number."""
+        obs = self.model.observations
+        nobs = float(obs.nobs)
+        if obs.weights is not None:
+            count = 1.0 if obs.freq_weights is None else obs.freq_weights
+            share = obs.weights / obs.weights.max()
+            nobs = float((count * share).sum()) ** 2 / float((count * share**2).sum())
+        return StandardizedResiduals(*self._standardized, self._row_weights, nobs)
+
+    def _sampled(self, n_simulations: int | None, rng: Any) -> StandardizedResiduals:
+        """Return residuals one for each observation, with simulated ones where they are wanted."""
+        obs = self.model.observations
+        if n_simulations is None:
+            n_simulations = 99 if obs.weights is None and obs.nobs <= 20_000 else 0
+        if not n_simulations:
+            return self._residuals
+        self._require_likelihood("a simulation")
+        data, solution = self._fit_data, self._fit_solution
+        simulated = tuple(simulate_fits(data, solution, n_simulations, rng=rng))
+        u, tau, kappa = expanded(data).standardized(solution)
+        return StandardizedResiduals(u, tau, kappa, simulated=simulated)
 
     def goodness_of_fit(
         self, n_boot: int = 199, *, rng: Any = 0, progress: bool = False
@@ -168,16 +168,9 @@ class DiagnosticResults(FitResults):
         from qhreg.plotting import plot_tau_loss
 
         u, _, kappa = self._standardized
-        return plot_tau_loss(
-            tau_loss_figure(
-                u,
-                kappa,
-                weights=self._row_weights,
-                taus=taus,
-                tau_bounds=self.model.tau_bounds,
-            ),
-            ax=ax,
-        )
+        bounds = self.model.tau_bounds
+        figure = tau_loss_figure(u, kappa, weights=self._row_weights, taus=taus, tau_bounds=bounds)
+        return plot_tau_loss(figure, ax=ax)
 
     def plot_density(self, ax: Any = None, *, bins: int | None = None) -> Any:
         """Draw the histogram of the residuals with the fitted density and return the Axes.
@@ -191,46 +184,7 @@ class DiagnosticResults(FitResults):
         """
         from qhreg.plotting import plot_density
 
-        figure = density_figure(*self._standardized, weights=self._row_weights, bins=bins)
-        return plot_density(figure, ax=ax)
-
-    @property
-    def _nobs_shown(self) -> float:
-        """Observations that the residuals stand for: with sampling weights, Kish's effective number."""
-        obs = self.model.observations
-        if obs.weights is None:
-            return float(obs.nobs)
-        count = 1.0 if obs.freq_weights is None else obs.freq_weights
-        share = obs.weights / obs.weights.max()
-        return float((count * share).sum()) ** 2 / float((count * share**2).sum())
-
-    def _sampled(self, n_simulations: int | None, rng: Any) -> _Sampled:
-        """Return residuals one for each observation, with simulated ones where they are wanted."""
-        obs = self.model.observations
-        possible = obs.weights is None
-        if n_simulations is None:
-            n_simulations = 99 if possible and obs.nobs <= ENVELOPE_ROWS else 0
-        if not n_simulations:
-            u, tau, kappa = self._standardized
-            return _Sampled(u, tau, kappa, self._row_weights, None)
-        self._require_likelihood("a simulation")
-        data, solution = self._fit_data, self._fit_solution
-        simulated = simulated_residuals(data, solution, n_simulations, rng=rng)
-        u, tau, kappa = expanded(data).standardized(solution)
-        return _Sampled(u, tau, kappa, None, simulated)
-
-    def _qq_figure(self, sample: _Sampled, level: float = 0.95) -> QQFigure:
-        simulated = None if sample.simulated is None else sample.simulated.standardised
-        return qq_figure(*sample[:3], weights=sample.weights, simulated=simulated, level=level)
-
-    def _worm_figure(self, sample: _Sampled, level: float = 0.95) -> WormFigure:
-        return worm_figure(
-            *sample[:3],
-            weights=sample.weights,
-            nobs=self._nobs_shown,
-            simulated=None if sample.simulated is None else sample.simulated.scores,
-            level=level,
-        )
+        return plot_density(density_figure(self._residuals, bins), ax=ax)
 
     def plot_qq(
         self,
@@ -257,7 +211,7 @@ class DiagnosticResults(FitResults):
         """
         from qhreg.plotting import plot_qq
 
-        return plot_qq(self._qq_figure(self._sampled(n_simulations, rng), level), ax=ax)
+        return plot_qq(qq_figure(self._sampled(n_simulations, rng), level), ax=ax)
 
     def plot_worm(
         self,
@@ -283,7 +237,7 @@ class DiagnosticResults(FitResults):
         """
         from qhreg.plotting import plot_worm
 
-        return plot_worm(self._worm_figure(self._sampled(n_simulations, rng), level), ax=ax)
+        return plot_worm(worm_figure(self._sampled(n_simulations, rng), level), ax=ax)
 
     def plot_pit(self, ax: Any = None, *, bins: int | None = None, level: float = 0.95) -> Any:
         """Draw the histogram of the fitted distribution function and return the Axes.
@@ -299,14 +253,7 @@ class DiagnosticResults(FitResults):
         """
         from qhreg.plotting import plot_pit
 
-        figure = pit_figure(
-            *self._standardized,
-            weights=self._row_weights,
-            nobs=self._nobs_shown,
-            bins=bins,
-            level=level,
-        )
-        return plot_pit(figure, ax=ax)
+        return plot_pit(pit_figure(self._residuals, bins, level), ax=ax)
 
     def plot_residuals(self, ax: Any = None, *, levels: Sequence[float] = LEVELS) -> Any:
         """Draw residuals against fitted values with quantiles and return the Axes.
@@ -320,8 +267,8 @@ class DiagnosticResults(FitResults):
         """
         from qhreg.plotting import plot_residuals
 
-        figure = residual_figure(*self._residual_figure, levels=levels, weights=self._row_weights)
-        return plot_residuals(figure, ax=ax)
+        rows = self.fittedvalues, self._residuals, self._residual_scale
+        return plot_residuals(residual_figure(*rows, levels=levels), ax=ax)
 
     def plot_scale_location(self, ax: Any = None, *, level: float = 0.95) -> Any:
         """Draw the size of the residuals against fitted values and return the Axes.
@@ -335,16 +282,8 @@ class DiagnosticResults(FitResults):
         """
         from qhreg.plotting import plot_scale_location
 
-        return plot_scale_location(self._scale_location_figure(level), ax=ax)
-
-    def _scale_location_figure(self, level: float = 0.95) -> ScaleLocationFigure:
-        return scale_location_figure(
-            self.fittedvalues,
-            *self._standardized,
-            weights=self._row_weights,
-            nobs=self._nobs_shown,
-            level=level,
-        )
+        figure = scale_location_figure(self.fittedvalues, self._residuals, level)
+        return plot_scale_location(figure, ax=ax)
 
     def plot_partial_residuals(self, param: str | int, ax: Any = None) -> Any:
         """Draw component plus residual of a regressor or a term and return the Axes.
@@ -433,15 +372,14 @@ class DiagnosticResults(FitResults):
         """
         from qhreg.plotting import plot_diagnostics
 
-        standardized, weights = self._standardized, self._row_weights
-        sample = self._sampled(n_simulations, rng)
+        residuals, sample = self._residuals, self._sampled(n_simulations, rng)
         return plot_diagnostics(
-            density_figure(*standardized, weights=weights),
-            self._qq_figure(sample),
-            residual_figure(*self._residual_figure, weights=weights),
-            pit_figure(*standardized, weights=weights, nobs=self._nobs_shown),
-            self._worm_figure(sample),
-            self._scale_location_figure(),
+            density_figure(residuals),
+            qq_figure(sample),
+            residual_figure(self.fittedvalues, residuals, self._residual_scale),
+            pit_figure(residuals),
+            worm_figure(sample),
+            scale_location_figure(self.fittedvalues, residuals),
             fig=fig,
         )
 

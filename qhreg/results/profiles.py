@@ -15,8 +15,6 @@ from qhreg.profile.curve import Curve
 from qhreg.profile.likelihood import profile_intervals, profile_likelihood
 from qhreg.profile.result import ProfileLikelihood
 
-__all__ = ["ProfileResults"]
-
 
 class ProfileResults:
     """The part of the results that follows the likelihood as a parameter leaves its estimate."""

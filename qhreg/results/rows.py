@@ -13,12 +13,9 @@ from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.inference.fit_statistics import robust_weights
 from qhreg.inference.prediction import Prediction, predict, prediction_slopes
-from qhreg.specification.alignment import RowSource, to_pandas
 from qhreg.specification.formulas import SPEC_NAME, design_matrix, mentions
-from qhreg.specification.inputs import as_table
+from qhreg.specification.inputs import RowSource, as_table, to_pandas
 from qhreg.specification.parameters import RowLaw
-
-__all__ = ["RowResults"]
 
 
 class RowResults:

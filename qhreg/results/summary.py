@@ -19,17 +19,6 @@ from qhreg.inference.summary_tables import FitSummary, FitSummary2
 from qhreg.solver.joint import bound_reached
 from qhreg.solver.over_kappa import limit_reached
 
-__all__ = [
-    "Tables",
-    "covariance_note",
-    "criteria",
-    "head",
-    "linear_tables",
-    "summary2_tables",
-    "summary_tables",
-    "zone",
-]
-
 NOTE_WIDTH = 78
 """Characters in a line of the notes: the width of the tables."""
 

@@ -13,16 +13,13 @@ from statsmodels.tools.sm_exceptions import ValueWarning
 
 from qhreg._typing import FloatArray
 from qhreg.exceptions import DomainError, RestrictionWarning, warn_caller
-from qhreg.specification.constraints import Constraint
 from qhreg.specification.formulas import (
     SPEC_NAME,
     constraints_told,
     linear_constraints,
     term_columns,
 )
-
-__all__ = ["WaldResults"]
-
+from qhreg.specification.parameters import Constraint
 
 DEPENDENT = 1e-10
 """Share of the largest variance below which a combination of restrictions has none of its own."""

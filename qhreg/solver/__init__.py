@@ -2,8 +2,8 @@ r"""The fit of beta, sigma and tau, with proof of what it found.
 
 :mod:`qhreg.solver.joint` is the door. From the inside out:
 
-- the problem: ``inputs``, ``basis``, ``problem``, ``setup``;
-- one tau: ``newton``, ``interior``, ``vertex``, ``exact``, ``fixed_tau``, with the bound of ``dual``;
+- the problem: ``basis``, ``problem``, ``setup``;
+- one tau: ``newton``, ``interior``, ``exact``, ``fixed_tau``, with the bound of ``dual``;
 - over tau: ``over_tau`` (scan, then Newton), ``tau_bound`` and ``branch_and_bound`` (proof);
 - an optimum that is a set: ``optimal_set``;
 - over kappa: ``over_kappa``.

@@ -19,17 +19,6 @@ from qhreg._precision import INTERPOLATED
 from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError
 
-__all__ = [
-    "Basis",
-    "basis_of",
-    "minimum_norm",
-    "recentred",
-    "rescaled",
-    "triangular_factor",
-    "typical_size",
-]
-
-
 RANK_TOLERANCE = 1e-11
 """A column is dependent when orthogonalising it leaves less than this share of its length."""
 

@@ -7,44 +7,20 @@ better get another fit until none is left.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.solver.dual import GAP_TOLERANCE, TINY_KAPPA, TauFit
+from qhreg.solver.dual import GAP_TOLERANCE, TauFit
 from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.over_tau import local_fit, profile_value
 from qhreg.solver.problem import Problem, Task
-from qhreg.solver.tau_bound import Profile, TauDual, cross_product, interval_bound
-
-__all__ = ["GlobalBound", "TauNode", "branch_and_bound"]
+from qhreg.solver.tau_bound import TauDual, cross_product, interval_bound, tau_dual
 
 ACCURACY = 0.01
 """Gap per row that a fit away from the optimum may have, over its squared distance in tau: a small
 share of what the profile rises by."""
-
-
-@dataclass(frozen=True)
-class TauNode:
-    """A value of tau at which the convex fit was made.
-
-    Attributes
-    ----------
-    tau : float
-        The node.
-    value : float
-        The profile phi(tau) reached: an upper bound on the optimum.
-    bound : float
-        What the duality gap leaves of it: a lower bound on phi(tau).
-    z : ndarray, shape (k,)
-        The fitted unknowns.
-    """
-
-    tau: float
-    value: float
-    bound: float
-    z: FloatArray
 
 
 @dataclass(frozen=True)
@@ -55,10 +31,10 @@ class GlobalBound:
     ----------
     lower, upper : float
         Bounds on the global minimum of the negative log-likelihood.
-    best : TauNode
-        The node that gives `upper`.
-    nodes : tuple of TauNode
-        All nodes in the order of tau.
+    best : TauFit
+        The fit that gives `upper`.
+    fits : tuple of TauFit
+        All fits in the order of tau.
     n_fits : int
         Number of convex fits.
     holds : bool
@@ -67,8 +43,8 @@ class GlobalBound:
 
     lower: float
     upper: float
-    best: TauNode
-    nodes: tuple[TauNode, ...]
+    best: TauFit
+    fits: tuple[TauFit, ...]
     n_fits: int
     holds: bool
 
@@ -90,13 +66,8 @@ def branch_and_bound(
         Gap at which to stop, in units of the log-likelihood.
     max_fits : int
         Convex fits after which to give up; the bounds are then still bounds.
-
-    Notes
-    -----
-    Every interval has to be closed sooner or later. Those far from the best tau come first: then the
-    dual variables of few nodes wait for a neighbour.
     """
-    profile, weights = Profile(problem, task.tau_bounds), problem.weights()
+    bounds = task.tau_bounds
     fits: list[TauFit] = []
     duals = [TauDual(0.0, 0.0, 0.0), TauDual(1.0, 0.0, 0.0)]
     crosses = [0.0]
@@ -107,25 +78,20 @@ def branch_and_bound(
         return profile_value(fit, problem)
 
     def fit_node(tau: float, z: FloatArray, accuracy: float = 0.0) -> TauFit:
-        """Return the fit with its dual variables, which at kappa = 0 are not needed."""
-        accuracy = max(accuracy, GAP_TOLERANCE)
-        keep = problem.kappa > TINY_KAPPA
-        return fit_at(problem, tau, z, keep=keep, warm=True, accuracy=accuracy)
+        return fit_at(problem, tau, z, warm=True, accuracy=max(accuracy, GAP_TOLERANCE))
 
     def insert(fit: TauFit) -> TauFit:
-        """Add a node and return its fit without the dual variables, which only the node keeps."""
-        dual, light = fit.dual, replace(fit, dual=replace(fit.dual, kept=None))
-        middle = TauDual(fit.tau, dual.alignment, dual.square, dual.kept)
+        """Add a node where there is none, and return its fit."""
         position = int(np.searchsorted([d.tau for d in duals], fit.tau))
-        left, right = duals[position - 1], duals[position]
-        if right.tau != fit.tau:
-            duals.insert(position, middle)
+        if duals[position].tau != fit.tau:
+            middle = tau_dual(fit)
             crosses[position - 1 : position] = [
-                cross_product(d, middle, weights) for d in (left, right)
+                cross_product(d, middle, problem.kappa) for d in duals[position - 1 : position + 1]
             ]
+            duals.insert(position, middle)
             lowest[position - 1 : position] = [None, None]
-            fits.insert(position - 1, light)
-        return light
+            fits.insert(position - 1, fit)
+        return fit
 
     best = insert(fit_node(start.tau, start.z))
     known_for = np.inf
@@ -134,35 +100,29 @@ def branch_and_bound(
         target = upper - tol
         for i, known in enumerate(lowest):
             if known is None or (known[0] < target and upper < known_for):
-                lowest[i] = interval_bound(profile, duals[i], duals[i + 1], crosses[i], target)
+                ends = duals[i], duals[i + 1]
+                lowest[i] = interval_bound(problem, bounds, *ends, crosses[i], target)
         known_for = upper
-        values = [item[0] for item in lowest if item is not None]
-        open_ones = [i for i, value in enumerate(values) if value < target]
-        if not open_ones or n_fits >= max_fits:
+        settled = [item for item in lowest if item is not None]
+        worst = min(range(len(settled)), key=lambda i: settled[i][0])
+        lower = settled[worst][0]
+        if lower >= target or n_fits >= max_fits:
             break
-        for i in range(1, len(values)):
-            if min(values[i - 1 : i + 1]) >= target:  # it only falls: no node comes beside this one
-                duals[i] = duals[i]._replace(v=None)
-        far = max(open_ones, key=lambda i: max(abs(duals[j].tau - best.tau) for j in (i, i + 1)))
-        left, right = duals[far], duals[far + 1]
-        tau = _inside(lowest[far][1], left.tau, right.tau, task.tau_bounds)  # type: ignore[index]
-        rough = fit_node(tau, _predict(fits, tau), ACCURACY * (tau - best.tau) ** 2)
+        tau = _inside(settled[worst][1], duals[worst].tau, duals[worst + 1].tau, bounds)
+        fit = fit_node(tau, _predict(fits, tau), ACCURACY * (tau - best.tau) ** 2)
         n_fits += 1
         # a gap that hides whether it is worse, or beside a new best one, would keep intervals open
-        if phi(rough) < target + 2.0 * rough.gap and rough.gap > 0.1 * tol:
-            rough = fit_node(tau, rough.z)
+        if phi(fit) < target + 2.0 * fit.gap and fit.gap > 0.1 * tol:
+            fit = fit_node(tau, fit.z)
             n_fits += 1
-        fit = insert(rough)
+        insert(fit)
         if phi(fit) < upper:
             bottom = local_fit(problem, fit.z, fit.tau, task).fit
             polished = insert(fit_node(bottom.tau, bottom.z))
             n_fits += 1
-            best = polished if phi(polished) < phi(fit) else fit
-    nodes = tuple(TauNode(f.tau, phi(f), phi(f) - f.gap, f.z) for f in fits)
-    upper = phi(best)
-    lower = min(min(values), upper)
-    top = TauNode(best.tau, upper, upper - best.gap, best.z)
-    return GlobalBound(lower, upper, top, nodes, n_fits, upper - lower <= tol)
+            best = min(fit, polished, key=phi)
+    lower = min(lower, upper)
+    return GlobalBound(lower, upper, best, tuple(fits), n_fits, upper - lower <= tol)
 
 
 def _inside(tau: float, left: float, right: float, bounds: tuple[float, float]) -> float:

@@ -17,33 +17,18 @@ the box is feasible, and its dual value is a bound no matter how it was found.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from qhreg._blocks import row_blocks
 from qhreg._precision import ROUNDING
-from qhreg._typing import BoolArray, FloatArray, SideArray
-from qhreg.engine.rows import ArrayRows, Block, RowBlocks, residuals
+from qhreg._typing import FloatArray
+from qhreg.engine.rows import Block, RowBlocks, residuals, weighted
 from qhreg.family.loss import zone_part
 from qhreg.solver.newton import NewtonPoint, solve_positive
 from qhreg.solver.problem import Problem
-
-__all__ = [
-    "GAP_TOLERANCE",
-    "TINY_KAPPA",
-    "DualPoint",
-    "DualRule",
-    "DualVector",
-    "TauFit",
-    "dual_from_gradient",
-    "dual_from_newton",
-    "dual_from_rows",
-    "dual_value",
-    "proved_newton",
-]
 
 GAP_TOLERANCE = 1e-9
 """Duality gap per unit of weight at which a fit counts as proved."""
@@ -56,90 +41,54 @@ TINY_KAPPA = 1e-12
 
 
 @dataclass(frozen=True)
-class DualVector:
-    """The dual variables of all rows: most lie on a bound, and numbers are kept of the others alone.
+class DualVariables:
+    """The dual variables of all rows, by the rule that makes them: each product makes them again.
 
     Attributes
     ----------
-    side : ndarray of int8, shape (n,)
-        The sign of the variables on a bound, zero for the others.
-    below, above : float
-        The bounds.
-    inside : ndarray, shape (m,)
-        The other variables in the order of their rows.
-    """
-
-    side: SideArray
-    below: float
-    above: float
-    inside: FloatArray
-
-    def pieces(self) -> Iterator[FloatArray]:
-        """Iterate over the variables."""
-        end, half = 0, 0.5 * (self.above - self.below)
-        for rows in row_blocks(self.side.size, 1):
-            side = self.side[rows]
-            v: FloatArray = np.multiply(side, half, dtype=np.float64)
-            v += self.below + half
-            inside = np.flatnonzero(side == 0)
-            begin, end = end, end + inside.size
-            v[inside] = self.inside[begin:end]
-            yield v
-
-    def dot(self, other: DualVector, weights: FloatArray | None) -> float:
-        """Return the sum of products with the variables of another point."""
-        total, start = 0.0, 0
-        for left, right in zip(self.pieces(), other.pieces(), strict=True):
-            if weights is not None:
-                left *= weights[start : start + left.size]
-            total, start = total + float(left @ right), start + left.size
-        return total
-
-
-@dataclass(frozen=True)
-class DualRule:
-    """The dual variables of rows that lie elsewhere, where each product makes them again.
-
-    Attributes
-    ----------
+    rows : RowBlocks
+        The rows.
     here, shift : ndarray, shape (k,)
         The point, and the move of psi onto the null space of X', in the coordinates of the rows.
     tau, kappa, overshoot : float
         Asymmetry, width, and what the variables are divided by to lie in the box.
-    rows : RowBlocks or None
-        The rows, where it is not they that ask.
     """
 
+    rows: RowBlocks
     here: FloatArray
     shift: FloatArray
     tau: float
     kappa: float
     overshoot: float = 1.0
-    rows: RowBlocks | None = None
 
-    def of(self, block: Block) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Return u and v of a block, and which of its rows are in the zone."""
-        u = residuals(block, self.here)
-        v = zone_part(u, self.tau, self.kappa)
-        in_zone = v == u
-        v /= self.kappa
-        v -= in_zone * residuals(block, self.shift)
-        if self.overshoot != 1.0:
-            v /= self.overshoot
-        return u, v, in_zone
+    @property
+    def rule(self) -> tuple[FloatArray, FloatArray, float, float]:
+        """What makes the variables of a block, before they are shrunk."""
+        return self.here, self.shift, self.tau, self.kappa
 
-    def dot(self, other: DualRule) -> float:
+    def dot(self, other: DualVariables) -> float:
         """Return the sum of products with the variables of another point, in one pass."""
-        assert self.rows is not None
-        pair = replace(self, rows=None), replace(other, rows=None)
-        return self.rows.fold(_products, math.fsum, *pair)
+        total: float = self.rows.fold(_products, math.fsum, self.rule, other.rule)
+        return total / (self.overshoot * other.overshoot)
 
 
-def _products(part: RowBlocks, left: DualRule, right: DualRule) -> float:
+def _moved_psi(
+    block: Block, here: FloatArray, shift: FloatArray, tau: float, kappa: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return u of a block, and psi moved by the shift where rows are in the zone."""
+    u = residuals(block, here)
+    v = zone_part(u, tau, kappa)
+    in_zone = v == u
+    v /= kappa
+    v -= in_zone * residuals(block, shift)
+    return u, v
+
+
+def _products(part: RowBlocks, left: tuple[Any, ...], right: tuple[Any, ...]) -> float:
     total = 0.0
     for block in part.blocks():
-        (_, v, _), (_, w, _) = left.of(block), right.of(block)
-        total += float(_weighted(v, block.weights) @ w)
+        (_, v), (_, w) = _moved_psi(block, *left), _moved_psi(block, *right)
+        total += float(weighted(v, block.weights) @ w)
     return total
 
 
@@ -157,18 +106,16 @@ class DualPoint:
         sum w v^2.
     v : ndarray, shape (m,), or None
         The point itself where the rows are held in memory.
-    overshoot : float
-        What it was divided by to lie in the box.
-    kept : DualVector, DualRule or None
-        The point itself, all rows, where it was asked for.
+    variables : DualVariables or None
+        Those of all rows where Newton's method found the point; not shrunk yet by
+        `dual_from_gradient`.
     """
 
     value: float
     alignment: float
     square: float
     v: FloatArray | None = None
-    overshoot: float = 1.0
-    kept: DualVector | DualRule | None = None
+    variables: DualVariables | None = None
 
 
 def dual_value(
@@ -225,82 +172,57 @@ def dual_from_gradient(problem: Problem, point: NewtonPoint) -> DualPoint:
         square = (now.square + 2.0 * t + omega2) / shrink**2
         value = float(dual_value(alignment, square, m, kappa, problem.theta))
         ends.append((value, alignment, square))
-    return DualPoint(*min(ends))
+    return DualPoint(*min(ends), variables=_variables(problem, point, correction))
 
 
-def dual_from_newton(
-    problem: Problem, point: NewtonPoint, *, keep: bool = False
-) -> DualPoint | None:
+def _variables(problem: Problem, point: NewtonPoint, correction: FloatArray) -> DualVariables:
+    here, shift = problem.to_rows(point.z), problem.to_rows(np.append(correction, 0.0))
+    return DualVariables(problem.rows, here, shift, point.tau, problem.kappa)
+
+
+def dual_from_newton(problem: Problem, point: NewtonPoint) -> DualPoint | None:
     """Return the dual point of a nearly stationary z in one pass, or None without enough slack.
 
     The correction lives on the rows in the zone: their Gram matrix is the Hessian's own.
     """
-    m, kappa, tau, now = problem.m, problem.kappa, point.tau, point.objective
+    kappa, now = problem.kappa, point.objective
     r = point.z.size - 1
     assert now.d2_z is not None
     try:
         correction = np.linalg.solve(kappa * now.d2_z[:r, :r], now.d_z[:r])
     except np.linalg.LinAlgError:
         return None
-    shift = np.zeros(r + 1)
-    shift[:r] = correction
-    theta = float(point.z[-1])
-    here, shift = problem.to_rows(point.z), problem.to_rows(shift)
-    rule, held = DualRule(here, shift, tau, kappa), isinstance(problem.rows, ArrayRows)
-    moved = problem.rows.fold(_moved_psi, _all_moved, rule, keep and held)
-    if not np.isfinite(moved.alignment):
+    variables = _variables(problem, point, np.asarray(correction, np.float64))
+    alignment, square, variables = feasible(variables, float(point.z[-1]))
+    if not np.isfinite(alignment):
         return None
-    overshoot = moved.overshoot
-    alignment = moved.alignment / (overshoot * theta)
-    square = moved.square / overshoot**2
-    value = float(dual_value(alignment, square, m, kappa, problem.theta))
-    kept: DualVector | DualRule | None = None
-    if keep and not held:
-        kept = replace(rule, overshoot=overshoot, rows=problem.rows)
-    elif keep:
-        free = np.concatenate(moved.inside)
-        free /= overshoot
-        side = np.concatenate(moved.sides)
-        kept = DualVector(side, -tau / overshoot, (1.0 - tau) / overshoot, free)
-    return DualPoint(value, alignment, square, overshoot=overshoot, kept=kept)
+    value = float(dual_value(alignment, square, problem.m, kappa, problem.theta))
+    return DualPoint(value, alignment, square, variables=variables)
 
 
-class _Moved(NamedTuple):
-    """psi of some rows moved onto the null space: sums, overshoot, and the variables to keep."""
-
-    alignment: float
-    square: float
-    overshoot: float
-    sides: list[SideArray]
-    inside: list[FloatArray]
+def feasible(variables: DualVariables, theta: float) -> tuple[float, float, DualVariables]:
+    """Return sum w v y and sum w v^2 of variables shrunk into the box, and these, in one pass."""
+    alignment, square, overshoot = variables.rows.fold(_dual_sums, _all_sums, variables.rule)
+    shrunk = replace(variables, overshoot=overshoot)
+    return alignment / (overshoot * theta), square / overshoot**2, shrunk
 
 
-def _moved_psi(part: RowBlocks, rule: DualRule, keep: bool) -> _Moved:
+def _dual_sums(part: RowBlocks, rule: tuple[Any, ...]) -> tuple[float, float, float]:
+    """Return sum w v u, sum w v^2, and the factor by which v leaves the box."""
     alignment = square = 0.0
     overshoot = 1.0
-    sides: list[SideArray] = []
-    inside: list[FloatArray] = []
     for block in part.blocks():
-        u, v, in_zone = rule.of(block)
-        overshoot = max(overshoot, _overshoot(v, rule.tau))
-        weighted = _weighted(v, block.weights)
-        alignment += float(weighted @ u)
-        square += float(weighted @ v)
-        if keep:
-            inside.append(v.take(np.flatnonzero(in_zone)))
-            side = 2 * (u > 0.0).view(np.int8) - 1
-            sides.append(side * ~in_zone)
-    return _Moved(alignment, square, overshoot, sides, inside)
+        u, v = _moved_psi(block, *rule)
+        overshoot = max(overshoot, _overshoot(v, rule[2]))
+        wv = weighted(v, block.weights)
+        alignment += float(wv @ u)
+        square += float(wv @ v)
+    return alignment, square, overshoot
 
 
-def _all_moved(parts: Sequence[_Moved]) -> _Moved:
-    return _Moved(
-        sum(part.alignment for part in parts),
-        sum(part.square for part in parts),
-        max(part.overshoot for part in parts),
-        [side for part in parts for side in part.sides],
-        [v for part in parts for v in part.inside],
-    )
+def _all_sums(parts: Sequence[tuple[float, float, float]]) -> tuple[float, float, float]:
+    alignment, square, overshoot = zip(*parts, strict=True)
+    return sum(alignment), sum(square), max(overshoot)
 
 
 def dual_from_rows(
@@ -336,25 +258,21 @@ def dual_from_rows(
     v = np.clip(v, -tau, 1.0 - tau)
     exog = design[:, :-1]
     slack = np.minimum(v + tau, 1.0 - tau - v)
-    gram = exog.T @ (_weighted(slack, weights)[:, None] * exog)
+    gram = exog.T @ (weighted(slack, weights)[:, None] * exog)
     if not (np.isfinite(gram).all() and np.isfinite(ell).all()):
-        return DualPoint(-np.inf, 0.0, 0.0, None)
+        return DualPoint(-np.inf, 0.0, 0.0)
     for _ in range(2 if exog.shape[1] else 0):  # the second sweep removes the first one's rounding
-        defect = _weighted(v, weights) @ exog + ell[:-1]
+        defect = weighted(v, weights) @ exog + ell[:-1]
         change = exog @ np.linalg.lstsq(gram, defect, rcond=1e-14)[0]
         change *= slack
         v -= change
     overshoot = _overshoot(v, tau)
     v /= overshoot
-    weighted = _weighted(v, weights)
-    alignment = float(weighted @ design[:, -1]) + ell[-1] / overshoot
-    square = float(weighted @ v) + square_decided / overshoot**2
+    wv = weighted(v, weights)
+    alignment = float(wv @ design[:, -1]) + ell[-1] / overshoot
+    square = float(wv @ v) + square_decided / overshoot**2
     value = float(dual_value(alignment, square, m, kappa, theta))
-    return DualPoint(value, alignment, square, v, overshoot)
-
-
-def _weighted(values: FloatArray, weights: FloatArray | None) -> FloatArray:
-    return values if weights is None else values * weights
+    return DualPoint(value, alignment, square, v)
 
 
 @dataclass(frozen=True)
@@ -405,11 +323,10 @@ class TauFit:
         return self.gap < math.inf and self.gap <= accuracy * n + ROUNDING * abs(self.value)
 
 
-def proved_newton(problem: Problem, point: NewtonPoint, *, keep: bool = False) -> TauFit | None:
+def proved_newton(problem: Problem, point: NewtonPoint) -> TauFit | None:
     """Return where Newton's method ended with its dual bound, or None when it is not near enough.
 
-    The gradient alone gives the bound when it is at rounding level; otherwise, and to keep the dual
-    variables, another pass does.
+    The gradient alone gives the bound when it is at rounding level; otherwise another pass does.
     """
     if not point.error < NEARLY_STATIONARY:
         return None
@@ -417,11 +334,9 @@ def proved_newton(problem: Problem, point: NewtonPoint, *, keep: bool = False) -
     c = problem.normalizer(point.tau)
     value = now.value - c.value
     passes = point.passes
-    dual: DualPoint | None = None
-    if not keep:
-        dual = dual_from_gradient(problem, point)
+    dual: DualPoint | None = dual_from_gradient(problem, point)
     if dual is None or not value - dual.value <= GAP_TOLERANCE * n:
-        dual = dual_from_newton(problem, point, keep=keep)
+        dual = dual_from_newton(problem, point)
         passes += 1
     if dual is None:
         return None

@@ -9,28 +9,59 @@ and solved for exactly.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from scipy.linalg.lapack import dgeqp3
 
 from qhreg._precision import INTERPOLATED, ROUNDING
 from qhreg._typing import BoolArray, FloatArray, SideArray
-from qhreg.engine.rows import ArrayRows, RowBlocks, residuals, weighted_columns
+from qhreg.engine.rows import (
+    RowBlocks,
+    residuals,
+    weighted,
+    weighted_columns,
+    weighted_sum,
+)
 from qhreg.family.loss import quantile_huber_loss, quantile_loss, zone_part
-from qhreg.solver.dual import GAP_TOLERANCE, TINY_KAPPA, DualVector, TauFit, dual_from_rows
+from qhreg.solver.dual import GAP_TOLERANCE, TINY_KAPPA, TauFit, dual_from_rows
 from qhreg.solver.interior import interior_point
 from qhreg.solver.newton import newton
 from qhreg.solver.problem import Problem, smoothing_width
-from qhreg.solver.vertex import Undecided, unique_vertex, vertex_of
-
-__all__ = ["exact_fit"]
-
 
 EXACT = 1e-11
 """Accuracy of the interior-point method per unit of weight before a fit is moved to its vertex."""
+
+
+UNIQUE = 1e-9
+"""Slack of the dual variables of interpolated rows, over the smaller of tau and 1 - tau, from which on
+they alone are the best."""
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """Rows near the zone in memory, and the sums over the others, whose slope is known.
+
+    Attributes
+    ----------
+    design, weights : ndarray of shape (m, k), ndarray of shape (m,) or None
+        The undecided rows in the coordinates of the problem.
+    linear : ndarray, shape (k,)
+        sum w psi W over the decided rows.
+    outside : ndarray, shape (k,)
+        sum w W over the decided rows.
+    slope, square : float
+        sum w psi and sum w psi^2 over the decided rows.
+    """
+
+    design: FloatArray
+    weights: FloatArray | None
+    linear: FloatArray
+    outside: FloatArray
+    slope: float
+    square: float
 
 
 def exact_fit(
@@ -39,7 +70,6 @@ def exact_fit(
     start: FloatArray,
     *,
     warm: bool,
-    keep: bool = False,
     accuracy: float = GAP_TOLERANCE,
 ) -> TauFit:
     """Return the fit at tau without the help of a Hessian.
@@ -54,8 +84,6 @@ def exact_fit(
         Starting point (-b, theta), theta > 0.
     warm : bool
         Whether to trust `start` in deciding rows; otherwise a fit with a smoothed loss comes first.
-    keep : bool
-        Whether to keep the dual variable of every row, where rows are held in memory.
     accuracy : float
         Duality gap per unit of weight that is good enough.
 
@@ -65,7 +93,6 @@ def exact_fit(
     right. Rows once decided wrongly stay undecided: a row far out in the design may change sides with
     every new centre.
     """
-    keep = keep and isinstance(problem.rows, ArrayRows)
     z, n_rows, passes = start, problem.rows.n_rows, 0
     count = int(n_rows ** (2 / 3) * np.sqrt(z.size))
     if count < n_rows and not warm:
@@ -75,18 +102,18 @@ def exact_fit(
         centres = np.column_stack([centres, problem.to_rows(z)])
         reaches = np.append(reaches, _reach(problem, centres[:, -1], count))
         decision = Decision(centres, reaches, tau, problem.kappa)
-        undecided = _decide_rows(problem, decision, keep=keep)
+        undecided = _decide_rows(problem, decision)
         fit = _fit_undecided(problem, tau, z, undecided)
         passes += 3
         if fit.proved(problem.n):
             z = fit.z
             if not problem.rows.fold(_any_wrong, any, decision, problem.to_rows(z)):
-                return replace(_light(fit, undecided, keep=keep), passes=passes)
+                return replace(fit, passes=passes)
         count *= 2
     none = Decision(problem.to_rows(z)[:, None], np.array([np.inf]), tau, problem.kappa)
-    undecided = _decide_rows(problem, none, keep=keep)
+    undecided = _decide_rows(problem, none)
     fit = _fit_all(problem, tau, z, undecided, accuracy)
-    return replace(_light(fit, undecided, keep=keep), passes=passes + 1)
+    return replace(fit, passes=passes + 1)
 
 
 class Decision(NamedTuple):
@@ -158,14 +185,12 @@ def _smoothed(problem: Problem, tau: float, start: FloatArray) -> tuple[FloatArr
     return (point.z if point.error < 0.1 else start), point.passes
 
 
-def _decide_rows(problem: Problem, decision: Decision, *, keep: bool) -> Undecided:
+def _decide_rows(problem: Problem, decision: Decision) -> Undecided:
     """Return the rows that no side is taken for, and the totals of the others."""
-    return problem.rows.fold(_undecided, _all_undecided, decision, problem.matrix, keep)
+    return problem.rows.fold(_undecided, _all_undecided, decision, problem.matrix)
 
 
-def _undecided(
-    part: RowBlocks, decision: Decision, matrix: FloatArray | None, keep: bool
-) -> Undecided:
+def _undecided(part: RowBlocks, decision: Decision, matrix: FloatArray | None) -> Undecided:
     """Return the undecided rows of a part in the coordinates of the problem, and the totals."""
     tau = decision.tau
     side = np.empty(part.n_rows, dtype=np.int8)
@@ -176,14 +201,14 @@ def _undecided(
         start += here.size
         here[:] = decision.sides(residuals(block, decision.centres))
         psi = np.where(here > 0, 1.0 - tau, np.where(here < 0, -tau, 0.0))
-        total += _sum(psi, block.weights)
-        square += _sum(psi * psi, block.weights)
-        linear += weighted_columns(block, _times(psi, block.weights))
-        outside += weighted_columns(block, _times(np.abs(here, dtype=np.float64), block.weights))
+        total += weighted_sum(psi, block.weights)
+        square += weighted_sum(psi * psi, block.weights)
+        linear += weighted_columns(block, weighted(psi, block.weights))
+        outside += weighted_columns(block, weighted(np.abs(here, dtype=np.float64), block.weights))
     if matrix is not None:
         linear, outside = matrix.T @ linear, matrix.T @ outside
     gathered = _gathered(part, matrix, side)
-    return Undecided(*gathered, linear, outside, total, square, side if keep else side[:0].copy())
+    return Undecided(*gathered, linear, outside, total, square)
 
 
 def _all_undecided(parts: Sequence[Undecided]) -> Undecided:
@@ -195,12 +220,7 @@ def _all_undecided(parts: Sequence[Undecided]) -> Undecided:
         np.sum([part.outside for part in parts], axis=0),
         sum(part.slope for part in parts),
         sum(part.square for part in parts),
-        np.concatenate([part.side for part in parts]),
     )
-
-
-def _times(values: FloatArray, weights: FloatArray | None) -> FloatArray:
-    return values if weights is None else values * weights
 
 
 def _gathered(
@@ -244,10 +264,10 @@ def _proved(
     """Return the fit at z with the bound that v gives."""
     m, kappa, w = problem.m, problem.kappa, undecided.weights
     u = undecided.design @ z
-    loss = _sum(quantile_huber_loss(u, tau, kappa), w)
+    loss = weighted_sum(quantile_huber_loss(u, tau, kappa), w)
     loss += float(undecided.linear @ z) - 0.5 * kappa * undecided.square
     beyond = np.subtract(u, zone_part(u, tau, kappa), out=u)
-    excess = _sum(beyond, w) + float(undecided.outside @ z) - kappa * undecided.slope
+    excess = weighted_sum(beyond, w) + float(undecided.outside @ z) - kappa * undecided.slope
     dual = dual_from_rows(
         undecided.design,
         v,
@@ -262,10 +282,6 @@ def _proved(
     in_zone = int(np.count_nonzero(np.abs(beyond) <= 1e-11))
     value = loss - m * float(np.log(z[-1]))
     return TauFit(tau, z, value, excess, dual, in_zone, 0, steps)
-
-
-def _sum(values: npt.NDArray[Any], weights: FloatArray | None) -> float:
-    return float(values.sum() if weights is None else values @ weights)
 
 
 def _same_vertex(
@@ -332,7 +348,7 @@ def _with_mean_loss(
     """Return z with the best scale at kappa = 0, the mean loss; None if that is not positive."""
     if problem.theta is not None:
         return z
-    loss = _sum(quantile_loss(undecided.design @ z, tau), undecided.weights)
+    loss = weighted_sum(quantile_loss(undecided.design @ z, tau), undecided.weights)
     total = loss + float(undecided.linear @ z)
     if not total > ROUNDING * loss:  # rows taken for decided are on the other side
         return None
@@ -354,10 +370,68 @@ def _fit_all(
     return min(fit, _fit_undecided(problem, tau, neutral, undecided), key=lambda f: f.gap)
 
 
-def _light(fit: TauFit, undecided: Undecided, *, keep: bool) -> TauFit:
-    """Return the fit without the dual variables of the undecided rows, or with those of all rows."""
-    dual, kept = fit.dual, None
-    if keep and dual.v is not None:
-        low, high = -fit.tau / dual.overshoot, (1.0 - fit.tau) / dual.overshoot
-        kept = DualVector(undecided.side, low, high, dual.v)
-    return replace(fit, dual=replace(dual, v=None, kept=kept))
+# ---------------------------------------------------------------------- corners at kappa = 0
+
+
+def vertex_of(
+    undecided: Undecided, z: FloatArray, v: FloatArray, tau: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return (z, v) with as many rows interpolated exactly as there are coefficients.
+
+    The interpolated rows have slack in v and a small residual; their v follows from X'(w v) = 0 when
+    the vertex is not degenerate. Where a whole face is optimal no row has slack, and the nearest rows
+    lead to one of its corners.
+    """
+    r = z.size - 1
+    if r == 0:
+        return z, v
+    size = np.abs(undecided.design @ z)
+    size += 1e-15
+    claim = np.minimum(v + tau, 1.0 - tau - v)
+    np.maximum(claim, 1e-15, out=claim)
+    claim /= size
+    made = _corner(undecided, z, claim, tau)
+    if made is None:
+        return z, v
+    room = 1e-12 * min(tau, 1.0 - tau)
+    return made.z, made.v if made.slack >= -room else v
+
+
+class Corner(NamedTuple):
+    """A vertex, its dual variables, and the least slack of those of the interpolated rows."""
+
+    z: FloatArray
+    v: FloatArray
+    slack: float
+
+
+def _corner(undecided: Undecided, z: FloatArray, claim: FloatArray, tau: float) -> Corner | None:
+    """Return the vertex that interpolates the rows with the highest claims, None if they depend."""
+    r = z.size - 1
+    candidates = np.argsort(np.negative(claim))[: max(4 * r, r + 10)]
+    ranked = undecided.design[candidates, :-1]
+    ranked *= claim[candidates, None]
+    basic = candidates[dgeqp3(ranked.T, overwrite_a=True)[1][:r] - 1]
+    square = undecided.design[basic, :-1]
+    try:
+        z = np.append(np.linalg.solve(square, -z[-1] * undecided.design[basic, -1]), z[-1])
+        exact = np.where(undecided.design @ z > 0.0, 1.0 - tau, -tau)
+        exact[basic] = 0.0
+        w = undecided.weights
+        rest = (exact if w is None else w * exact) @ undecided.design[:, :-1]
+        inner = np.linalg.solve(square.T, -rest - undecided.linear[:-1])
+    except np.linalg.LinAlgError:
+        return None
+    exact[basic] = inner = inner if w is None else inner / w[basic]
+    return Corner(z, exact, float(min(inner.min() + tau, 1.0 - tau - inner.max())))
+
+
+def unique_vertex(undecided: Undecided, start: FloatArray, tau: float) -> Corner | None:
+    """Return the corner where a fit starts, if it starts at one and that is the only best point."""
+    size = np.abs(undecided.design @ start)
+    r = start.size - 1
+    if r == 0 or np.count_nonzero(size < INTERPOLATED * size.mean()) < r:
+        return None
+    size += 1e-15
+    made = _corner(undecided, start, np.divide(1.0, size, out=size), tau)
+    return made if made is not None and made.slack > UNIQUE * min(tau, 1.0 - tau) else None

@@ -11,8 +11,6 @@ from qhreg.solver.exact import exact_fit
 from qhreg.solver.newton import newton
 from qhreg.solver.problem import Problem
 
-__all__ = ["fit_at"]
-
 WIDER = 3.0
 """How much wider the zone of a fit is that a fit without proof is started from."""
 
@@ -25,7 +23,6 @@ def fit_at(
     tau: float,
     start: FloatArray,
     *,
-    keep: bool = False,
     warm: bool = False,
     accuracy: float = GAP_TOLERANCE,
     max_passes: int = 20,
@@ -40,8 +37,6 @@ def fit_at(
         The asymmetry, fixed.
     start : ndarray, shape (k,)
         Starting point (-b, theta), theta > 0.
-    keep : bool
-        Whether to keep the dual variable of every row.
     warm : bool
         Whether `start` is known to be close.
     accuracy : float
@@ -50,23 +45,23 @@ def fit_at(
         Passes that Newton's method may take before the interior-point method takes over.
     """
     n = problem.n
-    attempt = _newton_fit(problem, tau, start, keep, accuracy, max_passes)
+    attempt = _newton_fit(problem, tau, start, accuracy, max_passes)
     if attempt is not None and attempt.proved(n, accuracy):
         return attempt
-    fit = exact_fit(problem, tau, start, warm=warm, keep=keep, accuracy=accuracy)
+    fit = exact_fit(problem, tau, start, warm=warm, accuracy=accuracy)
     if fit.proved(n, accuracy) and accuracy > GAP_TOLERANCE:
         return fit
     if max(fit.gap, ROUNDING * abs(fit.value)) > 0.01 * GAP_TOLERANCE * n:  # the last digits
-        polished = _newton_fit(problem, tau, fit.z, keep, GAP_TOLERANCE, 8)
+        polished = _newton_fit(problem, tau, fit.z, GAP_TOLERANCE, 8)
         if polished is not None and polished.gap <= fit.gap:
             fit = replace(polished, passes=fit.passes + polished.passes)
     best = attempt if attempt is not None and attempt.gap < fit.gap else fit
     if best.proved(n, accuracy) or not TINY_KAPPA < problem.kappa < WIDE_ENOUGH:
         return best
     wide = fit_at(replace(problem, kappa=WIDER * problem.kappa), tau, start)
-    again = _newton_fit(problem, tau, wide.z, keep, GAP_TOLERANCE, max_passes)
+    again = _newton_fit(problem, tau, wide.z, GAP_TOLERANCE, max_passes)
     if again is None or not again.proved(n):
-        again = exact_fit(problem, tau, wide.z, warm=True, keep=keep)
+        again = exact_fit(problem, tau, wide.z, warm=True)
     return min(best, again, key=lambda fit: fit.gap)
 
 
@@ -74,7 +69,6 @@ def _newton_fit(
     problem: Problem,
     tau: float,
     start: FloatArray,
-    keep: bool,
     accuracy: float,
     max_passes: int,
 ) -> TauFit | None:
@@ -84,4 +78,4 @@ def _newton_fit(
     rough = accuracy > GAP_TOLERANCE
     tol = 0.1 * accuracy * min(tau, 1.0 - tau) if rough else None
     point = newton(problem, start, tau, tau_bounds=None, tol=tol, max_passes=max_passes)
-    return proved_newton(problem, point, keep=keep)
+    return proved_newton(problem, point)

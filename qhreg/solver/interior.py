@@ -15,16 +15,14 @@ The linear term collects rows whose side is known.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from qhreg._typing import FloatArray
+from qhreg.engine.rows import weighted, weighted_sum
 from qhreg.family.loss import loss_slope
-
-__all__ = ["InteriorPoint", "interior_point"]
-
 
 BOUNDARY_FRACTION = 0.9995
 """How much of the way to the boundary a step may go."""
@@ -42,8 +40,7 @@ PATIENCE = 30
 """Iterations without progress in any part of the error that counts, after which to give up."""
 
 
-@dataclass(frozen=True)
-class InteriorPoint:
+class InteriorPoint(NamedTuple):
     """Where the interior-point method ended.
 
     Attributes
@@ -64,7 +61,7 @@ class InteriorPoint:
     converged: bool
 
 
-def _cholesky_solver(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _cholesky(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the Cholesky factor of a scaled, if necessary slightly shifted, matrix; its scaling."""
     scale = 1.0 / np.sqrt(np.maximum(matrix.diagonal(), 1e-300))
     scaled = matrix * scale * scale[:, None]
@@ -76,169 +73,36 @@ def _cholesky_solver(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
         shift = max(1e-15, 100.0 * shift)
 
 
-def _solve(factor: tuple[FloatArray, FloatArray], rhs: FloatArray) -> FloatArray:
+def _direction(
+    design: FloatArray,
+    w_inverse: FloatArray,
+    inverse: FloatArray,
+    factor: tuple[FloatArray, FloatArray],
+    stationarity: FloatArray,
+    target: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return dz, W dz and dv of a Newton step; coordinates beyond the factor stay where they are."""
     cholesky, scale = factor
-    solution: FloatArray = dpotrs(cholesky, rhs * scale)[0] * scale
-    return solution
+    active = slice(0, scale.size)
+    dz = np.zeros(stationarity.size)
+    rhs = (w_inverse * target) @ design - stationarity
+    dz[active] = dpotrs(cholesky, rhs[active] * scale)[0] * scale
+    du = design @ dz
+    return dz, du, inverse * (du - target)
 
 
-@dataclass
-class _Vectors:
-    """One vector for each quantity, as long as there are rows, written over in every iteration.
-
-    Attributes
-    ----------
-    u, low, high, s, t
-        The point: W z, v + tau, 1 - tau - v, and the two parts of u beyond kappa v.
-    inverse
-        1 / (kappa + s / low + t / high): the rows' weights in the Newton matrix.
-    target
-        What W dz should be where v does not move.
-    du, dv, ds, dt
-        The direction; between the two directions ds and dt hold the second-order terms.
-    scratch
-        Anything for a moment.
-    """
-
-    u: FloatArray
-    low: FloatArray
-    high: FloatArray
-    s: FloatArray
-    t: FloatArray
-    inverse: FloatArray
-    target: FloatArray
-    du: FloatArray
-    dv: FloatArray
-    ds: FloatArray
-    dt: FloatArray
-    scratch: FloatArray
-
-    def split(self, tau: float | FloatArray, kappa: float) -> float:
-        """Set a split of u well inside the bounds, and return the mean of |u|."""
-        u, low, s, t = self.u, self.low, self.s, self.t
-        size = max(float(np.abs(u, out=self.scratch).mean()), 1e-8)
-        np.divide(u, kappa + size, out=low)
-        np.add(low, tau, out=low)
-        np.clip(low, 0.1 * tau, 1.0 - 0.1 * (1.0 - tau), out=low)
-        np.subtract(1.0, low, out=self.high)
-        np.subtract(low, tau, out=t)
-        t *= -kappa
-        t += u
-        np.negative(t, out=s)
-        for part in (s, t):
-            np.maximum(part, 0.0, out=part)
-            part += 0.1 * size
-        return size
-
-    def product(self, w: FloatArray | None) -> float:
-        """Return sum w (s low + t high): what is left of complementarity."""
-        return float(self.weigh(w, self.s) @ self.low) + float(self.weigh(w, self.t) @ self.high)
-
-    def weigh(self, w: FloatArray | None, a: FloatArray) -> FloatArray:
-        """Return w a, which may be the scratch vector."""
-        return a if w is None else np.multiply(a, w, out=self.scratch)
-
-    def feasibility(self, v: FloatArray, kappa: float) -> float:
-        """Set the target to kappa v - u, and return the largest |u - kappa v - t + s|."""
-        np.multiply(v, kappa, out=self.target)
-        self.target -= self.u
-        np.add(self.target, self.t, out=self.scratch)
-        self.scratch -= self.s
-        return float(np.abs(self.scratch, out=self.scratch).max(initial=0.0))
-
-    def set_inverse(self, kappa: float) -> None:
-        """Set the inverse of the spread."""
-        np.divide(self.t, self.high, out=self.inverse)
-        np.divide(self.s, self.low, out=self.scratch)
-        self.inverse += self.scratch
-        self.inverse += kappa
-        np.divide(1.0, self.inverse, out=self.inverse)
-
-    def solve(
-        self,
-        design: FloatArray,
-        w: FloatArray | None,
-        factor: tuple[FloatArray, FloatArray],
-        stationarity: FloatArray,
-    ) -> FloatArray:
-        """Set du and dv for the target, and return dz."""
-        np.multiply(self.inverse, self.target, out=self.dv)
-        rhs = self.weigh(w, self.dv) @ design - stationarity
-        z = np.zeros(rhs.size)
-        z[: factor[1].size] = _solve(factor, rhs[: factor[1].size])
-        np.matmul(design, z, out=self.du)
-        np.subtract(self.du, self.target, out=self.dv)
-        self.dv *= self.inverse
-        return z
-
-    def predict(self, w: FloatArray | None) -> tuple[float, float]:
-        """Set the second-order terms of the step to s low = t high = 0.
-
-        Returns
-        -------
-        step, remainder : float
-            How far the step may go, and the sum of those terms.
-        """
-        ratio, dv = self.scratch, self.dv
-        np.divide(dv, self.low, out=ratio)
-        worst = min(_least(ratio), -1.0 - _most(ratio))  # low and s
-        ratio += 1.0
-        np.multiply(self.s, ratio, out=self.ds)
-        self.ds *= dv
-        np.divide(dv, self.high, out=ratio)
-        worst = min(worst, -_most(ratio), _least(ratio) - 1.0)  # high and t
-        np.subtract(1.0, ratio, out=ratio)
-        np.multiply(self.t, ratio, out=self.dt)
-        self.dt *= dv
-        remainder = _total(w, self.dt) - _total(w, self.ds)
-        return _step_to(worst), remainder
-
-    def centre(self, centre: float) -> None:
-        """Move the target and the second-order terms to s low = t high = centre."""
-        self.ds += centre
-        self.ds /= self.low
-        np.subtract(centre, self.dt, out=self.dt)
-        self.dt /= self.high
-        self.target += self.dt
-        self.target -= self.ds
-
-    def correct(self) -> float:
-        """Set ds and dt, and return the step in (0, 1] that keeps low, high, s and t positive."""
-        ratio, dv = self.scratch, self.dv
-        np.divide(dv, self.low, out=ratio)
-        worst = _least(ratio)
-        ratio += 1.0
-        ratio *= self.s
-        self.ds -= ratio
-        np.divide(dv, self.high, out=ratio)
-        worst = min(worst, -_most(ratio))
-        ratio -= 1.0
-        ratio *= self.t
-        self.dt += ratio
-        worst = min(worst, _least(np.divide(self.ds, self.s, out=ratio)))
-        return _step_to(min(worst, _least(np.divide(self.dt, self.t, out=ratio))))
-
-    def move(self, step: float) -> None:
-        """Move the point along the direction."""
-        for change in (self.du, self.dv, self.ds, self.dt):
-            change *= step
-        self.u += self.du
-        self.low += self.dv
-        self.high -= self.dv
-        self.s += self.ds
-        self.t += self.dt
+def _split(
+    u: FloatArray, size: float, tau: float | FloatArray, kappa: float
+) -> tuple[FloatArray, ...]:
+    """Return v + tau, 1 - tau - v, s and t well inside the bounds, for residuals of a mean size."""
+    low = np.clip(u / (kappa + size) + tau, 0.1 * tau, 1.0 - 0.1 * (1.0 - tau))
+    beyond = u - kappa * (low - tau)
+    margin = 0.1 * size
+    return low, 1.0 - low, np.maximum(-beyond, 0.0) + margin, np.maximum(beyond, 0.0) + margin
 
 
-def _least(values: FloatArray) -> float:
-    return float(np.minimum.reduce(values, initial=0.0))
-
-
-def _most(values: FloatArray) -> float:
-    return float(np.maximum.reduce(values, initial=-1.0))
-
-
-def _total(w: FloatArray | None, values: FloatArray) -> float:
-    return float(np.add.reduce(values) if w is None else values @ w)
+def _mean_size(u: FloatArray) -> float:
+    return max(float(np.abs(u).mean()), 1e-8)
 
 
 def _step_to(worst: float) -> float:
@@ -282,67 +146,72 @@ def interior_point(
     tol : float
         Relative complementarity at which to stop.
     """
-    n_rows, k = design.shape
-    z, w = start.copy(), weights
+    z, k = start.copy(), design.shape[1]
     theta_moves = free_theta and k == 1  # without coefficients there is nothing to settle first
     ell = np.zeros(k) if linear is None else linear
-    weight = float(n_rows if w is None else w.sum())
-    work = np.empty((12, n_rows))
-    rows = _Vectors(*work)
-    np.matmul(design, z, out=rows.u)
+    weight = float(design.shape[0] if weights is None else weights.sum())
+    u = design @ z
     if k == 1 and not free_theta:
-        return InteriorPoint(z, loss_slope(rows.u, tau, kappa), 0, True)
-    size = rows.split(tau, kappa)
+        return InteriorPoint(z, loss_slope(u, tau, kappa), 0, True)
+    size = _mean_size(u)
+    low, high, s, t = _split(u, size, tau, kappa)
     best, least, stalled = np.inf, np.full(3, np.inf), 0
     for iteration in range(max_iterations):
-        product = rows.product(w)
-        v = np.subtract(rows.low, tau, out=rows.dv)
-        stationarity = rows.weigh(w, v) @ design + ell
+        product = weighted_sum(s * low + t * high, weights)
+        v = low - tau
+        stationarity = weighted(v, weights) @ design + ell
         if free_theta and not theta_moves and best <= SETTLED:
             best, least, stalled = np.inf, np.full(3, np.inf), 0
             stretch = m / max(float(stationarity @ z), 1e-3 * m)  # theta for these v
-            z *= stretch
-            rows.u *= stretch
+            z, u = stretch * z, stretch * u
             theta_moves = abs(np.log(stretch)) < NEAR_SCALE
             if not theta_moves:
-                size = rows.split(tau, kappa)
+                size = _mean_size(u)
+                low, high, s, t = _split(u, size, tau, kappa)
                 continue
-            rows.s *= stretch
-            rows.t *= stretch
-            product *= stretch
+            s, t, product = stretch * s, stretch * t, stretch * product
         active = slice(0, k if theta_moves else k - 1)
         if theta_moves:
             stationarity[-1] -= m / z[-1]
+        target = kappa * v - u  # what W dz should be where v does not move
         parts = np.array(
             [
                 product / m,
                 float(np.abs(stationarity[active]).max(initial=0.0)) / m,
-                rows.feasibility(v, kappa) / (1.0 + size),
+                float(np.abs(target + t - s).max(initial=0.0)) / (1.0 + size),
             ]
         )
         error = float(parts.max())
         if error <= tol and theta_moves == free_theta:
-            return InteriorPoint(z, v.copy(), iteration, True)
+            return InteriorPoint(z, v, iteration, True)
         stalled = 0 if bool(((parts < 0.98 * least) & (least > tol)).any()) else stalled + 1
         best, least = min(best, error), np.minimum(least, parts)
-        largest = float(np.abs(rows.u, out=rows.scratch).max(initial=0.0))
-        if stalled > PATIENCE or not np.isfinite(error) or size * UNBOUNDED < largest:
+        unbounded = size * UNBOUNDED < float(np.abs(u).max(initial=0.0))
+        if stalled > PATIENCE or not np.isfinite(error) or unbounded:
             break
         if not product > 0.0:  # on the boundary: no step leads away from it
             break
-        rows.set_inverse(kappa)
-        matrix = design.T @ (rows.weigh(w, rows.inverse)[:, None] * design)
+        inverse = 1.0 / (kappa + s / low + t / high)
+        w_inverse = weighted(inverse, weights)
+        matrix = design.T @ (w_inverse[:, None] * design)
         if theta_moves:
             matrix[-1, -1] += m / z[-1] ** 2
-        factor = _cholesky_solver(matrix[active, active])
-        rows.solve(design, w, factor, stationarity)
-        step, remainder = rows.predict(w)
-        after = (1.0 - step) * product + step**2 * remainder
-        rows.centre((max(after, 0.0) / product) ** 3 * product / (2.0 * weight))
-        dz = rows.solve(design, w, factor, stationarity)
-        step = rows.correct()
+        system = design, w_inverse, inverse, _cholesky(matrix[active, active]), stationarity
+        _, _, dv = _direction(*system, target)  # the predictor: s low = t high = 0
+        to_low, to_high = dv / low, dv / high
+        step = _step_to(min(to_low.min(), -1.0 - to_low.max(), -to_high.max(), to_high.min() - 1.0))
+        left, right = s * (1.0 + to_low) * dv, t * (1.0 - to_high) * dv  # of second order
+        after = (1.0 - step) * product + step**2 * weighted_sum(right - left, weights)
+        centre = (max(after, 0.0) / product) ** 3 * product / (2.0 * weight)
+        left, right = (centre + left) / low, (centre - right) / high
+        dz, du, dv = _direction(
+            *system, target + right - left
+        )  # the corrector: s low = t high = centre
+        to_low, to_high = dv / low, dv / high
+        ds, dt = left - (1.0 + to_low) * s, right - (1.0 - to_high) * t
+        step = _step_to(min(to_low.min(), -to_high.max(), (ds / s).min(), (dt / t).min()))
         if theta_moves and dz[-1] < 0.0:
             step = min(step, 0.9 * z[-1] / -dz[-1])
-        z += step * dz
-        rows.move(step)
-    return InteriorPoint(z, rows.low - tau, iteration, False)
+        z, u, low, high = z + step * dz, u + step * du, low + step * dv, high - step * dv
+        s, t = s + step * ds, t + step * dt
+    return InteriorPoint(z, low - tau, iteration, False)

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.engine.rows import GivenRows
+from qhreg.engine.rows import ArrayRows, GivenRows, require_finite, rows_of
 from qhreg.exceptions import (
     BoundaryWarning,
     ConvergenceWarning,
@@ -31,7 +31,6 @@ from qhreg.family.normalizer import log_curvature
 from qhreg.solver.basis import Basis, minimum_norm
 from qhreg.solver.branch_and_bound import branch_and_bound
 from qhreg.solver.dual import TauFit
-from qhreg.solver.inputs import require_finite, rows_of
 from qhreg.solver.optimal_set import analytic_centre
 from qhreg.solver.over_tau import (
     Basin,
@@ -45,22 +44,6 @@ from qhreg.solver.over_tau import (
 from qhreg.solver.problem import Task
 from qhreg.solver.setup import Setup, set_up
 from qhreg.solver.threads import one_blas_thread
-
-__all__ = [
-    "DEFAULT_TAU_BOUNDS",
-    "Solution",
-    "Start",
-    "attained",
-    "bound_reached",
-    "in_coordinates",
-    "report",
-    "solve",
-    "solve_rows",
-    "start_of",
-    "task_of",
-    "value_shift",
-]
-
 
 DEFAULT_TAU_BOUNDS = (1e-3, 1.0 - 1e-3)
 
@@ -243,14 +226,7 @@ def solve(
     """
     task = task_of(kappa, tau, sigma, tau_bounds, reml=reml, rank=rank)
     rows = rows_of(exog, endog, weights, offset)
-    unit = 1.0
-    if rows.weights is not None:
-        # tolerances are for rows that weigh one or more: weights that sum to one are another unit
-        unit = min(1.0, rows.weight_sum / rows.n_rows)
-        rows = replace(rows, weights=rows.weights / unit) if unit < 1.0 else rows
-        task = replace(task, unit=unit)
-    solution = solve_rows(rows, task, start=start, search=search, names=names)
-    return solution if unit == 1.0 else _in_units(solution, unit)
+    return solve_rows(rows, task, start=start, search=search, names=names)
 
 
 def _in_units(solution: Solution, unit: float) -> Solution:
@@ -276,6 +252,12 @@ def solve_rows(
     """Return the fit of rows that may lie anywhere; parameters as in :func:`solve`."""
     if rows.n_rows == 0:
         raise DataError("there are no rows with positive weight")
+    if isinstance(rows, ArrayRows) and rows.weights is not None and task.unit == 1.0:
+        # tolerances are for rows that weigh one or more: weights that sum to one are another unit
+        unit = rows.weight_sum / rows.n_rows
+        if unit < 1.0:
+            lighter = replace(rows, weights=rows.weights / unit), replace(task, unit=unit)
+            return _in_units(solve_rows(*lighter, start=start, search=search, names=names), unit)
     try:
         with one_blas_thread(rows.n_rows * rows.n_columns):
             setup = set_up(rows, task)
@@ -337,7 +319,7 @@ def _certified(setup: Setup, local: LocalFit) -> tuple[LocalFit, bool]:
     """Return the best optimum over the whole range of tau, and whether that is proved."""
     problem, task = setup.problem, setup.task
     bound = branch_and_bound(problem, local.fit, task, tol=CERTIFIED * problem.n)
-    if bound.best.value < profile_value(local.fit, problem) - 1e-9:
+    if bound.upper < profile_value(local.fit, problem) - 1e-9:
         local = local_fit(problem, bound.best.z, bound.best.tau, task)
     return local, bound.holds
 

@@ -22,20 +22,8 @@ from scipy.linalg.lapack import dposv
 
 from qhreg._precision import ROUNDING
 from qhreg._typing import FloatArray
-from qhreg.engine.likelihood import Objective
-from qhreg.engine.zone import Zone
+from qhreg.engine.likelihood import Objective, Zone
 from qhreg.solver.problem import Problem
-
-__all__ = [
-    "SHORT_STEP",
-    "NewtonPoint",
-    "newton",
-    "newton_step",
-    "solve_positive",
-    "tau_room_of",
-    "unverified_step",
-]
-
 
 ARMIJO = 1e-4
 """Share of the decrease that the slope promises which a step must have (Nocedal & Wright 2006, 3.1)."""
@@ -210,24 +198,6 @@ def newton(
         if found is None:
             return NewtonPoint(z, tau, now, error, iterations, passes)
         z, tau, now = found
-
-
-def unverified_step(
-    problem: Problem, point: NewtonPoint, tau_bounds: tuple[float, float] | None
-) -> tuple[FloatArray, float, float]:
-    """Return z and tau after one more Newton step and the value it predicts, without another pass.
-
-    For errors up to SHORT_STEP.
-    """
-    now, z, tau = point.objective, point.z, point.tau
-    k = z.size if problem.theta is None else z.size - 1
-    dz, dtau = newton_step(now, tau_room_of(tau, tau_bounds), problem.n, k)
-    there = z.copy()
-    there[:k] += dz
-    if not there[-1] > 0.5 * z[-1]:
-        return z, tau, now.value
-    slope = float(now.d_z[:k].dot(dz)) + now.d_tau * dtau
-    return there, tau + dtau, now.value + 0.5 * slope
 
 
 def _proof_limit(problem: Problem, tau: float, slack: float) -> float:

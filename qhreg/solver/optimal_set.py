@@ -21,8 +21,6 @@ from qhreg.engine.rows import RowBlocks, chosen_rows, gram, residuals
 from qhreg.solver.dual import TINY_KAPPA, TauFit
 from qhreg.solver.problem import Problem
 
-__all__ = ["analytic_centre"]
-
 EDGE = 1e-7
 """Distance of psi from its bound, or of a row from the zone, that is the accuracy of a fit."""
 

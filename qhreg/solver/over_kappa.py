@@ -40,16 +40,6 @@ from qhreg.family.normalizer import log_normalizer_derivatives, restricted_norma
 from qhreg.solver.basis import basis_of
 from qhreg.solver.joint import DEFAULT_TAU_BOUNDS, Solution, Start, solve
 
-__all__ = [
-    "KappaSolution",
-    "gaussian_loglike",
-    "kappa_slope",
-    "limit_reached",
-    "profile_over_kappa",
-    "solve_kappa",
-]
-
-
 GRID = (0.0, 0.05, 0.15, 0.4, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0)
 """Widths at which the profile is evaluated first; more follow while it still rises."""
 

@@ -25,27 +25,14 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from qhreg._typing import FloatArray
+from qhreg.engine.rows import weighted_sum
 from qhreg.family.loss import zone_part
 from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.solver.dual import TINY_KAPPA, DualPoint, TauFit, dual_from_newton, proved_newton
 from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.newton import SHORT_STEP, NewtonPoint, newton, solve_positive
 from qhreg.solver.problem import Problem, Task, smoothing_width
-from qhreg.solver.tau_bound import Profile, TauDual, interval_bound
-
-__all__ = [
-    "Basin",
-    "LocalFit",
-    "ProfileNode",
-    "best_tau",
-    "local_fit",
-    "profile_minima",
-    "profile_slope",
-    "profile_value",
-    "scan_basins",
-    "stationary_in_tau",
-    "tau_grid",
-]
+from qhreg.solver.tau_bound import TauDual, interval_bound
 
 POINTS = 41
 """Values of tau in the scan."""
@@ -239,7 +226,7 @@ def _excluded(
     """Return whether the dual bound shows that nothing below `best` lies between tau and an end."""
     here, there = TauDual(tau, dual.alignment, dual.square), TauDual(end, 0.0, 0.0)
     left, right = (here, there) if tau < end else (there, here)
-    return interval_bound(Profile(problem, bounds), left, right, 0.0, best)[0] >= best
+    return interval_bound(problem, bounds, left, right, 0.0, best)[0] >= best
 
 
 def profile_minima(nodes: list[ProfileNode], bounds: tuple[float, float]) -> list[Basin]:
@@ -362,8 +349,6 @@ def best_tau(
     *,
     weights: FloatArray | None = None,
     tau_bounds: tuple[float, float],
-    start: float = 0.5,
-    tol: float = 1e-12,
 ) -> float:
     r"""Return the tau that minimises the mean normalised loss of given standardised residuals.
 
@@ -377,37 +362,20 @@ def best_tau(
         Case weights.
     tau_bounds : (float, float)
         Where to look.
-    start : float
-        Where to begin.
-    tol : float
-        Change of tau at which to stop.
 
     Notes
     -----
-    Newton's method on the derivative :math:`(\log c)' - \bar e` within a shrinking bracket. Where
-    the certificate does not hold the derivative may have several roots, and one of them is returned.
+    Brent's method on the derivative :math:`(\log c)' - \bar e` (QH-4). Where the certificate does not
+    hold the derivative may have several roots, and one of them is returned.
     """
     n = float(u.size if weights is None else weights.sum())
-    lo, hi = tau_bounds
-    tau = min(max(start, lo), hi)
-    for _ in range(100):
-        beyond = u - zone_part(u, tau, kappa)
-        outside = beyond != 0.0
-        if weights is None:
-            excess, share = float(beyond.sum()) / n, float(np.count_nonzero(outside)) / n
-        else:
-            excess, share = float(beyond @ weights) / n, float(outside @ weights) / n
-        c = log_normalizer_derivatives(tau, kappa)
-        slope, curvature = c.d_tau - excess, c.d2_tau - kappa * share
-        if slope > 0.0:
-            hi = tau
-        else:
-            lo = tau
-        proposal = tau - slope / curvature if curvature > 0.0 else -1.0
-        if not lo < proposal < hi:
-            at_edge = tau_bounds[0] if slope > 0.0 else tau_bounds[1]
-            proposal = 0.5 * (lo + hi) if at_edge not in (lo, hi) or tau == at_edge else at_edge
-        if abs(proposal - tau) <= tol or lo == hi:
-            return proposal
-        tau = proposal
-    return tau
+
+    def slope(tau: float) -> float:
+        excess = weighted_sum(u - zone_part(u, tau, kappa), weights) / n
+        return float(log_normalizer_derivatives(tau, kappa).d_tau) - excess
+
+    if slope(tau_bounds[0]) >= 0.0:
+        return tau_bounds[0]
+    if slope(tau_bounds[1]) <= 0.0:
+        return tau_bounds[1]
+    return float(brentq(slope, *tau_bounds))

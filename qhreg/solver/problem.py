@@ -8,13 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.engine.likelihood import Objective, objective, reduce_rows
+from qhreg.engine.likelihood import Objective, Zone, objective, reduce_rows
 from qhreg.engine.rows import ArrayRows, RowBlocks, residuals
-from qhreg.engine.zone import Zone
 from qhreg.family.loss import quantile_huber_loss
 from qhreg.family.normalizer import LogNormalizer, restricted_normalizer
-
-__all__ = ["Problem", "Task", "smoothing_width"]
 
 
 def smoothing_width(kappa: float, n: float, columns: int) -> float:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from qhreg._precision import INTERPOLATED, ROUNDING
 from qhreg._typing import FloatArray
-from qhreg.engine.rows import ArrayRows, GivenRows, Taken
+from qhreg.engine.rows import ArrayRows, GivenRows, Taken, require_finite
 from qhreg.exceptions import DataError
 from qhreg.solver.basis import (
     CHOLESKY_SAFE,
@@ -27,10 +27,7 @@ from qhreg.solver.basis import (
     triangular_factor,
 )
 from qhreg.solver.fixed_tau import fit_at
-from qhreg.solver.inputs import endog_scale, require_finite
 from qhreg.solver.problem import Problem, Task
-
-__all__ = ["Setup", "sampled_rows", "set_up"]
 
 SAMPLE_ROWS = 2048
 """Rows of the sample: a pass over them costs little more than the call."""
@@ -67,8 +64,6 @@ class Setup:
         What to fit, in the units of the problem.
     scale : float
         The unit of the response: one except for data near the ends of the float range.
-    weights : ndarray or None
-        Case weights of the rows, zero ones dropped.
     """
 
     basis: Basis
@@ -76,7 +71,6 @@ class Setup:
     sample: Problem
     task: Task
     scale: float
-    weights: FloatArray | None
 
     @property
     def start(self) -> tuple[FloatArray, float]:
@@ -89,12 +83,20 @@ class Setup:
 
 def set_up(rows: GivenRows, task: Task) -> Setup:
     """Return the problem of the rows in the coordinates of all of them, or of a sample."""
-    scale = endog_scale(rows)
+    scale = _endog_scale(rows)
     if scale != 1.0:
         rows = rows.scaled(scale)
         task = replace(task, sigma=None if task.sigma is None else task.sigma / scale)
     chosen = sampled_rows(rows)
     return _copied(rows, task, scale) if chosen is None else _in_place(rows, task, scale, chosen)
+
+
+def _endog_scale(rows: GivenRows) -> float:
+    """Return a power of two near the size of the response when squares could leave the float range."""
+    size = rows.endog_size
+    if size == 0.0 or 1e-70 < size < 1e70:
+        return 1.0
+    return float(2.0 ** np.round(np.log2(size)))
 
 
 def sampled_rows(rows: GivenRows) -> npt.NDArray[np.intp] | None:
@@ -116,7 +118,7 @@ def _copied(rows: GivenRows, task: Task, scale: float) -> Setup:
     problem = _problem(ArrayRows(basis.design, None, data.weights), basis, task, None)
     if problem.theta is not None:
         _require_proportion(problem.theta, basis.design[:, -1], (task.sigma or 0.0) * scale)
-    return Setup(basis, problem, problem, task, scale, data.weights)
+    return Setup(basis, problem, problem, task, scale)
 
 
 def _finite(rows: GivenRows, chosen: npt.NDArray[np.intp] | slice) -> Taken:
@@ -150,7 +152,7 @@ def _in_place(rows: GivenRows, task: Task, scale: float, chosen: npt.NDArray[np.
         weights = weights * (chosen.size / rows.n_rows * rows.weight_sum / weights.sum())
     sample = _problem(ArrayRows(design, None, weights), basis, task, None)
     basis = replace(basis, design=basis.design[:0].copy())
-    return Setup(basis, problem, sample, task, scale, rows.weights)
+    return Setup(basis, problem, sample, task, scale)
 
 
 def _problem(
@@ -164,8 +166,8 @@ def _problem(
         if rows.weight_sum <= rank:
             raise DataError(
                 f"the restricted likelihood needs more observations than the rank of the regressors: "
-                f"there are {rows.weight_sum * task.unit:.10g} for a rank of {rank * task.unit:.10g}; "
-                "leave columns out, or fix sigma"
+                f"there are {rows.weight_sum * task.unit:.10g} for a rank of {rank * task.unit:.10g}. "
+                "Leave columns out, or fix sigma; weights count observations, so rescale shares"
             )
     return Problem(rows, rows.weight_sum, task.kappa, matrix, theta, rank)
 

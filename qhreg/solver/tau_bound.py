@@ -20,97 +20,96 @@ until the answer is certain.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from qhreg._typing import FloatArray
 from qhreg.family.normalizer import log_curvature, log_normalizer_derivatives
-from qhreg.solver.dual import DualRule, DualVector, dual_value
+from qhreg.solver.dual import DualVariables, TauFit, dual_value, feasible
 from qhreg.solver.problem import Problem
-
-__all__ = ["Profile", "TauDual", "interval_bound"]
-
 
 MAX_ROUNDS = 14
 """Refinements of one interval's pieces; each divides the width of a doubtful piece by four."""
 
 
 class TauDual(NamedTuple):
-    """One end of an interval: a feasible dual point at tau, its variables where they are kept."""
+    """One end of an interval, or of several: a feasible dual point at tau, and its variables."""
 
-    tau: float
-    alignment: float
-    square: float
-    v: DualVector | DualRule | None = None
-
-
-def cross_product(left: TauDual, right: TauDual, weights: FloatArray | None) -> float:
-    """Return sum w v_a v_b, or the most that it can be where the variables are not kept."""
-    if isinstance(left.v, DualVector) and isinstance(right.v, DualVector):
-        return left.v.dot(right.v, weights)
-    if isinstance(left.v, DualRule) and isinstance(right.v, DualRule):
-        return left.v.dot(right.v)
-    return math.sqrt(left.square * right.square)
+    tau: Any
+    alignment: Any
+    square: Any
+    variables: DualVariables | None = None
 
 
-@dataclass(frozen=True)
-class Profile:
-    """What the lower bound of an interval needs besides its two ends."""
+def tau_dual(fit: TauFit) -> TauDual:
+    """Return the dual point of a fit as an end of intervals."""
+    dual = fit.dual
+    if dual.variables is None:
+        return TauDual(fit.tau, dual.alignment, dual.square)
+    return TauDual(fit.tau, *feasible(dual.variables, float(fit.z[-1])))
 
-    problem: Problem
-    bounds: tuple[float, float]
 
-    def normaliser(self, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the convex part (n - p/2) log c and its slope."""
-        c = log_normalizer_derivatives(tau, self.problem.kappa)
-        weight = self.problem.n - 0.5 * self.problem.rank
-        return weight * c.value, weight * c.d_tau
+def cross_product(left: TauDual, right: TauDual, kappa: float) -> float:
+    """Return sum w v_a v_b, or the most that it can be: where it is not known, or enters times zero."""
+    if kappa == 0.0 or left.variables is None or right.variables is None:
+        return math.sqrt(left.square * right.square)
+    return left.variables.dot(right.variables)
 
-    def window(self, tau: FloatArray) -> FloatArray:
-        """Return (p/2) log N, concave in tau."""
-        if not self.problem.rank:
-            return np.zeros_like(tau)
-        q, c = (f(tau, self.problem.kappa) for f in (log_curvature, log_normalizer_derivatives))
-        return np.asarray(0.5 * self.problem.rank * (q.value + c.value))
 
-    def dual(self, left: TauDual, right: TauDual, cross: float, tau: FloatArray) -> FloatArray:
-        """Return a lower bound of the concave part, h + (p/2) log N, between two nodes."""
-        s = (tau - left.tau) / (right.tau - left.tau)
-        alignment = (1 - s) * left.alignment + s * right.alignment
-        square = (1 - s) ** 2 * left.square + 2 * s * (1 - s) * cross + s**2 * right.square
-        return self.value(alignment, square) + self.window(tau)
+def mixture_value(
+    share: Any, left: TauDual, right: TauDual, cross: Any, m: float, kappa: float, theta: Any
+) -> FloatArray:
+    """Return the dual objective of (1 - share) v_a + share v_b (QH-16)."""
+    rest = 1.0 - share
+    alignment = rest * left.alignment + share * right.alignment
+    square = rest**2 * left.square + 2.0 * share * rest * cross + share**2 * right.square
+    return np.asarray(dual_value(alignment, square, m, kappa, theta))
 
-    def value(self, alignment: FloatArray, square: FloatArray | float) -> FloatArray:
-        """Return the dual objective."""
-        p = self.problem
-        return np.asarray(dual_value(alignment, square, p.m, p.kappa, p.theta))
+
+def concave_bound(
+    problem: Problem, left: TauDual, right: TauDual, cross: float, tau: FloatArray
+) -> FloatArray:
+    """Return a lower bound of the concave part, h + (p/2) log N, between two nodes."""
+    share = (tau - left.tau) / (right.tau - left.tau)
+    bound = mixture_value(share, left, right, cross, problem.m, problem.kappa, problem.theta)
+    if problem.rank:
+        q, c = (f(tau, problem.kappa) for f in (log_curvature, log_normalizer_derivatives))
+        bound = bound + 0.5 * problem.rank * (q.value + c.value)
+    return bound
 
 
 def interval_bound(
-    profile: Profile, left: TauDual, right: TauDual, cross: float, target: float
+    problem: Problem,
+    bounds: tuple[float, float],
+    left: TauDual,
+    right: TauDual,
+    cross: float,
+    target: float,
 ) -> tuple[float, float]:
     """Return a lower bound of the profile on an interval and where the bounding curve is lowest.
 
     Pieces whose bound is below `target` are refined until they are not, or until the bounding curve
     itself is seen below the target.
     """
-    lo, hi = max(left.tau, profile.bounds[0]), min(right.tau, profile.bounds[1])
+    lo, hi = max(left.tau, bounds[0]), min(right.tau, bounds[1])
     if not lo < hi:
         return np.inf, lo
+    weight = problem.n - 0.5 * problem.rank  # of log c, the convex part
     edges = np.linspace(lo, hi, 9)
     settled = np.inf
     lowest, where = np.inf, 0.5 * (lo + hi)
     starts, ends = edges[:-1], edges[1:]
     for _ in range(MAX_ROUNDS):
-        middle = 0.5 * (starts + ends)
-        value, slope = profile.normaliser(middle)
-        half = 0.5 * (ends - starts)
-        dual = profile.dual(left, right, cross, np.concatenate([starts, ends, middle]))
-        d_start, d_end, d_middle = dual.reshape(3, -1)
-        piece = np.minimum(value - half * slope + d_start, value + half * slope + d_end)
-        curve = value + d_middle
+        middle, half = 0.5 * (starts + ends), 0.5 * (ends - starts)
+        c = log_normalizer_derivatives(middle, problem.kappa)
+        value, rise = weight * c.value, weight * c.d_tau * half
+        taus = np.concatenate([starts, ends, middle])
+        at_start, at_end, at_middle = concave_bound(problem, left, right, cross, taus).reshape(
+            3, -1
+        )
+        piece = np.minimum(value - rise + at_start, value + rise + at_end)
+        curve = value + at_middle
         k = int(np.argmin(curve))
         if curve[k] < lowest:
             lowest, where = float(curve[k]), float(middle[k])

@@ -14,8 +14,6 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["one_blas_thread"]
-
 SERIAL_SIZE = 9000
 """Elements of a matrix up to which BLAS uses one thread anyway."""
 

@@ -25,34 +25,12 @@ import pandas as pd
 
 from qhreg._typing import BoolArray, FloatArray, IntArray
 from qhreg.exceptions import DataError, DomainError
-from qhreg.specification.alignment import to_pandas
+from qhreg.specification.inputs import to_pandas
 
 try:
     from statsmodels.formula._manager import FormulaManager
 except ImportError:  # statsmodels 0.14
     FormulaManager = None
-
-__all__ = [
-    "SPEC_NAME",
-    "FormulaRows",
-    "check_formula",
-    "constraints_told",
-    "design_matrix",
-    "dump_spec",
-    "eval_env_argument",
-    "formula_frame",
-    "formula_namespace",
-    "formula_rows",
-    "linear_constraints",
-    "load_spec",
-    "mentions",
-    "new_design",
-    "spec_text",
-    "stands_alone",
-    "term_columns",
-    "unknown_names_told",
-    "variable_names",
-]
 
 SPEC_NAME = "design_info" if FormulaManager is None else "model_spec"
 """The attribute of a model's data that holds the engine's description of the design."""

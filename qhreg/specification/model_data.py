@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray, IntArray
-from qhreg.engine.rows import GivenRows
+from qhreg.engine.rows import GivenRows, rows_of
 from qhreg.exceptions import BoundaryWarning, DomainError, RankWarning
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
-from qhreg.solver.inputs import rows_of
 from qhreg.solver.over_kappa import KappaSolution, gaussian_loglike, solve_kappa
-from qhreg.specification.constraints import Constraint
 from qhreg.specification.observations import Observations
-from qhreg.specification.parameters import EXTRA_NAMES, Parameters, ParameterSpace, RowLaw
-
-__all__ = ["ModelData", "fit_model", "model_data", "refit", "solution_and_width"]
+from qhreg.specification.parameters import (
+    EXTRA_NAMES,
+    Constraint,
+    Parameters,
+    ParameterSpace,
+    RowLaw,
+)
 
 
 @dataclass(frozen=True)

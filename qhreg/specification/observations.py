@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
 from qhreg._blocks import row_blocks
 from qhreg._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["Observations", "find_constant", "most_common", "spans_ones"]
+T = TypeVar("T")
+_Self = TypeVar("_Self", bound="Observations")
 
 
 @dataclass(frozen=True)
@@ -65,14 +67,20 @@ class Observations:
         return float(freq.sum() if prob is None else freq[prob > 0.0].sum())
 
     @property
+    def weight_sum(self) -> float:
+        """Sum of the case weights."""
+        weights = self.case_weights
+        return float(self.endog.shape[0] if weights is None else weights.sum())
+
+    @property
     def rows_counted(self) -> int:
         """Rows with positive weight."""
         weights = self.case_weights
         return self.endog.shape[0] if weights is None else int(np.count_nonzero(weights))
 
     def restriction(
-        self, basis: FloatArray, direction: FloatArray
-    ) -> Callable[[float], Observations]:
+        self: _Self, basis: FloatArray, direction: FloatArray
+    ) -> Callable[[float], _Self]:
         """Return the regression for delta in beta = basis delta + t direction, given t."""
         exog, moved = self.exog @ basis, self.exog @ direction
         offset = 0.0 if self.offset is None else self.offset
@@ -84,7 +92,7 @@ class Observations:
         return int(np.linalg.matrix_rank(self.exog))
 
     @property
-    def constant(self) -> Observations:
+    def constant(self: _Self) -> _Self:
         """The regression on a constant."""
         return replace(self, exog=np.ones((self.endog.size, 1)))
 
@@ -101,6 +109,10 @@ class Observations:
             part = (None if extra is None else extra[rows] for extra in extras)
             yield Observations(self.exog[rows], self.endog[rows], *part)
 
+    def reduce(self, function: Callable[..., T], combine: Callable[[list[T]], T], *args: Any) -> T:
+        """Return ``function(self, *args)``: these rows are one part, with nothing to combine."""
+        return function(self, *args)
+
     def location(self, beta: FloatArray) -> FloatArray:
         """Return x'beta plus the offset."""
         fitted: FloatArray = self.exog @ beta
@@ -110,6 +122,11 @@ class Observations:
         """Return the response minus the location."""
         location = self.location(beta)
         return np.subtract(self.endog, location, out=location)
+
+
+def summed(values: list[FloatArray]) -> FloatArray:
+    """Return the sum of what `Observations.reduce` has of several parts."""
+    return np.asarray(np.sum(values, axis=0))
 
 
 def find_constant(exog: FloatArray) -> tuple[int, int | None]:

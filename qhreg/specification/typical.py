@@ -13,8 +13,6 @@ from qhreg._typing import FloatArray, IntArray
 from qhreg.exceptions import DomainError
 from qhreg.specification.formulas import SPEC_NAME, spec_text, term_columns, variable_names
 
-__all__ = ["Term", "TypicalRows", "is_factor", "term_of", "typical_rows"]
-
 POINTS = 101
 """Points of a line over a numeric regressor."""
 

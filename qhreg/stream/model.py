@@ -15,10 +15,7 @@ from qhreg.partitions.model import PartitionedModel
 from qhreg.partitions.results import PartitionedResults, PartitionedResultsWrapper
 from qhreg.solver import DEFAULT_TAU_BOUNDS
 from qhreg.specification.formulas import formula_namespace, mentions, spec_text
-from qhreg.stream.rows import StreamFrames, StreamRows, stream_rows
-from qhreg.stream.sources import source_of
-
-__all__ = ["StreamModel", "StreamResults", "quantile_huber"]
+from qhreg.stream.rows import StreamRows, source_of, stream_rows
 
 _TABLES = (pd.DataFrame, pd.Series, np.ndarray, dict)
 
@@ -141,6 +138,6 @@ def quantile_huber(
     namespace = formula_namespace(formula, eval_env, depth=2)
     origin = source_of(source)
     extras = RowColumns(freq_weights, weights, offset)
-    design = design_of(formula, StreamFrames(origin), namespace, extras, missing)
+    design = design_of(formula, origin, namespace, extras, missing)
     rows = stream_rows(origin, design)
     return StreamModel(rows, design, kappa=kappa, tau=tau, sigma=sigma, tau_bounds=tau_bounds)

@@ -20,7 +20,6 @@ from qhreg.certificate import (
     joint_indefiniteness_witness,
 )
 from qhreg.certificate import biconvexity as engine
-from qhreg.certificate import data as data_engine
 from qhreg.certificate.enclosures import (
     curvature,
     curvature_at_half,
@@ -380,46 +379,23 @@ def test_verdicts_for_residuals_agree_with_a_dense_grid():
     assert min(seen.values()) > 20
 
 
-def test_the_sweep_alone_proves_nothing_false():
-    """Without the search for a witness in front of it, also where only one half fails."""
-    failed = {True: 0, False: 0}
-    for seed in range(120):
-        u, kappa, bounds, weights = random_case(seed)
-        proved = data_engine._prove(data_engine._sample(u, weights), kappa, *bounds)
-        grid = np.linspace(*bounds, 4003)[1:-1]
-        values = second_derivative(u, grid, kappa, weights)
-        assert proved == (data_certificate(u, kappa, bounds, weights).status == "proved")
-        if values.min() < 0:
-            assert not proved
-            failed[bool(grid[np.argmin(values)] < 0.5)] += 1
-    assert min(failed.values()) > 20
-
-
-def test_residuals_to_the_right_of_the_zone_count_in_the_left_half():
+def test_residuals_on_either_side_of_the_zone_count_alike():
     kappa = 8.0
     allowed = biconvexity_certificate(kappa).min_curvature / kappa
     for right, left in [(10, 10), (39, 0), (40, 0), (0, 40), (25, 20)]:
         u = np.concatenate([np.full(right, 1e3), np.full(left, -1e3), np.zeros(100 - right - left)])
-        sample = data_engine._sample(u, None)
         expected = (right + left) / 100 < allowed
-        assert data_engine._sweep(sample, kappa, 0.0, 0.5) == expected
-        assert data_engine._sweep(sample.mirrored(), kappa, 0.0, 0.5) == expected
+        assert data_certificate(u, kappa).holds == expected
+        assert data_certificate(u, kappa, (0.0, 0.5)).holds == expected
 
 
-def test_a_residual_on_the_edge_of_the_zone_is_inside_and_the_next_float_is_not():
-    sample = data_engine._sample([-4.0, 4.0], None)
-    assert sample.weight_left(0.5, 8.0) == 0
-    assert sample.weight_right(0.5, 8.0) == 0
-    beyond = data_engine._sample([math.nextafter(-4.0, -5.0), math.nextafter(4.0, 5.0)], None)
-    assert beyond.weight_left(0.5, 8.0) == 1
-    assert beyond.weight_right(0.5, 8.0) == 1
-
-
-def test_the_sweep_counts_a_residual_one_float_beyond_the_edge():
+def test_a_residual_one_float_beyond_the_edge_is_outside():
     """40 of 100 are too many at kappa = 8; they are outside on a sliver left of 1/2 only."""
     u = np.zeros(100)
+    u[:40] = 4.0
+    assert data_certificate(u, 8.0, (0.0, 0.5)).holds
     u[:40] = math.nextafter(4.0, 5.0)
-    assert not data_engine._sweep(data_engine._sample(u, None), 8.0, 0.0, 0.5)
+    assert not data_certificate(u, 8.0, (0.0, 0.5)).holds
 
 
 def test_margin_for_residuals_is_the_infimum_of_the_second_derivative():
@@ -499,7 +475,7 @@ def test_narrower_bounds_can_only_help():
     assert data_certificate(u, 9.0, (0.8, 0.99)).holds
 
 
-def test_the_sweep_works_where_the_margin_is_tiny():
+def test_the_verdict_is_right_where_the_margin_is_tiny():
     """n residuals beyond the zone as many as allowed: the next one refutes."""
     kappa, n = 8.0, 100_000
     allowed = math.floor(n * biconvexity_certificate(kappa).min_curvature / kappa)

@@ -11,7 +11,6 @@ from qhreg.diagnostics.goodness import (
     goodness_of_fit,
     kolmogorov_smirnov,
     simulate_fits,
-    simulated_residuals,
 )
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
@@ -131,7 +130,7 @@ def test_samples_have_the_scale_and_the_coefficients_of_the_fit():
 def test_simulated_residuals_have_the_fitted_law():
     X, y = regression(400, 2, 0)
     fit = solve(X, y)
-    simulated = simulated_residuals(model_data(X, y), fit, 30).standardised
+    simulated = np.array([one.u for one in simulate_fits(model_data(X, y), fit, 30)])
     assert simulated.shape == (30, 400)
     middle = np.median(simulated, axis=0)
     levels = (np.arange(400) + 0.5) / 400

@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from qhreg import QuantileHuberMLE
-from qhreg.covariance.information import expected_information
+from qhreg.covariance.information import design_moments, expected_information
 from qhreg.covariance.parts import covariance_parts
-from qhreg.covariance.scores import Point, score_obs
+from qhreg.covariance.scores import score_obs
 from qhreg.exceptions import BoundaryWarning, DataError, DomainError, RankWarning
 from qhreg.family.distribution import quantile_huber
 from qhreg.inference.hypothesis_tests import lr_cut, lr_test
@@ -19,7 +19,7 @@ from qhreg.inference.score_tests import score_test
 from qhreg.solver import solve
 from qhreg.specification.model_data import ModelData, fit_model, model_data
 from qhreg.specification.observations import Observations
-from qhreg.specification.parameters import ParameterSpace
+from qhreg.specification.parameters import Parameters, ParameterSpace
 
 
 def draw(n, tau=0.5, kappa=1.0, seed=0, p=2):
@@ -140,8 +140,8 @@ def test_symmetry_statistics_follow_their_definitions(sigma):
     half = solve(exog, endog, kappa=1.0, tau=0.5, sigma=sigma)
     expected = 2 * (fit.solution.loglike_restricted - half.loglike_restricted)
     assert_allclose(test.lr.statistic, expected, rtol=1e-6)
-    s = score_obs(exog, endog, half, free=free).sum(axis=0)
-    info = expected_information(exog, half.sigma, 0.5, 1.0, free=free)
+    s = score_obs(Observations(exog, endog), half, free).sum(axis=0)
+    info = expected_information(design_moments(exog), half, free)
     assert_allclose(test.score.statistic, s[-1] ** 2 * np.linalg.inv(info)[-1, -1], rtol=1e-6)
     logit = np.log(fit.tau / (1 - fit.tau))
     se = fit.bse[-1] / (fit.tau * (1 - fit.tau))
@@ -232,10 +232,10 @@ def test_score_test_is_the_quadratic_form_of_the_extra_scores():
     fit = fit_model(data)
     test = score_test(data, fit, extra, robust=False)
     both = np.column_stack([exog, extra])
-    point = Point(np.append(fit.beta, [0, 0]), fit.sigma, fit.tau, fit.kappa)
-    s = score_obs(both, endog, point).sum(axis=0)
+    point = Parameters(np.append(fit.beta, [0, 0]), fit.sigma, fit.tau, fit.kappa)
+    s = score_obs(Observations(both, endog), point).sum(axis=0)
     s[[0, 1, 4, 5]] = 0.0  # the criterion is stationary in them
-    info = expected_information(both, fit.sigma, fit.tau, fit.kappa)
+    info = expected_information(design_moments(both), point)
     assert_allclose(test.statistic, s @ np.linalg.solve(info, s), rtol=1e-8)
     assert test.df == 2
     assert_allclose(test.pvalue, stats.chi2.sf(test.statistic, 2))

@@ -6,7 +6,7 @@ import pytest
 
 import qhreg.formula.api as qhf
 from qhreg import QuantileHuberDistributional, QuantileHuberMLE, compare_models
-from qhreg.specification.alignment import to_pandas
+from qhreg.specification.inputs import to_pandas
 
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")

@@ -19,7 +19,7 @@ from r_references import design, load
 from scipy import stats
 
 from qhreg import QuantileHuberMLE
-from qhreg.diagnostics.coefficients import partial_residual_figure
+from qhreg.diagnostics.regressors import partial_residual_figure
 from qhreg.exceptions import CurvatureWarning, DataError, DomainError
 from qhreg.plotting import plot_partial_residuals, plot_process
 from qhreg.process import equality_test, find_crossings, tau_levels
@@ -588,5 +588,5 @@ def test_partial_residuals_show_a_bend_that_the_fit_does_not_have():
     assert distance(straight) < 0.03
     assert distance(bent) > 0.3
     figure = partial_residual_figure(x, bent.resid, bent.params[1] * x)
-    assert (figure.shown, figure.n_rows) == (2000, 5000)
+    assert (figure.x.size, figure.n_rows) == (2000, 5000)
     assert plot_partial_residuals(figure).get_legend() is not None

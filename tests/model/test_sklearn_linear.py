@@ -180,7 +180,7 @@ def test_quantiles_have_a_column_for_each_level_and_intervals_cover():
 @pytest.mark.parametrize(
     ("call", "word"),
     [
-        (lambda model, X: model.predict(X, which="mode"), "mode"),
+        (lambda model, X: model.predict(X, which="middle"), "middle"),
         (lambda model, X: model.predict_quantile(X, 1.0), "between 0 and 1"),
         (lambda model, X: model.predict_quantile(X, "half"), "half"),
         (lambda model, X: model.predict_interval(X, 90), "coverage"),
@@ -374,3 +374,24 @@ def test_the_folds_may_be_given():
     splits = list(GroupKFold(4).split(X, groups=np.arange(60) // 15))
     model = QuantileHuberRegressorCV(alphas=[0.1, 1.0], cv=splits, tau=0.5).fit(X, y)
     assert model.cross_validation_.losses.shape == (4, 2)
+
+
+def test_weights_that_are_shares_give_the_same_likelihood_fit_and_a_sentence_for_the_restricted_one():
+    X, y = sample(200)
+    counts = np.random.default_rng(1).integers(1, 4, 200).astype(float)
+    whole = QuantileHuberRegressor(reml=False).fit(X, y, sample_weight=counts)
+    shares = QuantileHuberRegressor(reml=False).fit(X, y, sample_weight=counts / counts.sum())
+    np.testing.assert_allclose(shares.coef_, whole.coef_, rtol=1e-8)
+    assert shares.tau_ == pytest.approx(whole.tau_, rel=1e-8)
+    with pytest.raises(DataError, match="weights count observations, so rescale shares"):
+        QuantileHuberRegressor().fit(X, y, sample_weight=counts / counts.sum())
+
+
+def test_scores_of_the_law():
+    X, y = sample(200)
+    model = QuantileHuberRegressor().fit(X, y)
+    law = quantile_huber(model.tau_, model.kappa_, model.predict(X, which="mode"), model.sigma_)
+    assert model.log_score(X, y) == pytest.approx(-law.logpdf(y).mean(), rel=1e-12)
+    assert model.crps(X, y) < np.abs(y - model.predict(X, which="median")).mean()
+    assert model.predict_interval(X, [0.5, 0.9]).shape == (200, 2, 2)
+    np.testing.assert_array_equal(model.predict_interval(X), model.predict_interval(X, 0.95))

@@ -16,22 +16,27 @@ from qhreg.family.distribution import quantile_huber
 from qhreg.family.loss import quantile_huber_loss
 from qhreg.paper import figures, report
 from qhreg.paper.boosted import (
-    PAPERS as PAPERS_SETTINGS,
-)
-from qhreg.paper.boosted import (
+    NAMES,
     TABLE_2,
+    VARIABLE,
     BoostingRow,
+    PaperData,
     TauPath,
     boosting_rows,
     boosting_table,
+    load,
     noisy_split,
     own_methods,
     paper_booster,
     path_table,
     pattern_table,
     peer_methods,
+    scaled,
     tau_paths,
     unit_table,
+)
+from qhreg.paper.boosted import (
+    PAPERS as PAPERS_SETTINGS,
 )
 from qhreg.paper.curves import (
     curvature_curve,
@@ -39,11 +44,9 @@ from qhreg.paper.curves import (
     loss_curves,
     loss_table,
     one_sign_residuals,
-    tau_curve,
     tau_curves,
     tau_table,
 )
-from qhreg.paper.datasets import NAMES, VARIABLE, PaperData, load, scaled
 from qhreg.paper.recovery import (
     COEFFICIENTS,
     LEAST_SQUARES,
@@ -109,8 +112,8 @@ def test_residuals_have_the_standard_deviation_5_around_zero():
 
 @pytest.mark.parametrize("positive", [10, 75])
 def test_the_marked_tau_minimises_the_normalised_loss(positive):
-    curve = tau_curve(positive)
-    assert abs(curve.best - curve.taus[np.argmin(curve.normalised)]) <= 0.0026
+    curve = tau_curves([positive])[positive]
+    assert abs(curve.best[0] - curve.taus[np.argmin(curve.total)]) <= 0.0026
     r = one_sign_residuals(positive)
     middle = curve.taus.size // 2
     assert_allclose(curve.loss[middle], quantile_huber_loss(r, curve.taus[middle], 1.0).mean())
@@ -118,13 +121,13 @@ def test_the_marked_tau_minimises_the_normalised_loss(positive):
 
 def test_what_the_paper_says_about_the_loss_over_tau_holds():
     curves = tau_curves()
-    for curve in curves:
+    for curve in curves.values():
         assert np.diff(curve.loss, 2).max() < 0  # concave
         assert curve.loss.argmin() in (0, curve.loss.size - 1)
-        assert np.diff(curve.normalised, 2).min() > 0  # convex
-    assert np.all(np.diff([curve.best for curve in curves]) > 0.05)
-    table = tau_table(curves)
-    assert table["normalised loss least at"].tolist() == [f"{c.best:.3f}" for c in curves]
+        assert np.diff(curve.total, 2).min() > 0  # convex
+    best = [curve.best[0] for curve in curves.values()]
+    assert np.all(np.diff(best) > 0.05)
+    assert tau_table(curves)["normalised loss least at"].tolist() == [f"{tau:.3f}" for tau in best]
 
 
 def test_the_curvature_falls_from_8_to_6_and_changes_sign_at_the_critical_width():
@@ -422,7 +425,7 @@ def test_the_environment_names_the_folder_unless_one_is_given(tmp_path, monkeypa
     for number, folder in enumerate((tmp_path / "a", tmp_path / "b")):
         folder.mkdir()
         (folder / "boston.csv").write_text(f"x,medv\n1,{number}\n2,5\n", encoding="utf-8")
-    monkeypatch.setattr("qhreg.paper.datasets._DROPPED", {})
+    monkeypatch.setattr("qhreg.paper.boosted._DROPPED", {})
     monkeypatch.setenv(VARIABLE, str(tmp_path / "a"))
     assert load("boston").endog[0] == 0
     assert load("boston", tmp_path / "b").endog[0] == 1
@@ -676,8 +679,8 @@ def test_the_pictures_show_the_numbers(draws, penalties):
     assert shows(lines_of(ax), curve["margin"])
     taus = tau_curves()
     (ax,) = figures.draw_tau_curves(taus).axes
-    for each in taus:
-        assert shows(lines_of(ax), each.normalised)
+    for each in taus.values():
+        assert shows(lines_of(ax), each.total)
     (ax,) = figures.draw_tau_paths(PATHS).axes
     for path in PATHS:
         assert shows(lines_of(ax), path.taus)

@@ -20,8 +20,9 @@ import qhreg.plotting as plotting
 from qhreg import QuantileHuberMLE
 from qhreg.certificate.global_optimum import certify_global
 from qhreg.diagnostics import residuals as diagnostics
-from qhreg.diagnostics.coefficients import partial_residual_figure
-from qhreg.diagnostics.goodness import simulated_residuals
+from qhreg.diagnostics.goodness import simulate_fits
+from qhreg.diagnostics.regressors import partial_residual_figure
+from qhreg.diagnostics.residuals import StandardizedResiduals, normal_scores
 from qhreg.exceptions import BoundaryWarning, DataError, DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.family.loss import quantile_huber_loss
@@ -203,7 +204,7 @@ def test_a_best_tau_near_its_bound_is_in_the_picture(sign):
 
 
 def test_the_histogram_has_area_one_and_the_density_is_the_fitted_one(residuals):
-    figure = diagnostics.density_figure(residuals, TAU, KAPPA)
+    figure = diagnostics.density_figure(StandardizedResiduals(residuals, TAU, KAPPA))
     inside = (residuals >= figure.edges[0]) & (residuals <= figure.edges[-1])
     assert np.sum(figure.heights * np.diff(figure.edges)) == pytest.approx(inside.mean())
     np.testing.assert_allclose(figure.density, quantile_huber.pdf(figure.x, TAU, KAPPA))
@@ -217,15 +218,18 @@ def test_the_histogram_has_area_one_and_the_density_is_the_fitted_one(residuals)
 
 def test_far_outliers_do_not_flatten_the_histogram(residuals):
     spoiled = np.append(residuals, 1e6)
-    figure = diagnostics.density_figure(spoiled, TAU, KAPPA)
-    assert figure.beyond == 1 + diagnostics.density_figure(residuals, TAU, KAPPA).beyond
+    figure = diagnostics.density_figure(StandardizedResiduals(spoiled, TAU, KAPPA))
+    assert (
+        figure.beyond
+        == 1 + diagnostics.density_figure(StandardizedResiduals(residuals, TAU, KAPPA)).beyond
+    )
     assert f"({figure.beyond} beyond the view)" in labels(plotting.plot_density(figure))[0]
     assert figure.edges[-1] < 100
     assert np.count_nonzero(figure.heights) > 8
 
 
 def test_the_quantile_plot_pairs_sorted_residuals_with_fitted_quantiles(residuals):
-    figure = diagnostics.qq_figure(residuals, TAU, KAPPA)
+    figure = diagnostics.qq_figure(StandardizedResiduals(residuals, TAU, KAPPA))
     np.testing.assert_array_equal(figure.observed, np.sort(residuals))
     levels = (np.arange(500) + 0.5) / 500
     np.testing.assert_allclose(
@@ -239,9 +243,11 @@ def test_the_quantile_plot_pairs_sorted_residuals_with_fitted_quantiles(residual
 def test_the_envelope_holds_the_share_of_the_simulated_fits():
     X, y = regression(200, 2, 0)
     fit = solve(X, y)
-    simulated = simulated_residuals(model_data(X, y), fit, 40).standardised
+    fits = list(simulate_fits(model_data(X, y), fit, 40))
+    simulated = np.array([one.u for one in fits])
     u = (y - X @ fit.beta) / fit.sigma
-    figure = diagnostics.qq_figure(u, fit.tau, fit.kappa, simulated=simulated, level=0.9)
+    sample = StandardizedResiduals(u, fit.tau, fit.kappa, simulated=fits)
+    figure = diagnostics.qq_figure(sample, level=0.9)
     inside = (simulated >= figure.lower) & (simulated <= figure.upper)
     assert inside.mean() == pytest.approx(0.9, abs=0.03)
     ax = plotting.plot_qq(figure)
@@ -263,15 +269,15 @@ def test_weighted_plotting_positions_are_those_of_repeated_values():
 def test_the_worm_is_flat_for_exact_quantiles_and_its_limits_are_those_of_sample_quantiles():
     levels = (np.arange(400) + 0.5) / 400
     exact = quantile_huber.ppf(levels, TAU, KAPPA)
-    figure = diagnostics.worm_figure(exact, TAU, KAPPA)
-    np.testing.assert_allclose(figure.deviation, 0.0, atol=1e-7)
-    middle = np.argmin(np.abs(figure.x))
+    figure = diagnostics.worm_figure(StandardizedResiduals(exact, TAU, KAPPA))
+    np.testing.assert_allclose(figure.observed, 0.0, atol=1e-7)
+    middle = np.argmin(np.abs(figure.theoretical))
     # the median of 400 normal draws has standard error sqrt(pi / 2 / 400)
     assert figure.upper[middle] == pytest.approx(1.96 * np.sqrt(np.pi / 800), rel=1e-3)
     ax = plotting.plot_worm(figure)
-    np.testing.assert_array_equal(line(ax, 0), (figure.normal, figure.deviation))
-    np.testing.assert_array_equal(line(ax, 2), (figure.x, figure.upper))
-    np.testing.assert_array_equal(line(ax, 3), (figure.x, figure.lower))
+    np.testing.assert_array_equal(line(ax, 0), (figure.theoretical, figure.observed))
+    np.testing.assert_array_equal(line(ax, 2), (figure.theoretical, figure.upper))
+    np.testing.assert_array_equal(line(ax, 3), (figure.theoretical, figure.lower))
     np.testing.assert_array_equal(figure.lower, -figure.upper)
 
 
@@ -284,7 +290,7 @@ def test_normal_scores_stay_finite_in_both_tails():
 
 def test_the_pit_histogram_is_flat_for_exact_quantiles_and_has_binomial_limits():
     exact = quantile_huber.ppf((np.arange(1000) + 0.5) / 1000, TAU, KAPPA)
-    figure = diagnostics.pit_figure(exact, TAU, KAPPA, bins=10)
+    figure = diagnostics.pit_figure(StandardizedResiduals(exact, TAU, KAPPA), bins=10)
     np.testing.assert_allclose(figure.heights, 1.0)
     np.testing.assert_allclose(
         [figure.lower, figure.upper], stats.binom.ppf([0.025, 0.975], 1000, 0.1) / 100
@@ -297,7 +303,7 @@ def test_the_pit_histogram_is_flat_for_exact_quantiles_and_has_binomial_limits()
 
 def test_the_residual_plot_shows_fitted_and_empirical_quantiles(residuals):
     fitted = np.linspace(0.0, 1.0, 500)
-    figure = diagnostics.residual_figure(fitted, 2.0 * residuals, TAU, KAPPA, 2.0)
+    figure = diagnostics.residual_figure(fitted, StandardizedResiduals(residuals, TAU, KAPPA), 2.0)
     np.testing.assert_allclose(
         figure.bands, 2.0 * quantile_huber.ppf(diagnostics.LEVELS, TAU, KAPPA), rtol=1e-9
     )
@@ -315,7 +321,7 @@ def test_the_residual_plot_shows_fitted_and_empirical_quantiles(residuals):
 def test_far_outliers_do_not_flatten_the_residual_plot(residuals):
     spoiled = np.append(residuals, 1e6)
     fitted = np.linspace(0.0, 1.0, 501)
-    figure = diagnostics.residual_figure(fitted, spoiled, TAU, KAPPA, 1.0)
+    figure = diagnostics.residual_figure(fitted, StandardizedResiduals(spoiled, TAU, KAPPA))
     low, high = figure.view
     outside = (spoiled < low) | (spoiled > high)
     assert outside[-1]
@@ -325,14 +331,17 @@ def test_far_outliers_do_not_flatten_the_residual_plot(residuals):
     ax = plotting.plot_residuals(figure)
     assert f"{outside.sum()} beyond the view" in labels(ax)
     np.testing.assert_array_equal(ax.get_lines()[-1].get_ydata()[-1:], [high])
-    assert diagnostics.residual_figure(fitted[:500], residuals, TAU, KAPPA, 1.0).view is None
+    plain = StandardizedResiduals(residuals, TAU, KAPPA)
+    assert diagnostics.residual_figure(fitted[:500], plain).view is None
 
 
 def test_rows_with_equal_values_are_in_one_group():
     rng = np.random.default_rng(0)
     levels = rng.choice([0.0, 0.1 + 0.2, 0.3, 5.0], p=[0.3, 0.2, 0.2, 0.3], size=400)
     resid = rng.normal(size=400)
-    figure = diagnostics.residual_figure(levels, resid, 0.5, 1.0, 1.0, levels=[0.5])
+    figure = diagnostics.residual_figure(
+        levels, StandardizedResiduals(resid, 0.5, 1.0), levels=[0.5]
+    )
     np.testing.assert_allclose(figure.centres, [0.0, 0.3, 5.0], rtol=1e-12)
     near = np.abs(levels - 0.3) < 1e-9
     medians = [np.median(resid[rows]) for rows in (levels == 0.0, near, levels == 5.0)]
@@ -345,13 +354,17 @@ def test_quantiles_in_groups_count_the_weights():
     rng = np.random.default_rng(0)
     x, resid, times = rng.normal(size=400), rng.normal(size=400), rng.integers(0, 4, 400)
     resid[times > 1] += 1.0
-    more = {"tau": 0.5, "kappa": 1.0, "sigma": 1.0, "levels": [0.3, 0.7], "groups": 1}
-    weighted = diagnostics.residual_figure(x, resid, weights=times, **more)
-    repeated = diagnostics.residual_figure(np.repeat(x, times), np.repeat(resid, times), **more)
+    weighted, repeated = (
+        diagnostics.residual_figure(np.zeros(sample.u.size), sample, levels=[0.3, 0.7])
+        for sample in (
+            StandardizedResiduals(resid, 0.5, 1.0, weights=times),
+            StandardizedResiduals(np.repeat(resid, times), 0.5, 1.0),
+        )
+    )
     np.testing.assert_allclose(weighted.empirical, repeated.empirical, atol=0.02)
-    weighted = partial_residual_figure(x, resid, 2.0 * x, groups=1, weights=times)
+    weighted = partial_residual_figure(x, resid, 2.0 * x, weights=times)
     x, resid = np.repeat(x, times), np.repeat(resid, times)
-    repeated = partial_residual_figure(x, resid, 2.0 * x, groups=1)
+    repeated = partial_residual_figure(x, resid, 2.0 * x)
     assert weighted.level == pytest.approx(repeated.level)
 
 
@@ -359,9 +372,14 @@ def test_fits_with_weights_pass_them_to_the_groups():
     X, y = regression(300, 2, 0)
     times = np.random.default_rng(0).integers(0, 4, 300)
     fit = QuantileHuberMLE(y, X, freq_weights=times).fit()
-    law = (fit.tau, fit.kappa, fit.sigma)
-    figure = diagnostics.residual_figure(fit.fittedvalues, fit.resid, *law, weights=times)
-    plain = diagnostics.residual_figure(fit.fittedvalues, fit.resid, *law)
+    figure, plain = (
+        diagnostics.residual_figure(
+            fit.fittedvalues,
+            StandardizedResiduals(fit.resid_standardized, fit.tau, fit.kappa, weights=weights),
+            fit.sigma,
+        )
+        for weights in (times, None)
+    )
     assert not np.allclose(figure.empirical, plain.empirical)
     drawn = line(fit.plot_residuals(), 2)
     np.testing.assert_array_equal(drawn, (figure.centres, figure.empirical[:, 0]))
@@ -386,27 +404,28 @@ def test_names_with_dollar_signs_are_no_formulas():
 
 def test_of_many_rows_some_are_shown_and_the_plot_says_so():
     rng = np.random.default_rng(0)
-    figure = diagnostics.residual_figure(
-        rng.normal(size=5000), rng.normal(size=5000), 0.5, 1.0, 1.0
-    )
+    sample = StandardizedResiduals(rng.normal(size=5000), 0.5, 1.0)
+    figure = diagnostics.residual_figure(rng.normal(size=5000), sample)
     ax = plotting.plot_residuals(figure)
     assert len(line(ax, 0)[0]) == 2000
     assert "2000 of 5000 rows" in labels(ax)
 
 
 def test_levels_outside_zero_and_one_are_rejected(residuals):
+    sample = StandardizedResiduals(residuals, TAU, KAPPA)
     with pytest.raises(DomainError, match="levels"):
-        diagnostics.residual_figure(residuals, residuals, TAU, KAPPA, 1.0, levels=[0.5, 1.0])
+        diagnostics.residual_figure(residuals, sample, levels=[0.5, 1.0])
 
 
 def test_all_diagnostics_fit_in_one_figure(residuals):
+    sample = StandardizedResiduals(residuals, TAU, KAPPA)
     panels = (
-        diagnostics.density_figure(residuals, TAU, KAPPA),
-        diagnostics.qq_figure(residuals, TAU, KAPPA),
-        diagnostics.residual_figure(residuals, residuals, TAU, KAPPA, 1.0),
-        diagnostics.pit_figure(residuals, TAU, KAPPA),
-        diagnostics.worm_figure(residuals, TAU, KAPPA),
-        diagnostics.scale_location_figure(residuals, residuals, TAU, KAPPA),
+        diagnostics.density_figure(sample),
+        diagnostics.qq_figure(sample),
+        diagnostics.residual_figure(residuals, sample),
+        diagnostics.pit_figure(sample),
+        diagnostics.worm_figure(sample),
+        diagnostics.scale_location_figure(residuals, sample),
     )
     fig = plotting.plot_diagnostics(*panels)
     assert isinstance(fig, Figure)
@@ -420,17 +439,17 @@ def test_all_diagnostics_fit_in_one_figure(residuals):
 @pytest.mark.parametrize(
     ("draw", "number"),
     [
-        (plotting.plot_density, lambda u: diagnostics.density_figure(u, TAU, KAPPA)),
-        (plotting.plot_qq, lambda u: diagnostics.qq_figure(u, TAU, KAPPA)),
-        (plotting.plot_worm, lambda u: diagnostics.worm_figure(u, TAU, KAPPA)),
-        (plotting.plot_pit, lambda u: diagnostics.pit_figure(u, TAU, KAPPA)),
-        (plotting.plot_tau_loss, lambda u: diagnostics.tau_loss_figure(u, KAPPA)),
+        (plotting.plot_density, diagnostics.density_figure),
+        (plotting.plot_qq, diagnostics.qq_figure),
+        (plotting.plot_worm, diagnostics.worm_figure),
+        (plotting.plot_pit, diagnostics.pit_figure),
+        (plotting.plot_tau_loss, lambda sample: diagnostics.tau_loss_figure(sample.u, KAPPA)),
     ],
 )
 def test_plots_draw_where_they_are_told_and_return_the_axes(draw, number, residuals):
     _, ax = plt.subplots()
     before = plt.get_fignums()
-    assert draw(number(residuals), ax=ax) is ax
+    assert draw(number(StandardizedResiduals(residuals, TAU, KAPPA)), ax=ax) is ax
     assert plt.get_fignums() == before
     ax.figure.canvas.draw()
 
@@ -547,16 +566,18 @@ def test_sampling_weights_have_no_envelope_and_the_limits_of_their_effective_num
 def test_the_simulated_limits_of_the_worm_are_quantiles_of_refitted_samples():
     X, y = regression(150, 2, 0)
     fit = solve(X, y)
-    simulated = simulated_residuals(model_data(X, y), fit, 60)
+    fits = list(simulate_fits(model_data(X, y), fit, 60))
     u = (y - X @ fit.beta) / fit.sigma
-    figure = diagnostics.worm_figure(u, fit.tau, fit.kappa, simulated=simulated.scores)
-    low, high = np.quantile(simulated.scores, [0.025, 0.975], axis=0)
-    np.testing.assert_allclose(figure.upper, high - figure.normal)
-    np.testing.assert_allclose(figure.lower, low - figure.normal)
+    sample = StandardizedResiduals(u, fit.tau, fit.kappa, simulated=fits)
+    figure = diagnostics.worm_figure(sample)
+    scores = [normal_scores(one.u, one.tau, one.kappa) for one in fits]
+    low, high = np.quantile(scores, [0.025, 0.975], axis=0)
+    np.testing.assert_allclose(figure.upper, high - figure.theoretical)
+    np.testing.assert_allclose(figure.lower, low - figure.theoretical)
     # estimating the law makes the residuals fit better than draws from a known law would
-    known = diagnostics.worm_figure(u, fit.tau, fit.kappa)
+    known = diagnostics.worm_figure(dataclasses.replace(sample, simulated=()))
     middle = slice(40, 110)
-    assert (figure.upper - figure.lower)[middle].mean() < 1.6 * known.upper[80:120].mean()
+    assert (figure.upper - figure.lower)[middle].mean() < 1.6 * known.upper[middle].mean()
 
 
 def test_a_second_piece_that_is_not_rejected_is_shaded():

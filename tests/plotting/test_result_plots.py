@@ -15,7 +15,7 @@ from matplotlib.colors import to_rgb
 from scipy import stats
 
 from qhreg import QuantileHuberMLE, compare_models
-from qhreg.diagnostics.residuals import scale_location_figure
+from qhreg.diagnostics.residuals import StandardizedResiduals, scale_location_figure
 from qhreg.exceptions import DomainError
 from qhreg.plotting import axes
 
@@ -140,13 +140,14 @@ def test_the_scale_location_plot_is_level_under_the_model_and_rises_with_the_spr
     rng = np.random.default_rng(0)
     fitted = np.linspace(0.0, 1.0, 4000)
     u = stats.laplace_asymmetric.rvs(1.0, size=4000, random_state=rng)
-    level = scale_location_figure(fitted, 2.0 * u, 0.5, 0.0)
+    level = scale_location_figure(fitted, StandardizedResiduals(2.0 * u, 0.5, 0.0))
     expected = stats.norm.expect(lambda z: np.sqrt(abs(z)))
     assert level.expected == pytest.approx(expected, abs=1e-7)
     assert (np.abs(level.means - expected) < 1.3 * level.half).all()
     variance = stats.norm.expect(abs) - expected**2
     np.testing.assert_allclose(level.half, 1.959964 * np.sqrt(variance / 500), rtol=1e-5)
-    rising = scale_location_figure(fitted, 2.0 * u * np.exp(fitted), 0.5, 0.0)
+    spread = StandardizedResiduals(2.0 * u * np.exp(fitted), 0.5, 0.0)
+    rising = scale_location_figure(fitted, spread)
     assert rising.means[-1] > rising.means[0] + 3.0 * rising.half[0]
     ax = fit.plot_scale_location()
     np.testing.assert_allclose(
@@ -157,8 +158,9 @@ def test_the_scale_location_plot_is_level_under_the_model_and_rises_with_the_spr
 def test_counts_are_repeated_rows_in_the_scale_location_plot():
     rng = np.random.default_rng(0)
     fitted, u, counts = rng.normal(size=100), rng.normal(size=100), rng.integers(0, 4, 100)
-    short = scale_location_figure(fitted, u, 0.4, 1.0, weights=counts)
-    long = scale_location_figure(np.repeat(fitted, counts), np.repeat(u, counts), 0.4, 1.0)
+    short = scale_location_figure(fitted, StandardizedResiduals(u, 0.4, 1.0, weights=counts))
+    repeated = StandardizedResiduals(np.repeat(u, counts), 0.4, 1.0)
+    long = scale_location_figure(np.repeat(fitted, counts), repeated)
     total = [(1.0 / figure.half**2).sum() for figure in (short, long)]
     assert total[0] == pytest.approx(total[1])
 

@@ -14,13 +14,13 @@ from solver_data import regression, small_sample
 
 import qhreg.solver
 from qhreg.certificate.global_optimum import certify_global
+from qhreg.engine.rows import rows_of
 from qhreg.exceptions import BoundaryWarning
 from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
 from qhreg.solver.dual import dual_value
 from qhreg.solver.fixed_tau import fit_at
-from qhreg.solver.inputs import rows_of
 from qhreg.solver.setup import set_up
-from qhreg.solver.tau_bound import Profile, TauDual, cross_product
+from qhreg.solver.tau_bound import concave_bound, cross_product, tau_dual
 
 UNDETERMINED = "ignore:the coefficient of 0 is not determined"
 
@@ -172,14 +172,14 @@ def test_the_mixture_of_duals_bounds_to_third_order_and_the_chord_to_second():
     )
 
     def at(tau):
-        return fit_at(setup.problem, tau, setup.start[0], keep=True)
+        return fit_at(setup.problem, tau, setup.start[0])
 
     middle = at(0.3)
     chord, mixture = [], []
     for width in [0.2, 0.1, 0.05]:
         left, right = at(0.3 - width / 2), at(0.3 + width / 2)
         square = left.dual.square + right.dual.square
-        square += 2.0 * left.dual.kept.dot(right.dual.kept, None)
+        square += 2.0 * left.dual.variables.dot(right.dual.variables)
         alignment = 0.5 * (left.dual.alignment + right.dual.alignment)
         bound = float(dual_value(alignment, square / 4.0, setup.problem.n, 1.0, None))
         mixture.append(middle.value - bound)
@@ -190,40 +190,37 @@ def test_the_mixture_of_duals_bounds_to_third_order_and_the_chord_to_second():
     assert (orders[1] > 2.6).all()
 
 
-@pytest.mark.parametrize("kappa", [0.0, 0.3, 2.0])
-def test_without_dual_variables_the_bound_is_still_one_and_at_kappa_zero_the_same(kappa):
+def dual_values(point):
+    """Return v of every row of a problem of one block."""
+    block = next(iter(point.rows.blocks()))
+    u, shift = block.exog @ point.here, block.exog @ point.shift
+    zone = np.clip(u, -point.kappa * point.tau, point.kappa * (1 - point.tau))
+    return (zone / point.kappa - (zone == u) * shift) / point.overshoot
+
+
+@pytest.mark.parametrize("kappa", [1.0, 2.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_dual_variables_are_feasible_and_their_products_bound_the_profile(kappa, weighted):
     X, y = regression(80, 3, seed=4)
-    setup = set_up(rows_of(X, y, None, None), task_of(kappa, None, None, DEFAULT_TAU_BOUNDS))
+    w = np.random.default_rng(0).integers(1, 4, 80).astype(float) if weighted else np.ones(80)
+    rows = rows_of(X, y, w if weighted else None, None)
+    setup = set_up(rows, task_of(kappa, None, None, DEFAULT_TAU_BOUNDS))
     problem = setup.problem
-    a, b = (fit_at(problem, tau, setup.start[0], keep=True) for tau in (0.25, 0.4))
-    ends = [TauDual(f.tau, f.dual.alignment, f.dual.square, f.dual.kept) for f in (a, b)]
-    cross = cross_product(*ends, None)
-    most = cross_product(*(end._replace(v=None) for end in ends), None)
-    v_a, v_b = (np.concatenate(list(f.dual.kept.pieces())) for f in (a, b))
-    assert cross == pytest.approx(float(v_a @ v_b), rel=1e-14)
+    a, b = (fit_at(problem, tau, setup.start[0]) for tau in (0.25, 0.4))
+    left, right = tau_dual(a), tau_dual(b)
+    v_a, v_b = dual_values(left.variables), dual_values(right.variables)
+    for fit, v in ((a, v_a), (b, v_b)):
+        assert v.min() >= -fit.tau - 1e-12
+        assert v.max() <= 1.0 - fit.tau + 1e-12
+        np.testing.assert_allclose((w * v) @ X, 0.0, atol=1e-9)
+        assert (w * v) @ v == pytest.approx(fit.dual.square, rel=1e-7)
+    cross = cross_product(left, right, kappa)
+    most = cross_product(left._replace(variables=None), right, kappa)
+    assert cross == pytest.approx(float((w * v_a) @ v_b), rel=1e-12)
     assert cross <= most
-    profile = Profile(problem, DEFAULT_TAU_BOUNDS)
     grid = np.linspace(0.25, 0.4, 7)
-    with_them, without = (profile.dual(*ends, c, grid) for c in (cross, most))
+    with_them, without = (concave_bound(problem, left, right, c, grid) for c in (cross, most))
     assert (without <= with_them + 1e-12).all()
-    if kappa == 0.0:
-        np.testing.assert_array_equal(without, with_them)
-
-
-@pytest.mark.parametrize("kappa", [0.02, 1.0])
-@pytest.mark.parametrize("n", [1500, 70_000])
-def test_dual_variables_kept_in_short_are_those_of_the_point(kappa, n):
-    X, y = regression(n, 3, seed=4)
-    weights = np.random.default_rng(0).integers(1, 4, n).astype(float)
-    setup = set_up(rows_of(X, y, weights, None), task_of(kappa, None, None, DEFAULT_TAU_BOUNDS))
-    fits = [fit_at(setup.problem, tau, setup.start[0], keep=True) for tau in (0.25, 0.4)]
-    vs = [np.concatenate(list(f.dual.kept.pieces())) for f in fits]
-    for fit, v in zip(fits, vs, strict=True):
-        np.testing.assert_allclose((weights * v) @ X / n, 0.0, atol=1e-11)
-        assert (weights * v) @ v == pytest.approx(fit.dual.square, rel=1e-12)
-        assert fit.dual.kept.inside.size < n
-    cross = fits[0].dual.kept.dot(fits[1].dual.kept, weights)
-    assert cross == pytest.approx((weights * vs[0]) @ vs[1], rel=1e-12)
 
 
 def test_maxima_far_apart_and_nearly_as_high_do_not_keep_the_search_from_the_highest():

@@ -1,4 +1,4 @@
-"""The numbers behind the plots of coefficients: over tau, and against their regressor."""
+"""The numbers behind the plots along one regressor: the fit, and component plus residual."""
 
 from __future__ import annotations
 
@@ -6,20 +6,79 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import special
-from statsmodels.regression.linear_model import WLS
 
-from qhreg._typing import FloatArray
-from qhreg.diagnostics.figures import PartialResidualFigure
-from qhreg.diagnostics.residuals import group_quantiles, groups_of_rows, thinned
+from qhreg.diagnostics.figures import FitFigure, PartialResidualFigure
+from qhreg.diagnostics.residuals import (
+    LEVELS,
+    checked_levels,
+    group_quantiles,
+    groups_of_rows,
+    law_quantiles,
+    thinned,
+)
 from qhreg.exceptions import DomainError
-from qhreg.specification.observations import Observations
-
-__all__ = ["least_squares", "partial_residual_figure"]
+from qhreg.specification.parameters import RowLaw
 
 
-GROUPS = 12
-"""Most groups of rows in which the partial residuals are summarised."""
+def fit_figure(
+    x: Any,
+    at_rows: RowLaw,
+    u: Any,
+    grid: Any,
+    at_grid: RowLaw,
+    *,
+    levels: Sequence[float] = LEVELS,
+    names: tuple[str, str] = ("x", "y"),
+    others: str = "",
+    categories: Sequence[Any] | None = None,
+    n_rows: int | None = None,
+) -> FitFigure:
+    r"""Return the fit along one regressor, the others at typical values, with fitted quantiles.
+
+    Parameters
+    ----------
+    x : array_like, shape (m,)
+        The regressor in the rows shown.
+    at_rows : RowLaw
+        The law there, with the others at typical values.
+    u : array_like, shape (m,)
+        Standardised residuals of the rows.
+    grid : array_like, shape (g,)
+        Values of the regressor.
+    at_grid : RowLaw
+        The law there, with the others at typical values.
+    levels : sequence of float
+        Levels of the quantiles.
+    names : (str, str)
+        Names of the regressor and the response.
+    others : str
+        The other regressors with their values.
+    categories : sequence, optional
+        The levels of a factor, whose places `x` and `grid` are.
+    n_rows : int, optional
+        Rows there are; those shown by default.
+
+    Notes
+    -----
+    A row is drawn at :math:`\mu(x_i) + \sigma(x_i) u_i`, with the location and scale that it would have
+    if the others were typical: with one regressor, at its response.
+    """
+    wanted = checked_levels(levels)
+    y = at_rows.location + at_rows.sigma * np.asarray(u, dtype=np.float64)
+    sigma, tau = (v[:, None] if np.ndim(v) else v for v in (at_grid.sigma, at_grid.tau))
+    bands = sigma * law_quantiles(np.array(wanted), tau, at_grid.kappa)
+    return FitFigure(
+        np.asarray(x, dtype=np.float64),
+        y,
+        np.asarray(grid, dtype=np.float64),
+        at_grid.location,
+        wanted,
+        at_grid.location[:, None] + bands,
+        *names,
+        others,
+        None if categories is None else tuple(map(str, categories)),
+        y.size if n_rows is None else n_rows,
+    )
 
 
 def partial_residual_figure(
@@ -31,7 +90,6 @@ def partial_residual_figure(
     name: str = "x",
     term: str | None = None,
     categories: Sequence[Any] | None = None,
-    groups: int | None = None,
     weights: Any = None,
 ) -> PartialResidualFigure:
     r"""Return component plus residual of one regressor.
@@ -51,10 +109,8 @@ def partial_residual_figure(
     term : str, optional
         The term of the formula; the name by default.
     categories : sequence, optional
-        The levels of a factor; they are the groups then.
-    groups : int, optional
-        Groups of rows with similar x; by default one for 20 rows, 12 at most. Equal values are in one
-        group.
+        The levels of a factor; they are the groups then. Else rows with similar x are, 20 or more,
+        in 12 groups at most; equal values are in one group.
     weights : array_like, shape (n,), optional
         Case weights of the quantiles in the groups.
 
@@ -69,7 +125,7 @@ def partial_residual_figure(
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.diagnostics.coefficients import partial_residual_figure
+    >>> from qhreg.diagnostics.regressors import partial_residual_figure
     >>> x = np.arange(4.0)
     >>> figure = partial_residual_figure(x, np.array([1.0, -1.0, 1.0, -1.0]), 2.0 * x)
     >>> figure.partial
@@ -80,17 +136,14 @@ def partial_residual_figure(
         raise DomainError(f"{name} is constant: there is nothing to plot its component against")
     w = None if weights is None else np.asarray(weights, dtype=np.float64)
     level = float(np.average(0.5 * (1.0 - np.sign(r)), weights=w))
-    if categories is not None:
+    if categories is None:
+        parts = groups_of_rows(values, min(12, values.size // 20), w)
+    else:
         counted = np.ones(values.size, dtype=bool) if w is None else w > 0.0
         places = range(len(categories))
         parts = [np.flatnonzero(counted & (values == place)) for place in places]
         parts = [part for part in parts if part.size]
-    else:
-        count = min(GROUPS, max(values.size // 20, 1)) if groups is None else groups
-        parts = groups_of_rows(values, count, w)
-    quantiles = [
-        group_quantiles(r[part], [level], None if w is None else w[part])[0] for part in parts
-    ]
+    quantiles = [group_quantiles(r, [level], w, part)[0] for part in parts]
     ends = [int(np.argmin(values)), int(np.argmax(values))]
     line_x, line_y = (values[ends], fitted[ends]) if line is None else line
     centres = np.array([values[part].mean() for part in parts])
@@ -106,29 +159,5 @@ def partial_residual_figure(
         name,
         name if term is None else term,
         None if categories is None else tuple(map(str, categories)),
-        shown.size,
         values.size,
     )
-
-
-def least_squares(
-    observations: Observations, columns: Sequence[int], alpha: float = 0.05
-) -> FloatArray:
-    """Return value, lower and upper limit of least-squares coefficients, shape (s, 3).
-
-    Parameters
-    ----------
-    observations : Observations
-        The data.
-    columns : sequence of int, length s
-        The coefficients.
-    alpha : float
-        One minus the coverage of the limits, which are robust (HC1).
-    """
-    obs = observations
-    endog = obs.endog if obs.offset is None else obs.endog - obs.offset
-    weights = np.ones(endog.size) if obs.case_weights is None else obs.case_weights
-    fit = WLS(endog, obs.exog, weights=weights).fit(cov_type="HC1")
-    half = float(special.ndtri(1.0 - 0.5 * alpha)) * fit.bse
-    limits: FloatArray = np.column_stack([fit.params, fit.params - half, fit.params + half])
-    return limits[list(columns)]
