@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import statsmodels.formula
 from model_data import skewed_frame
 
 import qhreg.formula.api as qhf
@@ -17,20 +16,6 @@ from qhreg.exceptions import DataError, DomainError
 
 FRAME = skewed_frame()
 FORMULA = "y ~ np.log(z) + center(x) + bs(z, df=4) + C(g)"
-
-
-@pytest.fixture(params=["patsy", "formulaic"])
-def engine(request):
-    options = getattr(statsmodels.formula, "options", None)
-    if options is None:
-        if request.param == "formulaic":
-            pytest.skip("this statsmodels knows patsy only")
-        yield request.param
-        return
-    before = options.formula_engine
-    options.formula_engine = request.param
-    yield request.param
-    options.formula_engine = before
 
 
 def squared(values):

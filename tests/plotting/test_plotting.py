@@ -35,12 +35,6 @@ from qhreg.specification.model_data import model_data
 TAU, KAPPA = 0.3, 1.0
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def residuals():
     return quantile_huber.rvs(TAU, KAPPA, size=500, random_state=np.random.default_rng(0))

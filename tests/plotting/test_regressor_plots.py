@@ -4,11 +4,9 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.formula
 from solver_data import regression
 
 from qhreg import QuantileHuberDistributional, QuantileHuberMLE
@@ -16,24 +14,6 @@ from qhreg.diagnostics.regressors import partial_residual_figure
 from qhreg.diagnostics.residuals import LEVELS
 from qhreg.exceptions import DomainError
 from qhreg.family.distribution import quantile_huber
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
-@pytest.fixture(params=["patsy", "formulaic"])
-def engine(request):
-    """Run a test with each formula engine."""
-    options = getattr(statsmodels.formula, "options", None)
-    if options is None:
-        pytest.skip("this statsmodels knows patsy only")
-    before = options.formula_engine
-    options.formula_engine = request.param
-    yield request.param
-    options.formula_engine = before
 
 
 @pytest.fixture(scope="module")

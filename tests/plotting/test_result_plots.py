@@ -22,12 +22,6 @@ from qhreg.plotting import axes
 FORMULA = "murder ~ urban + poverty + hs_grad + single"
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def crime():
     return sm.datasets.statecrime.load_pandas().data

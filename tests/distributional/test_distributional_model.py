@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.formula
 from distributional_data import drawn_frame
 from numpy.testing import assert_allclose
 from scipy import stats
@@ -39,21 +38,6 @@ NAMES = [
 
 def square(values):
     return values**2
-
-
-@pytest.fixture(params=["patsy", "formulaic"])
-def engine(request):
-    """Run a test with each formula engine."""
-    options = getattr(statsmodels.formula, "options", None)
-    if options is None:
-        if request.param == "formulaic":
-            pytest.skip("this statsmodels knows patsy only")
-        yield request.param
-        return
-    before = options.formula_engine
-    options.formula_engine = request.param
-    yield request.param
-    options.formula_engine = before
 
 
 def fitted(frame=FRAME, **options):

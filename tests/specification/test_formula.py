@@ -5,7 +5,6 @@ import doctest
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.formula
 import statsmodels.formula.api as smf
 from model_data import skewed_frame, with_gaps
 
@@ -19,21 +18,6 @@ FRAME = skewed_frame()
 
 def double(values):
     return 2.0 * values
-
-
-@pytest.fixture(params=["patsy", "formulaic"])
-def engine(request):
-    """Run a test with each formula engine."""
-    options = getattr(statsmodels.formula, "options", None)
-    if options is None:
-        if request.param == "formulaic":
-            pytest.skip("this statsmodels knows patsy only")
-        yield request.param
-        return
-    before = options.formula_engine
-    options.formula_engine = request.param
-    yield request.param
-    options.formula_engine = before
 
 
 def test_a_formula_gives_the_fit_of_its_design(engine):

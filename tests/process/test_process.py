@@ -28,12 +28,6 @@ from qhreg.process.fits import sup_t
 TAUS = (0.2, 0.45, 0.5, 0.8)
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def frame():
     return skewed_frame(300)
