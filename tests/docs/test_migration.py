@@ -135,7 +135,7 @@ def test_every_row_of_the_table_has_its_test_here():
         "least squares": test_least_squares_is_the_limit_of_a_large_kappa,
     }
     for file, name in (("distributional", "vgam"), ("regularized", "QuantileRegressor")):
-        text = (PAGE.parents[2] / "tests" / "model" / f"test_{file}.py").read_text(encoding="utf-8")
+        text = (PAGE.parents[2] / "tests" / file / f"test_{file}.py").read_text(encoding="utf-8")
         assert name in text
     assert len(rows) == len(words)
     for row, word in zip(rows, words, strict=True):

@@ -39,7 +39,7 @@ def both(formula, data, cov_type="HC3", cov_kwds=None, **options):
 
 
 def assert_same(stream, memory, rtol=1e-6):
-    np.testing.assert_allclose(stream.params, memory.params, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(stream.params, memory.params, rtol=0.1 * rtol, atol=0.1 * rtol)
     assert list(stream.params.index) == list(memory.params.index)
     np.testing.assert_allclose(stream.bse, memory.bse, rtol=rtol)
     assert stream.converged
@@ -78,7 +78,8 @@ def test_thirty_problems(seed, formula, noise):
     ],
 )
 def test_what_is_fixed_and_what_is_estimated(options):
-    # the curvature in kappa is small: its standard error moves with the last digits of the estimate
+    # the curvature in kappa is small: the last digits of the estimate are rounding of the likelihood,
+    # and its standard error moves with them
     rtol = 1e-5 if options.get("kappa", 4.0) is None else 1e-6
     assert_same(*both("y ~ x1 + region", frame(11, noise="t5"), **options), rtol=rtol)
 
