@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from qhreg._blocks import one_blas_thread
 from qhreg._typing import FloatArray
 from qhreg.engine.rows import GivenRows, rows_of
 from qhreg.family.normalizer import restricted_normalizer
@@ -26,7 +27,6 @@ from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.over_tau import local_fit, profile_value
 from qhreg.solver.setup import Setup, set_up
 from qhreg.solver.tau_bound import TauDual, cross_product, mixture_value, tau_dual
-from qhreg.solver.threads import one_blas_thread
 
 
 @dataclass(frozen=True)

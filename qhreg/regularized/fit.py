@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from qhreg._blocks import one_blas_thread
 from qhreg._typing import FloatArray
 from qhreg.engine.rows import ArrayRows, require_finite, rows_of
 from qhreg.exceptions import (
@@ -50,7 +51,6 @@ from qhreg.solver.joint import bound_reached
 from qhreg.solver.over_tau import FLAT_SLOPE, ProfileNode, profile_minima, tau_grid
 from qhreg.solver.problem import Problem, Task, smoothing_width
 from qhreg.solver.setup import SAMPLE_PER_COLUMN, SAMPLE_ROWS
-from qhreg.solver.threads import one_blas_thread
 from qhreg.specification.observations import find_constant
 
 PROHIBITIVE = 1e300

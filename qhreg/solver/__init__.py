@@ -5,7 +5,6 @@ r"""The fit of beta, sigma and tau, with proof of what it found.
 - the problem: ``basis``, ``problem``, ``setup``;
 - one tau: ``newton``, ``interior``, ``exact``, ``fixed_tau``, with the bound of ``dual``;
 - over tau: ``over_tau`` (scan, then Newton), ``tau_bound`` and ``branch_and_bound`` (proof);
-- an optimum that is a set: ``optimal_set``;
 - over kappa: ``over_kappa``.
 """
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from qhreg._blocks import one_blas_thread
 from qhreg._typing import FloatArray
 from qhreg.engine.rows import ArrayRows, GivenRows, require_finite, rows_of
 from qhreg.exceptions import (
@@ -31,7 +32,7 @@ from qhreg.family.normalizer import log_curvature
 from qhreg.solver.basis import Basis, minimum_norm
 from qhreg.solver.branch_and_bound import branch_and_bound
 from qhreg.solver.dual import TauFit
-from qhreg.solver.optimal_set import analytic_centre
+from qhreg.solver.fixed_tau import analytic_centre
 from qhreg.solver.over_tau import (
     Basin,
     LocalFit,
@@ -43,7 +44,6 @@ from qhreg.solver.over_tau import (
 )
 from qhreg.solver.problem import Task
 from qhreg.solver.setup import Setup, set_up
-from qhreg.solver.threads import one_blas_thread
 
 DEFAULT_TAU_BOUNDS = (1e-3, 1.0 - 1e-3)
 
