@@ -22,11 +22,16 @@ from qhreg._typing import FloatArray
 from qhreg.engine.rows import GivenRows, rows_of
 from qhreg.family.normalizer import restricted_normalizer
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, report, start_of, task_of, value_shift
-from qhreg.solver.branch_and_bound import branch_and_bound
+from qhreg.solver.branch_and_bound import (
+    TauDual,
+    branch_and_bound,
+    cross_product,
+    mixture_value,
+    tau_dual,
+)
 from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.over_tau import local_fit, profile_value
 from qhreg.solver.setup import Setup, set_up
-from qhreg.solver.tau_bound import TauDual, cross_product, mixture_value, tau_dual
 
 
 @dataclass(frozen=True)

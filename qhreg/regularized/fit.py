@@ -365,7 +365,7 @@ def _fits(setup: _Setup, penalties: Iterable[Penalty], tol: float) -> Iterator[P
             scanned = [ProfileNode(x.tau, x.value, x.objective.d_tau, x.z) for x in nodes]
             fits = [
                 minimise_penalized(problem, penalty, basin.z, basin.tau, bounds=bounds, tol=tol)
-                for basin in profile_minima(scanned, bounds)
+                for basin in profile_minima(scanned)
             ]
         best = min(fits, key=lambda fit: fit.value)
         z = best.z

@@ -314,9 +314,9 @@ class TauFit:
 
     @property
     def gap(self) -> float:
-        """The duality gap: how far `value` can be above the minimum."""
-        difference = self.value - self.dual.value
-        return max(float(difference), 0.0) if math.isfinite(difference) else math.inf
+        """The duality gap: how far `value` can be above the minimum; below it is rounding alone."""
+        difference = abs(float(self.value - self.dual.value))
+        return difference if math.isfinite(difference) else math.inf
 
     def proved(self, n: float, accuracy: float = GAP_TOLERANCE) -> bool:
         """Return whether the gap is small per unit of weight, or at the rounding of the value."""

@@ -28,11 +28,17 @@ from qhreg._typing import FloatArray
 from qhreg.engine.rows import weighted_sum
 from qhreg.family.loss import zone_part
 from qhreg.family.normalizer import log_normalizer_derivatives
-from qhreg.solver.dual import TINY_KAPPA, DualPoint, TauFit, dual_from_newton, proved_newton
+from qhreg.solver.dual import (
+    TINY_KAPPA,
+    DualPoint,
+    TauFit,
+    dual_from_newton,
+    dual_value,
+    proved_newton,
+)
 from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.newton import SHORT_STEP, NewtonPoint, newton, solve_positive
 from qhreg.solver.problem import Problem, Task, smoothing_width
-from qhreg.solver.tau_bound import TauDual, interval_bound
 
 POINTS = 41
 """Values of tau in the scan."""
@@ -128,9 +134,9 @@ def scan_basins(problem: Problem, z: FloatArray, bounds: tuple[float, float]) ->
         point = newton(smooth, z, taus[first], tau_bounds=None, tol=SHORT_STEP)
     nodes = [_node(point, smooth)]
     for end, order in ((1.0, taus[first + 1 :]), (0.0, taus[:first][::-1])):
-        nodes += _outwards(smooth, nodes[0], point, order, end, bounds)
+        nodes += _outwards(smooth, nodes[0], point, order, end)
     nodes.sort(key=lambda node: node.tau)
-    return profile_minima(nodes, bounds)
+    return profile_minima(nodes)
 
 
 class ProfileNode(NamedTuple):
@@ -177,12 +183,11 @@ def _outwards(
     point: NewtonPoint,
     taus: list[float],
     end: float,
-    bounds: tuple[float, float],
 ) -> list[ProfileNode]:
     """Return the nodes on one side of the middle, until nothing better can follow."""
     nodes: list[ProfileNode] = []
     best, followed, z = node.value, True, node.z
-    for tau in taus:
+    for place, tau in enumerate(taus):
         if followed:
             last = point
             point = newton(
@@ -200,41 +205,38 @@ def _outwards(
                 nodes.append(node)
                 best, z = min(best, node.value), node.z
                 continue
-            settled = newton(
-                problem, last.z, last.tau, tau_bounds=None, tol=1e-6, max_passes=PASSES
-            )
-            dual = dual_from_newton(problem, settled)
-            if dual is not None and _excluded(problem, last.tau, dual, end, bounds, best):
+            dual = dual_from_newton(problem, last)
+            if dual is not None and _excluded(problem, last.tau, dual, end, taus[place:], best):
                 break
         fit = fit_at(problem, tau, z, warm=True, accuracy=ROUGH)
         z, c = fit.z, problem.normalizer(tau)
         nodes.append(ProfileNode(tau, fit.value + c.value, c.d_tau - fit.excess, fit.z))
         best = min(best, nodes[-1].value)
-        if _excluded(problem, tau, fit.dual, end, bounds, best):
+        if _excluded(problem, tau, fit.dual, end, taus[place:], best):
             break
     return nodes
 
 
 def _excluded(
-    problem: Problem,
-    tau: float,
-    dual: DualPoint,
-    end: float,
-    bounds: tuple[float, float],
-    best: float,
+    problem: Problem, tau: float, dual: DualPoint, end: float, further: list[float], best: float
 ) -> bool:
-    """Return whether the dual bound shows that nothing below `best` lies between tau and an end."""
-    here, there = TauDual(tau, dual.alignment, dual.square), TauDual(end, 0.0, 0.0)
-    left, right = (here, there) if tau < end else (there, here)
-    return interval_bound(problem, bounds, left, right, 0.0, best)[0] >= best
+    """Return whether the dual point, shrunk towards v = 0 at the end, excludes less than `best`.
+
+    It is then feasible at the values of tau further out (QH-16).
+    """
+    taus = np.array(further)
+    share = (end - taus) / (end - tau)
+    alignment, square = share * dual.alignment, share**2 * dual.square
+    bound = dual_value(alignment, square, problem.m, problem.kappa, problem.theta)
+    return bool((bound + problem.normalizer(taus).value >= best).all())
 
 
-def profile_minima(nodes: list[ProfileNode], bounds: tuple[float, float]) -> list[Basin]:
-    """Return the minima between nodes, and at bounds towards which it falls: the deepest few."""
+def profile_minima(nodes: list[ProfileNode]) -> list[Basin]:
+    """Return the minima between nodes, and at ends towards which it falls: the deepest few."""
     basins = [
         Basin(node.tau, node.value, node.z)
-        for node, bound, sign in ((nodes[0], bounds[0], 1.0), (nodes[-1], bounds[1], -1.0))
-        if node.tau == bound and sign * node.slope >= 0.0
+        for node, sign in ((nodes[0], 1.0), (nodes[-1], -1.0))
+        if sign * node.slope >= 0.0
     ]
     for left, right in itertools.pairwise(nodes):
         if left.slope < 0.0 < right.slope:

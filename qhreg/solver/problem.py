@@ -89,7 +89,7 @@ class Problem:
         """Weight of log theta: n, or n - p in the restricted likelihood."""
         return self.n - self.rank
 
-    def normalizer(self, tau: float) -> LogNormalizer:
+    def normalizer(self, tau: float | FloatArray) -> LogNormalizer:
         """Return the part of the objective without data, with its derivatives in tau."""
         return restricted_normalizer(tau, self.kappa, self.n, self.rank)
 
