@@ -301,7 +301,8 @@ def _set_up(
 
 def _sample_of(problem: Problem) -> Problem:
     """Return the problem of a random sample of fixed size, restricted in proportion."""
-    design, weights = _design(problem), problem.weights()
+    assert isinstance(problem.rows, ArrayRows)
+    design, weights = problem.rows.exog, problem.rows.weights
     size = max(SAMPLE_ROWS, SAMPLE_PER_COLUMN * design.shape[1])
     if design.shape[0] <= size:
         return problem
@@ -392,7 +393,7 @@ def _solution(
         L1_wt=setup.L1_wt,
         penalty=penalty,
         value=point.value - problem.m / n * math.log(setup.matrix[-1, -1]),
-        loglike=-(point.objective.loss + n * (log_c + math.log(sigma))),
+        loglike=-(point.objective.totals.loss + n * (log_c + math.log(sigma))),
         subgradient=point.violation,
         gap=gap,
         tau_slope=slope,
@@ -400,7 +401,7 @@ def _solution(
         converged=bool(gap <= GAP_TOLERANCE * max(1.0, abs(point.value)) and stationary),
         n=n,
         p=problem.rank,
-        rows_in_zone=point.objective.rows_in_zone,
+        rows_in_zone=point.objective.totals.rows_in_zone,
         iterations=point.iterations,
     )
 

@@ -158,18 +158,19 @@ def dual_from_gradient(problem: Problem, point: NewtonPoint) -> DualPoint:
     m, kappa, tau, now = problem.m, problem.kappa, point.tau, point.objective
     theta = float(point.z[-1])
     r = point.z.size - 1
-    assert now.d2_z is not None
     correction = solve_positive(kappa * now.d2_z[:r, :r], now.d_z[:r])
     if correction is None:
         return DualPoint(-math.inf, 0.0, 0.0)
     omega2 = max(float(now.d_z[:r].dot(correction)), 0.0)
     omega = math.sqrt(omega2) if math.isfinite(omega2) else math.inf
     largest = omega / math.sqrt(problem.rows.least_weight)
-    shrink = 1.0 if largest <= now.slack else 1.0 + largest / min(tau, 1.0 - tau)
+    shrink = 1.0 if largest <= now.totals.slack else 1.0 + largest / min(tau, 1.0 - tau)
     ends = []
-    for t in (-omega * math.sqrt(now.square), omega * math.sqrt(now.square)):
-        alignment = (now.loss + 0.5 * kappa * now.square + kappa * t) / (shrink * theta)
-        square = (now.square + 2.0 * t + omega2) / shrink**2
+    for t in (-omega * math.sqrt(now.totals.square), omega * math.sqrt(now.totals.square)):
+        alignment = (now.totals.loss + 0.5 * kappa * now.totals.square + kappa * t) / (
+            shrink * theta
+        )
+        square = (now.totals.square + 2.0 * t + omega2) / shrink**2
         value = float(dual_value(alignment, square, m, kappa, problem.theta))
         ends.append((value, alignment, square))
     return DualPoint(*min(ends), variables=_variables(problem, point, correction))
@@ -187,7 +188,6 @@ def dual_from_newton(problem: Problem, point: NewtonPoint) -> DualPoint | None:
     """
     kappa, now = problem.kappa, point.objective
     r = point.z.size - 1
-    assert now.d2_z is not None
     try:
         correction = np.linalg.solve(kappa * now.d2_z[:r, :r], now.d_z[:r])
     except np.linalg.LinAlgError:
@@ -341,16 +341,15 @@ def proved_newton(problem: Problem, point: NewtonPoint) -> TauFit | None:
     if dual is None:
         return None
     excess = c.d_tau - now.d_tau
-    assert now.d2_z is not None
     return TauFit(
         point.tau,
         point.z,
         value,
         excess,
         dual,
-        now.rows_in_zone,
+        now.totals.rows_in_zone,
         passes,
         point.iterations,
         now.d2_z[:-1, :-1],
-        now.slack,
+        now.totals.slack,
     )

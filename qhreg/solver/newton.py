@@ -22,8 +22,8 @@ from scipy.linalg.lapack import dposv
 
 from qhreg._precision import ROUNDING
 from qhreg._typing import FloatArray
-from qhreg.engine.likelihood import Objective, Zone
-from qhreg.solver.problem import Problem
+from qhreg.engine.likelihood import Zone
+from qhreg.solver.problem import Objective, Problem
 
 ARMIJO = 1e-4
 """Share of the decrease that the slope promises which a step must have (Nocedal & Wright 2006, 3.1)."""
@@ -107,8 +107,6 @@ def newton_step(
     n : float
         Sum of weights: the size of a harmless diagonal shift.
     """
-    assert now.d2_z is not None
-    assert now.d_z_tau is not None
     g, hessian = now.d_z[:k], now.d2_z[:k, :k]
     if tau_room is None:
         return -_solve_shifted(hessian, g, n), 0.0
@@ -182,7 +180,7 @@ def newton(
         slope = float(now.d_z[:k].dot(dz)) + now.d_tau * dtau
         error = math.sqrt(max(-slope, 0.0) / n) if math.isfinite(slope) else math.nan
         at_rounding = error < SETTLED and error > 0.1 * last_error
-        starved = tau_bounds is None and now.rows_in_zone < k - 1
+        starved = tau_bounds is None and now.totals.rows_in_zone < k - 1
         done = _proved(problem, now, error, tau) if tol is None else error <= tol
         if done or at_rounding or starved or not math.isfinite(error):
             return NewtonPoint(z, tau, now, error, iterations, passes)
@@ -214,10 +212,9 @@ def _proved(problem: Problem, now: Objective, error: float, tau: float) -> bool:
     """Return whether the gradient alone proves the fit to about 1e-9 per row."""
     if not error <= SETTLED:
         return False
-    limit = _proof_limit(problem, tau, now.slack)
+    limit = _proof_limit(problem, tau, now.totals.slack)
     if error <= limit:
         return True
-    assert now.d2_z is not None
     d = now.d_z[:-1]
     step = solve_positive(now.d2_z[:-1, :-1], d)
     return step is not None and float(d.dot(step)) <= problem.n * limit**2
@@ -244,7 +241,7 @@ def _line_search(
     for tried in range(1, max_passes + 1):
         trial = z.copy()
         trial[: dz.size] += step * dz
-        after = problem.evaluate(trial, tau + step * dtau, since=now.zone, slack=slack)
+        after = problem.evaluate(trial, tau + step * dtau, since=now.totals.zone, slack=slack)
         if after.value <= now.value + ARMIJO * step * slope + rounding:
             return (trial, tau + step * dtau, after), tried
         step *= 0.4

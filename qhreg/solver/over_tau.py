@@ -153,8 +153,6 @@ def _node(point: NewtonPoint, problem: Problem) -> ProfileNode:
     """Return where one more Newton step leads, without another pass."""
     now, z, tau = point.objective, point.z, point.tau
     k = z.size if problem.theta is None else z.size - 1
-    assert now.d2_z is not None
-    assert now.d_z_tau is not None
     both = np.column_stack([now.d_z[:k], now.d_z_tau[:k]])
     solved = solve_positive(now.d2_z[:k, :k], both)
     if solved is None:
@@ -195,7 +193,7 @@ def _outwards(
                 _moved(node, tau),
                 tau,
                 tau_bounds=None,
-                since=last.objective.zone,
+                since=last.objective.totals.zone,
                 tol=SHORT_STEP,
                 max_passes=PASSES,
             )
@@ -337,8 +335,6 @@ def _descend(problem: Problem, z: FloatArray, tau: float, task: Task) -> TauFit:
 def _profile_curvature(point: NewtonPoint, problem: Problem) -> float:
     """Return the second derivative of the profile per unit of weight, or of its convex part."""
     now, k = point.objective, point.z.size - (problem.theta is not None)
-    assert now.d2_z is not None
-    assert now.d_z_tau is not None
     coupling = solve_positive(now.d2_z[:k, :k], now.d_z_tau[:k])
     taken = 0.0 if coupling is None else float(now.d_z_tau[:k] @ coupling)
     curvature = (now.d2_tau - taken) / problem.n
