@@ -17,9 +17,11 @@ import numpy as np
 from scipy.linalg.lapack import dgeqp3
 
 from qhreg._precision import INTERPOLATED, ROUNDING
-from qhreg._typing import BoolArray, FloatArray, SideArray
+from qhreg._typing import BoolArray, FloatArray
 from qhreg.engine.rows import (
+    Block,
     RowBlocks,
+    chosen_rows,
     residuals,
     weighted,
     weighted_columns,
@@ -89,30 +91,25 @@ def exact_fit(
 
     Notes
     -----
-    The number of undecided rows starts at the order n^(2/3) and grows until every decision proves
-    right. Rows once decided wrongly stay undecided: a row far out in the design may change sides with
-    every new centre.
+    The number of undecided rows starts at the order n^(2/3) and doubles until every decision proves
+    right.
     """
     z, n_rows, passes = start, problem.rows.n_rows, 0
     count = int(n_rows ** (2 / 3) * np.sqrt(z.size))
     if count < n_rows and not warm:
         z, passes = _smoothed(problem, tau, start)
-    centres, reaches = np.empty((problem.to_rows(z).size, 0)), np.empty(0)
     while count < n_rows:
-        centres = np.column_stack([centres, problem.to_rows(z)])
-        reaches = np.append(reaches, _reach(problem, centres[:, -1], count))
-        decision = Decision(centres, reaches, tau, problem.kappa)
-        undecided = _decide_rows(problem, decision)
-        fit = _fit_undecided(problem, tau, z, undecided)
+        centre = problem.to_rows(z)
+        decision = Decision(centre, _reach(problem, centre, count), tau, problem.kappa)
+        fit = _fit_undecided(problem, tau, z, _decide_rows(problem, decision))
         passes += 3
         if fit.proved(problem.n):
             z = fit.z
             if not problem.rows.fold(_any_wrong, any, decision, problem.to_rows(z)):
                 return replace(fit, passes=passes)
         count *= 2
-    none = Decision(problem.to_rows(z)[:, None], np.array([np.inf]), tau, problem.kappa)
-    undecided = _decide_rows(problem, none)
-    fit = _fit_all(problem, tau, z, undecided, accuracy)
+    none = Decision(problem.to_rows(z), np.inf, tau, problem.kappa)
+    fit = _fit_all(problem, tau, z, _decide_rows(problem, none), accuracy)
     return replace(fit, passes=passes + 1)
 
 
@@ -121,43 +118,23 @@ class Decision(NamedTuple):
 
     Attributes
     ----------
-    centres : ndarray, shape (k, m)
-        The points that rows were decided at so far, the present one last, in the coordinates of the
-        rows.
-    reaches : ndarray, shape (m,)
-        Distances from the line at each of them beyond which rows were decided.
+    centre : ndarray, shape (k,)
+        The point that rows are decided at, in the coordinates of the rows.
+    reach : float
+        Distance from the line there beyond which rows are decided.
     tau, kappa : float
         Asymmetry and width.
     """
 
-    centres: FloatArray
-    reaches: FloatArray
+    centre: FloatArray
+    reach: float
     tau: float
     kappa: float
 
-    def sides(self, u: FloatArray) -> SideArray:
-        """Return the sign of the residual that rows are taken to have, zero where it is open.
-
-        Parameters
-        ----------
-        u : ndarray, shape (rows, m) or more columns
-            Standardised residuals at the centres. A row that a centre has on another side than the one
-            before decided is open for good.
-        """
-        side = _side(u[:, self.reaches.size - 1], self.reaches[-1])
-        for j, reach in enumerate(self.reaches[:-1]):
-            side[self.wrong(_side(u[:, j], reach), u[:, j + 1])] = 0
-        return side
-
-    def wrong(self, side: SideArray, u: FloatArray) -> BoolArray:
-        """Tell the decided rows that do not lie beyond the zone on the side they were taken to."""
-        above = (side > 0) & (u < self.kappa * (1.0 - self.tau))
-        below = (side < 0) & (u > -self.kappa * self.tau)
-        return np.asarray(above | below)
-
-
-def _side(u: FloatArray, reach: float) -> SideArray:
-    return (u > reach).view(np.int8) - (u < -reach).view(np.int8)
+    def sides(self, block: Block) -> tuple[BoolArray, BoolArray]:
+        """Return which rows are taken to lie above the zone, and which below it."""
+        u = residuals(block, self.centre)
+        return u > self.reach, u < -self.reach
 
 
 def _reach(problem: Problem, centre: FloatArray, count: int) -> float:
@@ -193,22 +170,25 @@ def _decide_rows(problem: Problem, decision: Decision) -> Undecided:
 def _undecided(part: RowBlocks, decision: Decision, matrix: FloatArray | None) -> Undecided:
     """Return the undecided rows of a part in the coordinates of the problem, and the totals."""
     tau = decision.tau
-    side = np.empty(part.n_rows, dtype=np.int8)
     linear, outside = np.zeros((2, part.n_unknowns))
-    start, total, square = 0, 0.0, 0.0
+    total = square = 0.0
+    designs, weights = [], []
     for block in part.blocks():
-        here = side[start : start + block.exog.shape[0]]
-        start += here.size
-        here[:] = decision.sides(residuals(block, decision.centres))
-        psi = np.where(here > 0, 1.0 - tau, np.where(here < 0, -tau, 0.0))
+        above, below = decision.sides(block)
+        psi = (1.0 - tau) * above - tau * below
         total += weighted_sum(psi, block.weights)
         square += weighted_sum(psi * psi, block.weights)
         linear += weighted_columns(block, weighted(psi, block.weights))
-        outside += weighted_columns(block, weighted(np.abs(here, dtype=np.float64), block.weights))
+        outside += weighted_columns(block, weighted(1.0 * (above | below), block.weights))
+        near = chosen_rows(block, np.flatnonzero(~(above | below)))
+        design = near.exog if near.endog is None else np.column_stack([near.exog, near.endog])
+        designs.append(design if matrix is None else design @ matrix)
+        if near.weights is not None:
+            weights.append(near.weights)
     if matrix is not None:
         linear, outside = matrix.T @ linear, matrix.T @ outside
-    gathered = _gathered(part, matrix, side)
-    return Undecided(*gathered, linear, outside, total, square)
+    every = np.concatenate(weights) if weights else None
+    return Undecided(np.concatenate(designs), every, linear, outside, total, square)
 
 
 def _all_undecided(parts: Sequence[Undecided]) -> Undecided:
@@ -223,36 +203,12 @@ def _all_undecided(parts: Sequence[Undecided]) -> Undecided:
     )
 
 
-def _gathered(
-    part: RowBlocks, matrix: FloatArray | None, side: SideArray
-) -> tuple[FloatArray, FloatArray | None]:
-    """Return the rows that no side is taken for, in the coordinates of the problem; their weights."""
-    m = side.size - int(np.count_nonzero(side))
-    design = np.empty((m, part.n_unknowns if matrix is None else matrix.shape[1]))
-    weights: list[FloatArray] = []
-    start = end = 0
-    for block in part.blocks():
-        size = block.exog.shape[0]
-        if m == size == side.size and matrix is None and block.endog is None:
-            return block.exog, block.weights
-        chosen = np.flatnonzero(side[start : start + size] == 0)
-        start += size
-        if block.weights is not None:
-            weights.append(block.weights[chosen])
-        rows = block.exog[chosen]
-        if block.endog is not None:
-            rows = np.column_stack([rows, block.endog[chosen]])
-        begin, end = end, end + chosen.size
-        design[begin:end] = rows if matrix is None else rows @ matrix
-    return design, np.concatenate(weights) if weights else None
-
-
 def _any_wrong(part: RowBlocks, decision: Decision, fit: FloatArray) -> bool:
-    """Return whether a fit has rows of a part on another side than was decided."""
-    points = np.column_stack([decision.centres, fit])
+    """Return whether a decided row of a part is not beyond the zone on its side at a fit."""
+    tau, kappa = decision.tau, decision.kappa
     for block in part.blocks():
-        u = residuals(block, points)
-        if decision.wrong(decision.sides(u), u[:, -1]).any():
+        (above, below), u = decision.sides(block), residuals(block, fit)
+        if (above & (u < kappa * (1.0 - tau)) | below & (u > -kappa * tau)).any():
             return True
     return False
 
