@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dgeqp3
 
-from qhreg._precision import INTERPOLATED, ROUNDING
+from qhreg._precision import INTERPOLATED, ROUNDING, VANISHING
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.engine.rows import (
     Block,
@@ -35,11 +35,6 @@ from qhreg.solver.problem import Problem, smoothing_width
 
 EXACT = 1e-11
 """Accuracy of the interior-point method per unit of weight before a fit is moved to its vertex."""
-
-
-UNIQUE = 1e-9
-"""Slack of the dual variables of interpolated rows, over the smaller of tau and 1 - tau, from which on
-they alone are the best."""
 
 
 @dataclass(frozen=True)
@@ -240,29 +235,18 @@ def _proved(
     return TauFit(tau, z, value, excess, dual, in_zone, 0, steps)
 
 
-def _same_vertex(
-    problem: Problem, tau: float, start: FloatArray, undecided: Undecided
-) -> TauFit | None:
-    """Return the fit at the vertex where it starts, if that is the only best point."""
-    if problem.theta is not None and start[-1] != problem.theta:
-        return None
-    made = unique_vertex(undecided, start, tau)
-    z = None if made is None else _with_mean_loss(problem, undecided, made.z, tau)
-    if made is None or z is None:
-        return None
-    fit = _proved(problem, undecided, z, made.v, tau, 0)
-    return fit if fit.proved(problem.n) else None
-
-
 def _fit_undecided(
     problem: Problem, tau: float, start: FloatArray, undecided: Undecided, tol: float = EXACT
 ) -> TauFit:
     """Return the fit by the interior-point method; at kappa = 0 one that is not rough is a vertex."""
     width = problem.kappa if problem.kappa > TINY_KAPPA else 0.0
-    if width == 0.0:
-        same = _same_vertex(problem, tau, start, undecided)
-        if same is not None:
-            return same
+    if width == 0.0:  # the vertex where it starts, if that is the only best point
+        same = _vertex(undecided, start, np.ones(undecided.design.shape[0]), tau)
+        if same is not None and same.slack > VANISHING * min(tau, 1.0 - tau):
+            z = _with_mean_loss(problem, undecided, same.z, tau)
+            fit = _proved(problem, undecided, z, same.v, tau, 0)
+            if fit.proved(problem.n):
+                return fit
     inner = interior_point(
         undecided.design,
         tau,
@@ -274,40 +258,36 @@ def _fit_undecided(
         linear=undecided.linear,
         tol=tol,
     )
-    z = inner.z if width > 0.0 else _with_mean_loss(problem, undecided, inner.z, tau)
-
-    def inner_fit() -> TauFit:
-        point = inner.z if z is None else z
-        return _proved(problem, undecided, point, inner.v, tau, inner.iterations)
-
-    if width > 0.0 or not inner.converged or tol > EXACT:
-        return inner_fit()
-    vertex, v = vertex_of(undecided, inner.z, inner.v, tau)
-    if np.abs(undecided.design @ (vertex - inner.z)).max(initial=0.0) > INTERPOLATED * inner.z[-1]:
-        return inner_fit()  # a face of optima: its corner is no better than its inside
-    corner = _with_mean_loss(problem, undecided, vertex, tau)
-    if corner is None:
-        return inner_fit()
+    if width > 0.0:
+        return _proved(problem, undecided, inner.z, inner.v, tau, inner.iterations)
+    z = _with_mean_loss(problem, undecided, inner.z, tau)
+    fit = _proved(problem, undecided, z, inner.v, tau, inner.iterations)
+    if not inner.converged or tol > EXACT:
+        return fit
+    vertex = _vertex(undecided, inner.z, np.minimum(inner.v + tau, 1.0 - tau - inner.v), tau)
+    if vertex is None:
+        return fit
+    moved = np.abs(undecided.design @ (vertex.z - inner.z)).max()
+    if moved > INTERPOLATED * inner.z[-1]:
+        return fit  # a face of optima: its corner is no better than its inside
+    corner = _with_mean_loss(problem, undecided, vertex.z, tau)
+    v = vertex.v if vertex.slack >= -VANISHING * min(tau, 1.0 - tau) else inner.v
     exact = _proved(problem, undecided, corner, v, tau, inner.iterations)
-    allowed = 1e-10 * problem.n  # the accuracy of the inner method
-    if exact.gap <= allowed:
-        return exact
-    fit = inner_fit()
-    if not exact.value <= fit.value + allowed:
+    if not exact.value <= fit.value + 1e-10 * problem.n:  # the accuracy of the inner method
         return fit
     return exact if exact.dual.value >= fit.dual.value else replace(exact, dual=fit.dual)
 
 
 def _with_mean_loss(
     problem: Problem, undecided: Undecided, z: FloatArray, tau: float
-) -> FloatArray | None:
-    """Return z with the best scale at kappa = 0, the mean loss; None if that is not positive."""
+) -> FloatArray:
+    """Return z with the best scale at kappa = 0, the mean loss, where that is positive."""
     if problem.theta is not None:
         return z
     loss = weighted_sum(quantile_loss(undecided.design @ z, tau), undecided.weights)
     total = loss + float(undecided.linear @ z)
     if not total > ROUNDING * loss:  # rows taken for decided are on the other side
-        return None
+        return z
     return np.asarray(z * (problem.m / total))
 
 
@@ -326,44 +306,33 @@ def _fit_all(
     return min(fit, _fit_undecided(problem, tau, neutral, undecided), key=lambda f: f.gap)
 
 
-# ---------------------------------------------------------------------- corners at kappa = 0
+class Vertex(NamedTuple):
+    """A point with as many rows interpolated as there are coefficients, and its dual variables.
 
-
-def vertex_of(
-    undecided: Undecided, z: FloatArray, v: FloatArray, tau: float
-) -> tuple[FloatArray, FloatArray]:
-    """Return (z, v) with as many rows interpolated exactly as there are coefficients.
-
-    The interpolated rows have slack in v and a small residual; their v follows from X'(w v) = 0 when
-    the vertex is not degenerate. Where a whole face is optimal no row has slack, and the nearest rows
-    lead to one of its corners.
+    Attributes
+    ----------
+    z, v : ndarray of shape (k,), ndarray of shape (m,)
+        The point; the dual variables of the undecided rows, from X'(w v) = 0.
+    slack : float
+        How far those of the interpolated rows are inside their bounds at the least: where it is
+        positive the point is the only best one at kappa = 0.
     """
-    r = z.size - 1
-    if r == 0:
-        return z, v
-    size = np.abs(undecided.design @ z)
-    size += 1e-15
-    claim = np.minimum(v + tau, 1.0 - tau - v)
-    np.maximum(claim, 1e-15, out=claim)
-    claim /= size
-    made = _corner(undecided, z, claim, tau)
-    if made is None:
-        return z, v
-    room = 1e-12 * min(tau, 1.0 - tau)
-    return made.z, made.v if made.slack >= -room else v
-
-
-class Corner(NamedTuple):
-    """A vertex, its dual variables, and the least slack of those of the interpolated rows."""
 
     z: FloatArray
     v: FloatArray
     slack: float
 
 
-def _corner(undecided: Undecided, z: FloatArray, claim: FloatArray, tau: float) -> Corner | None:
-    """Return the vertex that interpolates the rows with the highest claims, None if they depend."""
+def _vertex(undecided: Undecided, z: FloatArray, slack: FloatArray, tau: float) -> Vertex | None:
+    """Return the vertex near z, None if its rows depend.
+
+    Interpolated rows have slack in their dual variables and a small residual. Where a whole face is
+    optimal no row has slack, and the nearest rows lead to one of its corners.
+    """
     r = z.size - 1
+    if r == 0:
+        return None
+    claim = np.maximum(slack, 1e-15) / (np.abs(undecided.design @ z) + 1e-15)
     candidates = np.argsort(np.negative(claim))[: max(4 * r, r + 10)]
     ranked = undecided.design[candidates, :-1]
     ranked *= claim[candidates, None]
@@ -371,23 +340,12 @@ def _corner(undecided: Undecided, z: FloatArray, claim: FloatArray, tau: float) 
     square = undecided.design[basic, :-1]
     try:
         z = np.append(np.linalg.solve(square, -z[-1] * undecided.design[basic, -1]), z[-1])
-        exact = np.where(undecided.design @ z > 0.0, 1.0 - tau, -tau)
-        exact[basic] = 0.0
+        v = np.where(undecided.design @ z > 0.0, 1.0 - tau, -tau)
+        v[basic] = 0.0
         w = undecided.weights
-        rest = (exact if w is None else w * exact) @ undecided.design[:, :-1]
+        rest = weighted(v, w) @ undecided.design[:, :-1]
         inner = np.linalg.solve(square.T, -rest - undecided.linear[:-1])
     except np.linalg.LinAlgError:
         return None
-    exact[basic] = inner = inner if w is None else inner / w[basic]
-    return Corner(z, exact, float(min(inner.min() + tau, 1.0 - tau - inner.max())))
-
-
-def unique_vertex(undecided: Undecided, start: FloatArray, tau: float) -> Corner | None:
-    """Return the corner where a fit starts, if it starts at one and that is the only best point."""
-    size = np.abs(undecided.design @ start)
-    r = start.size - 1
-    if r == 0 or np.count_nonzero(size < INTERPOLATED * size.mean()) < r:
-        return None
-    size += 1e-15
-    made = _corner(undecided, start, np.divide(1.0, size, out=size), tau)
-    return made if made is not None and made.slack > UNIQUE * min(tau, 1.0 - tau) else None
+    v[basic] = inner = inner if w is None else inner / w[basic]
+    return Vertex(z, v, float(min(inner.min() + tau, 1.0 - tau - inner.max())))
