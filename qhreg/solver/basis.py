@@ -73,26 +73,20 @@ def _cholesky_factor(gram: FloatArray) -> tuple[FloatArray, float] | None:
 
 
 def _independent_columns(scaled: FloatArray) -> tuple[npt.NDArray[np.intp], FloatArray, float]:
-    """Return the kept columns, their triangular factor R, and the weakest diagonal share."""
-    n, p = scaled.shape
-    kept: list[int] = []
-    remainder = scaled.copy(order="F")
-    length = np.sqrt(np.einsum("ij,ij->j", scaled, scaled))
-    weakest = 1.0
-    for j in range(p):
-        column = remainder[:, j]
-        share = float(np.sqrt(column @ column)) / length[j] if length[j] > 0.0 else 0.0
-        if share <= RANK_TOLERANCE or len(kept) == n:
-            continue
-        weakest = min(weakest, share)
-        kept.append(j)
-        column /= np.sqrt(column @ column)
-        for _ in range(2):  # twice is enough for orthogonality to rounding
-            remainder[:, j + 1 :] -= np.outer(column, column @ remainder[:, j + 1 :])
-    columns = np.asarray(kept, dtype=np.intp)
-    if not kept:
-        return columns, np.empty((0, 0)), weakest
-    return columns, triangular_factor(scaled[:, columns]), weakest
+    """Return the kept columns, their triangular factor R, and the weakest diagonal share.
+
+    On the diagonal of R is what is left of each column when made orthogonal to the earlier ones.
+    """
+    p = scaled.shape[1]
+    rows = triangular_factor(np.vstack([scaled, np.zeros((p, p))]))  # as many rows as columns
+    columns = np.flatnonzero(scaled.any(axis=0))
+    while True:
+        factor = triangular_factor(rows[:, columns])[: columns.size]
+        share = np.abs(factor.diagonal()) / np.linalg.norm(rows[:, columns], axis=0)
+        weak = np.flatnonzero(share <= RANK_TOLERANCE)
+        if not weak.size:
+            return columns, triangular_factor(scaled[:, columns]), float(share.min(initial=1.0))
+        columns = np.delete(columns, weak[0])
 
 
 def triangular_factor(matrix: FloatArray) -> FloatArray:
