@@ -47,8 +47,6 @@ class Basis:
         [X, y] M for the rows the basis was made from.
     weakest : float
         Smallest share of its length a kept column retains when made orthogonal to earlier ones.
-    spread : float
-        Largest over mean size of the residuals in the design; 0 when there are none.
     """
 
     columns: npt.NDArray[np.intp]
@@ -57,7 +55,6 @@ class Basis:
     matrix: FloatArray
     design: FloatArray
     weakest: float
-    spread: float
 
 
 def _cholesky_factor(gram: FloatArray) -> tuple[FloatArray, float] | None:
@@ -141,7 +138,6 @@ def basis_of(exog: FloatArray, endog: FloatArray, weights: FloatArray | None = N
     scale = float(size.sum() if share is None else size @ share) / n if n else 1.0
     if not scale > 0.0:
         scale = 1.0
-    spread = float(size.max(initial=0.0)) / scale
     matrix[:p, r] = matrix[:p, :r] @ (coefficients / -scale)
     matrix[p, r] = 1.0 / scale
     residual /= scale
@@ -150,44 +146,31 @@ def basis_of(exog: FloatArray, endog: FloatArray, weights: FloatArray | None = N
         dependent = np.setdiff1d(np.arange(p), columns)
         weighted = orthogonal if share is None else orthogonal * share[:, None]
         combination = matrix[columns, :r] @ (weighted.T @ exog[:, dependent]) / max(n, 1)
-    return Basis(columns, dependent, combination, matrix, design, weakest, spread)
+    return Basis(columns, dependent, combination, matrix, design, weakest)
 
 
 def recentred(basis: Basis, exog: FloatArray, endog: FloatArray, z: FloatArray) -> Basis:
     """Return the basis with the residuals of z in place of those of least squares.
 
-    One far outlier spoils least squares so much that its residuals keep no digits of the others.
+    One far outlier spoils least squares so much that its residuals keep no digits of the others. Their
+    unit is the median of those that are not interpolated: tiny ones beside a few large ones are rounding
+    errors where a further fit of their rows makes them vanish, and small numbers where it does not.
     """
     raw = basis.matrix @ z
     beta = -raw[:-1] / raw[-1]
     residual = endog - exog @ beta
     size = np.abs(residual)
-    mean = float(size.mean())
-    scale = typical_size(residual, exog) or mean or 1.0
+    tiny = size <= INTERPOLATED * size.mean()
+    if np.count_nonzero(tiny) > exog.shape[1]:
+        x, left = exog[tiny], residual[tiny]
+        left = left - x @ np.linalg.lstsq(x, left, rcond=None)[0]
+        if np.median(np.abs(left)) <= INTERPOLATED * np.median(size[tiny]):
+            size = size[~tiny]
+    scale = float(np.median(size)) if size.any() else 1.0
     matrix, design = basis.matrix.copy(), basis.design.copy()
     matrix[:-1, -1], matrix[-1, -1] = -beta / scale, 1.0 / scale
     design[:, -1] = residual / scale
-    spread = float(size.max()) / (mean or 1.0)
-    return replace(basis, matrix=matrix, design=design, spread=spread)
-
-
-def typical_size(residual: FloatArray, exog: FloatArray) -> float:
-    """Return the median size of residuals; where most rows are interpolated, that of the others.
-
-    Tiny residuals beside a few large ones are rounding errors where a further fit of their rows makes
-    them vanish again, and small numbers beside outliers where it does not.
-    """
-    size = np.abs(residual)
-    middle = float(np.median(size))
-    small = size <= INTERPOLATED * float(size.mean())
-    if middle == 0.0 or np.count_nonzero(small) <= exog.shape[1] or not small[size <= middle].all():
-        return middle
-    rows = exog[small] / middle
-    left = residual[small] / middle
-    left = left - rows @ np.linalg.lstsq(rows, left, rcond=None)[0]
-    if float(np.median(np.abs(left))) > INTERPOLATED:
-        return middle
-    return float(np.median(size[~small]))
+    return replace(basis, matrix=matrix, design=design)
 
 
 def rescaled(basis: Basis, scale: float) -> Basis:

@@ -174,7 +174,9 @@ def _undecided(part: RowBlocks, decision: Decision, matrix: FloatArray | None) -
         total += weighted_sum(psi, block.weights)
         square += weighted_sum(psi * psi, block.weights)
         linear += weighted_columns(block, weighted(psi, block.weights))
-        outside += weighted_columns(block, weighted(1.0 * (above | below), block.weights))
+        outside += weighted_columns(
+            block, weighted((above | below).astype(np.float64), block.weights)
+        )
         near = chosen_rows(block, np.flatnonzero(~(above | below)))
         design = near.exog if near.endog is None else np.column_stack([near.exog, near.endog])
         designs.append(design if matrix is None else design @ matrix)

@@ -44,9 +44,6 @@ SUSPECT_SPREAD = 100.0
 SPOILED = 1e-3
 """Median regression with residuals below this share of least squares' shows that it was spoiled."""
 
-MEDIAN = Task(kappa=0.0, tau=0.5, sigma=None, tau_bounds=(0.25, 0.75), reml=False)
-"""Median regression."""
-
 
 @dataclass(frozen=True)
 class Setup:
@@ -88,7 +85,35 @@ def set_up(rows: GivenRows, task: Task) -> Setup:
         rows = rows.scaled(scale)
         task = replace(task, sigma=None if task.sigma is None else task.sigma / scale)
     chosen = sampled_rows(rows)
-    return _copied(rows, task, scale) if chosen is None else _in_place(rows, task, scale, chosen)
+    data = rows.take(slice(None) if chosen is None else chosen)
+    if not (np.isfinite(data.exog).all() and np.isfinite(data.endog).all()):
+        require_finite(rows)  # other rows that are not finite show in the first pass over them
+    basis = basis_of(data.exog, data.endog, data.weights)
+    noisy = _has_residual(basis, data.endog)
+    if chosen is not None and (basis.dependent.size or not noisy):  # other rows may tell more
+        factor = rows.fold(_factor, _joint_factor) * math.sqrt((rows.n_columns + 1) / rows.n_rows)
+        basis = basis_of(factor[:, :-1], factor[:, -1])
+        noisy = _has_residual(basis, factor[:, -1])
+        design = data.exog @ basis.matrix[:-1]
+        design[:, -1] += data.endog * basis.matrix[-1, -1]
+        basis = replace(basis, design=design)
+    if not noisy:
+        _reject_perfect_fit(rows, basis, task)
+        basis = rescaled(basis, task.sigma or 1.0)
+    basis = _well_centred(basis, data)
+    weights = data.weights
+    if chosen is not None and weights is not None:  # as many observations for its rows as all have
+        weights = weights * (chosen.size / rows.n_rows * rows.weight_sum / weights.sum())
+    sample = problem = _problem(ArrayRows(basis.design, None, weights), basis, task, None)
+    if chosen is not None and (
+        basis.weakest <= CHOLESKY_SAFE or not _has_residual(basis, data.endog, CLOSE)
+    ):
+        problem = _problem(rows.transformed(basis.matrix), basis, task, None)
+    elif chosen is not None:
+        problem = _problem(rows, basis, task, basis.matrix)
+    if problem.theta is not None:
+        _require_proportion(problem.theta, basis.design[:, -1], (task.sigma or 0.0) * scale)
+    return Setup(basis, problem, sample, task, scale)
 
 
 def _endog_scale(rows: GivenRows) -> float:
@@ -107,54 +132,6 @@ def sampled_rows(rows: GivenRows) -> npt.NDArray[np.intp] | None:
     return np.sort(np.random.default_rng(0).choice(rows.n_rows, size, replace=False))
 
 
-def _copied(rows: GivenRows, task: Task, scale: float) -> Setup:
-    """Return the problem of rows copied into a basis of theirs."""
-    data = _finite(rows, slice(None))
-    basis = basis_of(data.exog, data.endog, data.weights)
-    if not _has_residual(basis, data.endog):
-        _reject_perfect_fit(rows, basis, task)
-        basis = rescaled(basis, task.sigma or 1.0)
-    basis = _well_centred(basis, data)
-    problem = _problem(ArrayRows(basis.design, None, data.weights), basis, task, None)
-    if problem.theta is not None:
-        _require_proportion(problem.theta, basis.design[:, -1], (task.sigma or 0.0) * scale)
-    return Setup(basis, problem, problem, task, scale)
-
-
-def _finite(rows: GivenRows, chosen: npt.NDArray[np.intp] | slice) -> Taken:
-    """Return some rows; other rows that are not finite show in the first pass over them."""
-    data = rows.take(chosen)
-    if not (np.isfinite(data.exog).all() and np.isfinite(data.endog).all()):
-        require_finite(rows)
-    return data
-
-
-def _in_place(rows: GivenRows, task: Task, scale: float, chosen: npt.NDArray[np.intp]) -> Setup:
-    """Return the problem of rows that stay where they are, in the coordinates of a sample."""
-    data = _finite(rows, chosen)
-    basis = basis_of(data.exog, data.endog, data.weights)
-    if basis.dependent.size or not _has_residual(basis, data.endog):
-        basis = _triangular_basis(rows)
-        if not _leaves_residual(rows, basis):
-            _reject_perfect_fit(rows, basis, task)
-            basis = rescaled(basis, task.sigma or 1.0)
-    else:
-        basis = _well_centred(basis, data)
-    awkward = basis.weakest <= CHOLESKY_SAFE or not _has_residual(basis, data.endog, CLOSE)
-    mapped = rows.transformed(basis.matrix) if awkward else rows
-    problem = _problem(mapped, basis, task, None if awkward else basis.matrix)
-    design = data.exog @ basis.matrix[:-1]
-    design[:, -1] += data.endog * basis.matrix[-1, -1]
-    if problem.theta is not None:
-        _require_proportion(problem.theta, design[:, -1], (task.sigma or 0.0) * scale)
-    weights = data.weights
-    if weights is not None:  # as many observations for its rows as all rows have
-        weights = weights * (chosen.size / rows.n_rows * rows.weight_sum / weights.sum())
-    sample = _problem(ArrayRows(design, None, weights), basis, task, None)
-    basis = replace(basis, design=basis.design[:0].copy())
-    return Setup(basis, problem, sample, task, scale)
-
-
 def _problem(
     rows: GivenRows | ArrayRows, basis: Basis, task: Task, matrix: FloatArray | None
 ) -> Problem:
@@ -170,13 +147,6 @@ def _problem(
                 "Leave columns out, or fix sigma; weights count observations, so rescale shares"
             )
     return Problem(rows, rows.weight_sum, task.kappa, matrix, theta, rank)
-
-
-def _triangular_basis(rows: GivenRows) -> Basis:
-    """Return the basis of all rows from a triangular factor accumulated over blocks."""
-    factor = rows.fold(_factor, _joint_factor)
-    factor *= np.sqrt(factor.shape[0] / rows.n_rows)
-    return basis_of(factor[:, :-1], factor[:, -1])
 
 
 def _factor(part: GivenRows) -> FloatArray:
@@ -199,10 +169,10 @@ def _well_centred(basis: Basis, data: Taken) -> Basis:
         middle = float(np.median(residual))
         if residual.max() < SUSPECT_SPREAD * middle or (done and middle < INTERPOLATED):
             break  # no outliers, or most rows are interpolated
-        problem = _problem(ArrayRows(basis.design, None, data.weights), basis, MEDIAN, None)
+        rows = ArrayRows(basis.design, None, data.weights)
         start = np.zeros(basis.design.shape[1])
         start[-1] = 2.0
-        z = fit_at(problem, 0.5, start).z
+        z = fit_at(Problem(rows, rows.weight_sum, 0.0), 0.5, start).z
         left = float(np.median(np.abs(basis.design @ z))) / float(z[-1])
         if left > SPOILED * middle:
             break
@@ -211,11 +181,11 @@ def _well_centred(basis: Basis, data: Taken) -> Basis:
 
 
 def _has_residual(basis: Basis, endog: FloatArray, share: float = ROUNDING) -> bool:
-    """Return whether least squares leaves more than rounding, or some share, of the response."""
+    """Return whether a fit leaves more than rounding, or some share, of the response."""
     if basis.design.shape[0] <= basis.columns.size:
         return False
-    largest = basis.spread / basis.matrix[-1, -1]  # the mean is the unit of the design
-    return bool(largest > share * np.abs(endog).max(initial=0.0))
+    largest = np.abs(basis.design[:, -1]).max() / basis.matrix[-1, -1]
+    return bool(largest > share * np.abs(endog).max())
 
 
 def _reject_perfect_fit(rows: GivenRows, basis: Basis, task: Task) -> None:
@@ -231,20 +201,6 @@ def _reject_perfect_fit(rows: GivenRows, basis: Basis, task: Task) -> None:
     raise DataError(
         f"{cause}, and sigma would go to 0. Use more rows or fewer columns, or give sigma"
     )
-
-
-def _leaves_residual(rows: GivenRows, basis: Basis) -> bool:
-    """Return whether a fit of all rows leaves more than rounding of the response."""
-    return rows.fold(_misses, any, -basis.matrix[:-1, -1] / basis.matrix[-1, -1])
-
-
-def _misses(part: GivenRows, beta: FloatArray) -> bool:
-    """Return whether coefficients leave more than rounding of the response of some block."""
-    for block in part.blocks():
-        assert block.endog is not None
-        if np.abs(block.endog - block.exog @ beta).max() > ROUNDING * np.abs(block.endog).max():
-            return True
-    return False
 
 
 def _require_proportion(theta: float, residual: FloatArray, sigma: float) -> None:
