@@ -184,17 +184,16 @@ def _certificate(
     max_fits: int,
 ) -> GlobalCertificate:
     """Return the certificate of a solution of a problem that is set up."""
-    problem, task = setup.problem, setup.task
-    z, tau = start_of(setup.basis, solution, setup.scale, task)
-    first = local_fit(problem, z, tau, task)
-    found = branch_and_bound(problem, first.fit, task, tol=tol, max_fits=max_fits)
+    problem = setup.problem
+    first = local_fit(problem, *start_of(setup, solution))
+    found = branch_and_bound(problem, first, tol=tol, max_fits=max_fits)
     # values of the problem in the units of the data, as minus the log-likelihood
     shift = value_shift(setup) - 0.5 * problem.rank * math.log(2.0 * math.pi)
     better = None
     if -(found.upper + shift) > solution.loglike_restricted + tol:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            best = local_fit(problem, found.best.z, found.best.tau, task)
+            best = local_fit(problem, found.best.z, found.best.tau)
             better = report(setup, best, certified=False)
     upper_bound = -(found.lower + shift)
     loglikes = np.array([-(profile_value(fit, problem) + shift) for fit in found.fits])

@@ -185,7 +185,7 @@ def tau_curve(data: ModelData, solution: Solution, kappa: float) -> TauCurve:
     """Return the profile over tau at a given width, by the criterion of the model."""
     task = task_of(kappa, None, data.space.sigma, data.tau_bounds, reml=data.reml, rank=data.rank)
     setup = set_up(data.rows, task)
-    z, _ = start_of(setup.basis, solution, setup.scale, setup.task)
+    z, _ = start_of(setup, solution)
     about = ("tau", solution.tau, solution.loglike_restricted, solution.n - solution.p)
     return TauCurve(*about, *data.tau_bounds, data.names, setup=setup, start=z)
 

@@ -34,7 +34,7 @@ from qhreg.family.normalizer import log_curvature, log_normalizer_derivatives
 from qhreg.solver.dual import GAP_TOLERANCE, DualVariables, TauFit, dual_value, feasible
 from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.over_tau import local_fit, profile_value
-from qhreg.solver.problem import Problem, Task
+from qhreg.solver.problem import Problem
 
 ACCURACY = 0.01
 """Gap per row that a fit away from the optimum may have, over its squared distance in tau: a small
@@ -92,7 +92,6 @@ def concave_bound(
 
 def interval_bound(
     problem: Problem,
-    bounds: tuple[float, float],
     left: TauDual,
     right: TauDual,
     cross: float,
@@ -103,7 +102,8 @@ def interval_bound(
     Pieces whose bound is below `target` are refined until they are not, or until the bounding curve
     itself is seen below the target.
     """
-    lo, hi = max(left.tau, bounds[0]), min(right.tau, bounds[1])
+    assert problem.tau_bounds is not None
+    lo, hi = max(left.tau, problem.tau_bounds[0]), min(right.tau, problem.tau_bounds[1])
     if not lo < hi:
         return np.inf, lo
     weight = problem.n - 0.5 * problem.rank  # of log c, the convex part
@@ -162,7 +162,7 @@ class GlobalBound:
 
 
 def branch_and_bound(
-    problem: Problem, start: TauFit, task: Task, *, tol: float = 1e-6, max_fits: int = 200
+    problem: Problem, start: TauFit, *, tol: float = 1e-6, max_fits: int = 200
 ) -> GlobalBound:
     """Return certified bounds on the minimum of the profile over tau in the bounds.
 
@@ -172,14 +172,11 @@ def branch_and_bound(
         The data and what is fixed.
     start : TauFit
         The candidate optimum.
-    task : Task
-        What to fit; its bounds are the range of tau.
     tol : float
         Gap at which to stop, in units of the log-likelihood.
     max_fits : int
         Convex fits after which to give up; the bounds are then still bounds.
     """
-    bounds = task.tau_bounds
     fits: list[TauFit] = []
     duals = [TauDual(0.0, 0.0, 0.0), TauDual(1.0, 0.0, 0.0)]
     crosses = [0.0]
@@ -213,14 +210,14 @@ def branch_and_bound(
         for i, known in enumerate(lowest):
             if known is None or (known[0] < target and upper < known_for):
                 ends = duals[i], duals[i + 1]
-                lowest[i] = interval_bound(problem, bounds, *ends, crosses[i], target)
+                lowest[i] = interval_bound(problem, *ends, crosses[i], target)
         known_for = upper
         settled = [item for item in lowest if item is not None]
         worst = min(range(len(settled)), key=lambda i: settled[i][0])
         lower = settled[worst][0]
         if lower >= target or n_fits >= max_fits:
             break
-        tau = _inside(settled[worst][1], duals[worst].tau, duals[worst + 1].tau, bounds)
+        tau = _inside(settled[worst][1], duals[worst].tau, duals[worst + 1].tau, problem)
         fit = fit_node(tau, _predict(fits, tau), ACCURACY * (tau - best.tau) ** 2)
         n_fits += 1
         # a gap that hides whether it is worse, or beside a new best one, would keep intervals open
@@ -229,7 +226,7 @@ def branch_and_bound(
             n_fits += 1
         insert(fit)
         if phi(fit) < upper:
-            bottom = local_fit(problem, fit.z, fit.tau, task).fit
+            bottom = local_fit(problem, fit.z, fit.tau)
             polished = insert(fit_node(bottom.tau, bottom.z))
             n_fits += 1
             best = min(fit, polished, key=phi)
@@ -237,9 +234,10 @@ def branch_and_bound(
     return GlobalBound(lower, upper, best, tuple(fits), n_fits, upper - lower <= tol)
 
 
-def _inside(tau: float, left: float, right: float, bounds: tuple[float, float]) -> float:
+def _inside(tau: float, left: float, right: float, problem: Problem) -> float:
     """Return tau moved away from the ends of its interval, where a fit would add nothing."""
-    lo, hi = max(left, bounds[0]), min(right, bounds[1])
+    assert problem.tau_bounds is not None
+    lo, hi = max(left, problem.tau_bounds[0]), min(right, problem.tau_bounds[1])
     margin = 0.1 * (hi - lo)
     return float(min(max(tau, lo + margin), hi - margin))
 

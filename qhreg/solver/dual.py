@@ -299,6 +299,8 @@ class TauFit:
         Second derivative of h in the coefficients, where it is at hand.
     slack : float
         How far psi of every row in the zone is from its bounds, zero where that was not measured.
+    reason : str
+        How it was found.
     """
 
     tau: float
@@ -311,6 +313,7 @@ class TauFit:
     iterations: int
     curvature: FloatArray | None = None
     slack: float = 0.0
+    reason: str = "convex fit"
 
     @property
     def gap(self) -> float:

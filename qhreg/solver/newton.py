@@ -41,9 +41,6 @@ SETTLED = 1e-8
 SHORT_STEP = 3e-2
 """Error up to which a step need not be verified: what it leaves is of the order of its square."""
 
-SHORT_ROOM = 0.05
-"""Distance to a bound of tau below which a step down the profile goes all the way."""
-
 
 class NewtonPoint(NamedTuple):
     """Where Newton's method ended.
@@ -111,19 +108,13 @@ def newton_step(
     if tau_room is None:
         return -_solve_shifted(hessian, g, n), 0.0
     h = now.d_z_tau[:k]
-    joint, gradient = np.empty((k + 1, k + 1)), np.empty(k + 1)
-    joint[:k, :k], joint[k, k], gradient[:k], gradient[k] = hessian, now.d2_tau, g, now.d_tau
+    joint, gradient = np.empty((k + 1, k + 1)), np.append(g, now.d_tau)
+    joint[:k, :k], joint[k, k] = hessian, now.d2_tau
     joint[k, :k] = joint[:k, k] = h
-    solution = solve_positive(joint, gradient)
-    if solution is not None:
-        move = -float(solution[k])
-        if tau_room[0] <= move <= tau_room[1]:
-            return -solution[:k], move
-    else:  # the profile is not convex here: a long step down it
-        slope = now.d_tau - float(h.dot(_solve_shifted(hessian, g, n)))
-        room = tau_room[1] if slope < 0.0 else tau_room[0]
-        move = room if abs(room) < SHORT_ROOM else 0.5 * room
-    move = min(max(move, tau_room[0]), tau_room[1])
+    step = -_solve_shifted(joint, gradient, n)
+    move = min(max(float(step[k]), tau_room[0]), tau_room[1])
+    if move == step[k]:
+        return step[:k], move
     return -_solve_shifted(hessian, g + h * move, n), move
 
 

@@ -38,7 +38,7 @@ from qhreg._typing import FloatArray
 from qhreg.exceptions import BoundaryWarning, DataError, warn_caller
 from qhreg.family.normalizer import log_normalizer_derivatives, restricted_normalizer
 from qhreg.solver.basis import basis_of
-from qhreg.solver.joint import DEFAULT_TAU_BOUNDS, Solution, Start, solve
+from qhreg.solver.joint import DEFAULT_TAU_BOUNDS, Solution, solve
 
 GRID = (0.0, 0.05, 0.15, 0.4, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0)
 """Widths at which the profile is evaluated first; more follow while it still rises."""
@@ -179,7 +179,7 @@ def solve_kappa(
     tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
     weights: Any = None,
     offset: Any = None,
-    start: Start | None = None,
+    start: Any = None,
     search: bool | None = None,
     names: Sequence[str] | None = None,
     reml: bool = True,
@@ -239,7 +239,7 @@ def profile_over_kappa(
     *,
     tau: float | None,
     sigma: float | None,
-    start: Start | None,
+    start: Any,
     search: bool | None,
     names: Sequence[str] | None,
 ) -> KappaSolution:
@@ -285,7 +285,7 @@ def profile_over_kappa(
 class _Profile:
     """The profile over kappa: each width is fitted once, the best fit of it is kept."""
 
-    def __init__(self, fit: Callable[..., Solution], start: Start | None, *, follow: bool) -> None:
+    def __init__(self, fit: Callable[..., Solution], start: Any, *, follow: bool) -> None:
         self._fit, self._start = fit, start
         self._search = False if follow else None
         self.fits: dict[float, Solution] = {}
@@ -299,7 +299,7 @@ class _Profile:
             self.fits[fit.kappa] = fit
         return fit
 
-    def at(self, kappa: float, start: Start | None, search: bool | None = False) -> Solution:
+    def at(self, kappa: float, start: Any, search: bool | None = False) -> Solution:
         """Return the fit at a width, in the basin of a start or by the scan."""
         return self.add(self._fit(kappa=kappa, start=start, search=search))
 

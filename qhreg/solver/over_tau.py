@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -38,7 +38,7 @@ from qhreg.solver.dual import (
 )
 from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.newton import SHORT_STEP, NewtonPoint, newton, solve_positive
-from qhreg.solver.problem import Problem, Task, smoothing_width
+from qhreg.solver.problem import Problem, smoothing_width
 
 POINTS = 41
 """Values of tau in the scan."""
@@ -54,16 +54,6 @@ ROUGH = 1e-4
 
 FLAT_SLOPE = 1e-7
 """Slope of the profile in logit tau per unit of weight at which tau counts as stationary."""
-
-
-@dataclass(frozen=True)
-class LocalFit:
-    """A fit found by a local method, in the coordinates of its problem."""
-
-    fit: TauFit
-    iterations: int
-    passes: int
-    reason: str
 
 
 class Basin(NamedTuple):
@@ -87,12 +77,12 @@ def profile_value(fit: TauFit, problem: Problem) -> float:
     return float(fit.value + problem.normalizer(fit.tau).value)
 
 
-def stationary_in_tau(fit: TauFit, problem: Problem, task: Task) -> bool:
+def stationary_in_tau(fit: TauFit, problem: Problem) -> bool:
     """Return whether tau is fixed, stationary, or at a bound that the profile falls towards."""
-    if task.tau is not None:
+    if problem.tau_bounds is None:
         return True
     slope = profile_slope(fit, problem)
-    lower, upper = task.tau_bounds
+    lower, upper = problem.tau_bounds
     return (
         abs(slope) * fit.tau * (1.0 - fit.tau) <= FLAT_SLOPE
         or (fit.tau == lower and slope >= 0.0)
@@ -109,7 +99,7 @@ def tau_grid(bounds: tuple[float, float]) -> list[float]:
     return [bounds[0], *inside.tolist(), bounds[1]]
 
 
-def scan_basins(problem: Problem, z: FloatArray, bounds: tuple[float, float]) -> list[Basin]:
+def scan_basins(problem: Problem, z: FloatArray) -> list[Basin]:
     """Return the minima of the profile that a scan shows, the deepest first, a few at most.
 
     The scan goes outwards from the middle. Where the zone has too few rows for Newton's method the
@@ -121,12 +111,11 @@ def scan_basins(problem: Problem, z: FloatArray, bounds: tuple[float, float]) ->
         Of the rows that carry the scan.
     z : ndarray, shape (k,)
         A fit at some tau in the middle.
-    bounds : (float, float)
-        The range of tau.
     """
+    assert problem.tau_bounds is not None
     width = smoothing_width(problem.kappa, problem.n, z.size - 1)
     smooth = replace(problem, kappa=width)
-    taus = tau_grid(bounds)
+    taus = tau_grid(problem.tau_bounds)
     first = POINTS // 2
     point = newton(smooth, z, taus[first], tau_bounds=None, tol=SHORT_STEP)
     if point.error > SHORT_STEP:
@@ -261,37 +250,32 @@ def _cubic_minimum(left: ProfileNode, right: ProfileNode) -> tuple[float, float]
 # ---------------------------------------------------------------------- the bottom of a basin
 
 
-def local_fit(problem: Problem, z: FloatArray, tau: float, task: Task) -> LocalFit:
+def local_fit(problem: Problem, z: FloatArray, tau: float) -> TauFit:
     """Return a local optimum with its proof: Newton first, exact fits along tau when it fails."""
-    if task.tau is not None:
-        convex = fit_at(problem, tau, z)
-        return LocalFit(convex, convex.iterations, convex.passes, "convex fit")
-    tau = min(max(tau, task.tau_bounds[0]), task.tau_bounds[1])
-    fit, passes = _newton_fit(problem, z, tau, task)
+    if problem.tau_bounds is None:
+        return fit_at(problem, tau, z)
+    fit, passes = _newton_fit(problem, z, tau)
     if fit is None:
-        exact = _descend(problem, z, tau, task)
-        fit, more = _newton_fit(problem, exact.z, exact.tau, task)
+        exact = _descend(problem, z, min(max(tau, problem.tau_bounds[0]), problem.tau_bounds[1]))
+        fit, more = _newton_fit(problem, exact.z, exact.tau)
         passes += exact.passes + more
         if fit is None or profile_value(fit, problem) > profile_value(exact, problem) + 1e-9:
-            reason = "exact convex fits along tau"
-            return LocalFit(exact, exact.iterations, passes, reason)
-    return LocalFit(fit, fit.iterations, passes, "Newton's method converged")
+            return replace(exact, passes=passes, reason="exact convex fits along tau")
+    return replace(fit, passes=passes, reason="Newton's method converged")
 
 
-def _newton_fit(
-    problem: Problem, z: FloatArray, tau: float, task: Task
-) -> tuple[TauFit | None, int]:
+def _newton_fit(problem: Problem, z: FloatArray, tau: float) -> tuple[TauFit | None, int]:
     """Return the optimum that Newton's method finds over z and tau, proved, or None; its passes."""
     if problem.kappa <= TINY_KAPPA:
         return None, 0
-    point = newton(problem, z, tau, tau_bounds=task.free_bounds)
+    point = newton(problem, z, tau, tau_bounds=problem.tau_bounds)
     fit = proved_newton(problem, point)
-    if fit is None or not (fit.proved(problem.n) and stationary_in_tau(fit, problem, task)):
+    if fit is None or not (fit.proved(problem.n) and stationary_in_tau(fit, problem)):
         return None, point.passes
     return fit, fit.passes
 
 
-def _descend(problem: Problem, z: FloatArray, tau: float, task: Task) -> TauFit:
+def _descend(problem: Problem, z: FloatArray, tau: float) -> TauFit:
     """Return a local minimum of the profile by exact convex fits along tau.
 
     It starts at the given tau or at the optimum with a smoothed loss, whichever is better, whose
@@ -300,8 +284,9 @@ def _descend(problem: Problem, z: FloatArray, tau: float, task: Task) -> TauFit:
     root.
     """
     width = smoothing_width(problem.kappa, problem.n, z.size - 1)
-    smooth = newton(replace(problem, kappa=width), z, tau, tau_bounds=task.free_bounds, tol=1e-3)
-    lower, upper = task.tau_bounds
+    assert problem.tau_bounds is not None
+    lower, upper = problem.tau_bounds
+    smooth = newton(replace(problem, kappa=width), z, tau, tau_bounds=(lower, upper), tol=1e-3)
     near = smooth.error <= SHORT_STEP
     start = fit_at(problem, smooth.tau, smooth.z, warm=True) if near else fit_at(problem, tau, z)
     if profile_value(start, problem) > problem.value(z, tau):
@@ -314,7 +299,7 @@ def _descend(problem: Problem, z: FloatArray, tau: float, task: Task) -> TauFit:
             nearest = fits[min(fits, key=lambda known: abs(known - tau))]
             fits[tau] = fit_at(problem, tau, nearest.z, warm=True)
         value = profile_slope(fits[tau], problem)
-        return 0.0 if stationary_in_tau(fits[tau], problem, task) else value
+        return 0.0 if stationary_in_tau(fits[tau], problem) else value
 
     here, first = start.tau, slope(start.tau)
     step = first / _profile_curvature(smooth, problem)
@@ -327,7 +312,7 @@ def _descend(problem: Problem, z: FloatArray, tau: float, task: Task) -> TauFit:
                 )
             break
         here, step = there, 2.0 * step
-    settled = [fit for fit in fits.values() if stationary_in_tau(fit, problem, task)]
+    settled = [fit for fit in fits.values() if stationary_in_tau(fit, problem)]
     best = min(settled or fits.values(), key=lambda fit: profile_value(fit, problem))
     return replace(best, passes=smooth.passes + sum(fit.passes for fit in fits.values()))
 

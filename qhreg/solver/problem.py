@@ -106,6 +106,8 @@ class Problem:
         Fixed value of the last coordinate of z; None when sigma is estimated.
     rank : float
         p of the restricted likelihood (QH-25), zero for the ordinary one.
+    tau_bounds : (float, float) or None
+        Range of tau; None when it is fixed.
     """
 
     rows: RowBlocks
@@ -114,6 +116,7 @@ class Problem:
     matrix: FloatArray | None = None
     theta: float | None = None
     rank: float = 0.0
+    tau_bounds: tuple[float, float] | None = None
 
     @property
     def m(self) -> float:

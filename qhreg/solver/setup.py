@@ -146,7 +146,7 @@ def _problem(
                 f"there are {rows.weight_sum * task.unit:.10g} for a rank of {rank * task.unit:.10g}. "
                 "Leave columns out, or fix sigma; weights count observations, so rescale shares"
             )
-    return Problem(rows, rows.weight_sum, task.kappa, matrix, theta, rank)
+    return Problem(rows, rows.weight_sum, task.kappa, matrix, theta, rank, task.free_bounds)
 
 
 def _factor(part: GivenRows) -> FloatArray:
