@@ -45,12 +45,11 @@ from qhreg.regularized.penalized import (
     tau_violation,
 )
 from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
-from qhreg.solver.basis import basis_of
 from qhreg.solver.dual import GAP_TOLERANCE
 from qhreg.solver.joint import bound_reached
 from qhreg.solver.over_tau import FLAT_SLOPE, ProfileNode, profile_minima, tau_grid
 from qhreg.solver.problem import Problem, Task, smoothing_width
-from qhreg.solver.setup import SAMPLE_PER_COLUMN, SAMPLE_ROWS
+from qhreg.solver.setup import SAMPLE_PER_COLUMN, SAMPLE_ROWS, basis_of
 from qhreg.specification.observations import find_constant
 
 PROHIBITIVE = 1e300

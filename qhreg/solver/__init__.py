@@ -2,9 +2,9 @@ r"""The fit of beta, sigma and tau, with proof of what it found.
 
 :mod:`qhreg.solver.joint` is the door. From the inside out:
 
-- the problem: ``basis``, ``problem``, ``setup``;
+- the problem: ``problem``, ``setup``;
 - one tau: ``newton``, ``interior``, ``exact``, ``fixed_tau``, with the bound of ``dual``;
-- over tau: ``over_tau`` (scan, then Newton), ``tau_bound`` and ``branch_and_bound`` (proof);
+- over tau: ``over_tau`` (scan, then Newton) and ``branch_and_bound`` (proof);
 - over kappa: ``over_kappa``.
 """
 

@@ -29,7 +29,6 @@ from qhreg.exceptions import (
 )
 from qhreg.family.domain import check_kappa, check_sigma, check_tau
 from qhreg.family.normalizer import log_curvature
-from qhreg.solver.basis import Basis, minimum_norm
 from qhreg.solver.branch_and_bound import branch_and_bound
 from qhreg.solver.dual import TauFit
 from qhreg.solver.fixed_tau import analytic_centre
@@ -41,7 +40,7 @@ from qhreg.solver.over_tau import (
     stationary_in_tau,
 )
 from qhreg.solver.problem import Task
-from qhreg.solver.setup import Setup, set_up
+from qhreg.solver.setup import Basis, Setup, minimum_norm, set_up
 
 DEFAULT_TAU_BOUNDS = (1e-3, 1.0 - 1e-3)
 

@@ -37,8 +37,8 @@ from qhreg._precision import ROUNDING
 from qhreg._typing import FloatArray
 from qhreg.exceptions import BoundaryWarning, DataError, warn_caller
 from qhreg.family.normalizer import log_normalizer_derivatives, restricted_normalizer
-from qhreg.solver.basis import basis_of
 from qhreg.solver.joint import DEFAULT_TAU_BOUNDS, Solution, solve
+from qhreg.solver.setup import basis_of
 
 GRID = (0.0, 0.05, 0.15, 0.4, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0)
 """Widths at which the profile is evaluated first; more follow while it still rises."""
