@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import html
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -42,9 +43,6 @@ KAPPA_STAR = 4.630913775254134
 
 _PRECISIONS = (96, 192)
 """Bits for the comparison at tau = 1/2: floats are 2^-50 apart there, so that the first decides."""
-
-_CELL_PRECISION = 53
-"""Bits of the interval evaluations over cells of tau: those of a float."""
 
 _CORE = 0.4
 """(log c)'' is shown to be convex on [_CORE, 1/2] and above kappa on what is left of it."""
@@ -278,7 +276,7 @@ def _bisect(
     enclose: Callable[[Any, Any, Any], Any], level: float, bounds: tuple[float, float], kappa: float
 ) -> int | None:
     """Return how many cells prove enclose(t) > level on the bounds, None if that needs too many."""
-    iv = interval_context(_CELL_PRECISION)
+    iv = interval_context(sys.float_info.mant_dig)
     width = iv.mpf(kappa)
     pending = [bounds] if bounds[0] < bounds[1] else []
     cells = 0
@@ -299,7 +297,7 @@ def _prove_for_every_tau(kappa: float) -> int | None:
     Three parts: (QH-32) on (0, t0], interval evaluations of (log c)'' on [t0, 0.4], and convexity
     of (log c)'' on the rest up to 1/2, where its slope vanishes by symmetry: it is least at 1/2.
     """
-    end = end_width(kappa, interval_context(_CELL_PRECISION))
+    end = end_width(kappa, interval_context(sys.float_info.mant_dig))
     middle = _bisect(curvature, kappa, (end, _CORE), kappa)
     core = _bisect(curvature_second_derivative, 0.0, (max(end, _CORE), 0.5), kappa)
     return None if middle is None or core is None else middle + core

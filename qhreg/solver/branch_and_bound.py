@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from qhreg._precision import ROUNDING
 from qhreg._typing import FloatArray
 from qhreg.family.normalizer import log_curvature, log_normalizer_derivatives
 from qhreg.solver.dual import GAP_TOLERANCE, DualVariables, TauFit, dual_value, feasible
@@ -39,9 +40,6 @@ from qhreg.solver.problem import Problem
 ACCURACY = 0.01
 """Gap per row that a fit away from the optimum may have, over its squared distance in tau: a small
 share of what the profile rises by."""
-
-MAX_ROUNDS = 14
-"""Refinements of one interval's pieces; each divides the width of a doubtful piece by four."""
 
 
 class TauDual(NamedTuple):
@@ -111,7 +109,7 @@ def interval_bound(
     settled = np.inf
     lowest, where = np.inf, 0.5 * (lo + hi)
     starts, ends = edges[:-1], edges[1:]
-    for _ in range(MAX_ROUNDS):
+    while True:
         middle, half = 0.5 * (starts + ends), 0.5 * (ends - starts)
         c = log_normalizer_derivatives(middle, problem.kappa)
         value, rise = weight * c.value, weight * c.d_tau * half
@@ -128,7 +126,7 @@ def interval_bound(
         settled = min(settled, float(piece[~doubtful].min(initial=np.inf)))
         if not doubtful.any():
             return settled, where
-        if lowest < target or float(half.max()) < 1e-15:
+        if lowest < target or float(half.max()) < ROUNDING:
             break
         cuts = np.linspace(starts[doubtful], ends[doubtful], 5)
         starts, ends = cuts[:-1].ravel(), cuts[1:].ravel()

@@ -27,14 +27,11 @@ from qhreg._precision import ROUNDING
 from qhreg._typing import FloatArray
 from qhreg.engine.rows import Block, RowBlocks, residuals, weighted
 from qhreg.family.loss import zone_part
-from qhreg.solver.newton import NewtonPoint, solve_positive
+from qhreg.solver.newton import SHORT_STEP, NewtonPoint, solve_positive
 from qhreg.solver.problem import Problem
 
 GAP_TOLERANCE = 1e-9
 """Duality gap per unit of weight at which a fit counts as proved."""
-
-NEARLY_STATIONARY = 1e-3
-"""Error of Newton's method below which its point is worth a dual bound."""
 
 TINY_KAPPA = 1e-12
 """At or below this width the fit is solved as kappa = 0: the loss differs by less than kappa / 8."""
@@ -331,7 +328,7 @@ def proved_newton(problem: Problem, point: NewtonPoint) -> TauFit | None:
 
     The gradient alone gives the bound when it is at rounding level; otherwise another pass does.
     """
-    if not point.error < NEARLY_STATIONARY:
+    if not point.error < SHORT_STEP:
         return None
     n, now = problem.n, point.objective
     c = problem.normalizer(point.tau)

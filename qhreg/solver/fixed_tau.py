@@ -24,10 +24,7 @@ from qhreg.solver.newton import newton
 from qhreg.solver.problem import Problem
 
 WIDER = 3.0
-"""How much wider the zone of a fit is that a fit without proof is started from."""
-
-WIDE_ENOUGH = 10.0
-"""Width from which no wider one is tried."""
+"""How much wider the zone of a fit is that a fit without proof is started from, if it is narrower."""
 
 EDGE = 1e-7
 """Distance of psi from its bound, or of a row from the zone, that is the accuracy of a fit."""
@@ -74,7 +71,7 @@ def fit_at(
         if polished is not None and polished.gap <= fit.gap:
             fit = replace(polished, passes=fit.passes + polished.passes)
     best = attempt if attempt is not None and attempt.gap < fit.gap else fit
-    if best.proved(n, accuracy) or not TINY_KAPPA < problem.kappa < WIDE_ENOUGH:
+    if best.proved(n, accuracy) or not TINY_KAPPA < problem.kappa < WIDER:
         return best
     wide = fit_at(replace(problem, kappa=WIDER * problem.kappa), tau, start)
     again = _newton_fit(problem, tau, wide.z, GAP_TOLERANCE, max_passes)

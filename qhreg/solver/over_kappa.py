@@ -43,15 +43,8 @@ from qhreg.solver.setup import basis_of
 GRID = (0.0, 0.05, 0.15, 0.4, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0)
 """Widths at which the profile is evaluated first; more follow while it still rises."""
 
-GROWTH = 4.0
-"""Factor between the widths beyond the grid."""
-
 LARGEST = 1e8
 """No wider zone is tried: it would need residuals beyond 5000 standard deviations."""
-
-SHIFT = 0.01
-"""Widths are compared by log(kappa + SHIFT): even in the relative change of large widths, and finite at
-zero."""
 
 TOLERANCE = 1e-8
 """Log-likelihood that a maximum over the width may leave."""
@@ -317,8 +310,8 @@ class _Profile:
         while self.best.kappa == kappa and kappa < LARGEST:
             if self.fits[kappa].rows_in_zone >= self.fits[kappa].n:
                 return
-            kappa *= GROWTH
-            self.at(kappa, self.fits[kappa / GROWTH], self._search)
+            narrower, kappa = kappa, kappa * GRID[-1] / GRID[-2]
+            self.at(kappa, self.fits[narrower], self._search)
 
     def refine(self) -> None:
         """Close in on the maximum next to the best width, by the slopes at the fits."""
@@ -339,10 +332,10 @@ class _Profile:
         def slope(x: float) -> float:
             if x not in path:
                 near = path[min(path, key=lambda known: abs(known - x))] if path else start
-                path[x] = self.at(max(math.exp(x) - SHIFT, 0.0), near)
+                path[x] = self.at(max(math.exp(x) - GRID[1], 0.0), near)
             return kappa_slope(path[x]) * math.exp(x)
 
-        ends = math.log(low + SHIFT), math.log(high + SHIFT)
+        ends = math.log(low + GRID[1]), math.log(high + GRID[1])
         if slope(ends[0]) > 0.0 > slope(ends[1]):
             brentq(slope, *ends, xtol=1e-9, rtol=1e-9)
 

@@ -30,9 +30,6 @@ from qhreg.solver.problem import Problem, Task
 RANK_TOLERANCE = 1e-11
 """A column is dependent when orthogonalising it leaves less than this share of its length."""
 
-TINY_SQUARE = 1e-200
-"""Squared length of a column below which, or above whose inverse, columns are rescaled first."""
-
 CHOLESKY_SAFE = 1e-3
 """Above this share the squared condition number is harmless and the Gram matrix may be used."""
 
@@ -83,7 +80,8 @@ class Basis:
 def _cholesky_factor(gram: FloatArray) -> tuple[FloatArray, float] | None:
     """Return the triangular factor of a Gram matrix, or None when that would lose digits."""
     square = gram.diagonal()
-    if not (square.min() > TINY_SQUARE and square.max() < 1.0 / TINY_SQUARE):
+    digits = np.finfo(np.float64)
+    if not (square.min() > digits.tiny / digits.eps and np.isfinite(square).all()):
         return None
     factor, info = dpotrf(gram, clean=1)
     if info != 0:
