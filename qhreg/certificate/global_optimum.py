@@ -173,20 +173,10 @@ def certify_rows(
         solution.kappa, None, sigma, tau_bounds, reml=solution.p > 0.0, rank=solution.p or None
     )
     with one_blas_thread(rows.n_rows * rows.n_columns):
-        return _certificate(set_up(rows, task), solution, tau_bounds, tol, max_fits)
-
-
-def _certificate(
-    setup: Setup,
-    solution: Solution,
-    tau_bounds: tuple[float, float],
-    tol: float,
-    max_fits: int,
-) -> GlobalCertificate:
-    """Return the certificate of a solution of a problem that is set up."""
-    problem = setup.problem
-    first = local_fit(problem, *start_of(setup, solution))
-    found = branch_and_bound(problem, first, tol=tol, max_fits=max_fits)
+        setup = set_up(rows, task)
+        problem = setup.problem
+        first = local_fit(problem, *start_of(setup, solution))
+        found = branch_and_bound(problem, first, tol=tol, max_fits=max_fits)
     # values of the problem in the units of the data, as minus the log-likelihood
     shift = value_shift(setup) - 0.5 * problem.rank * math.log(2.0 * math.pi)
     better = None

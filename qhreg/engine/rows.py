@@ -183,15 +183,10 @@ class ArrayRows:
         return size
 
     def take(self, chosen: npt.NDArray[np.intp] | slice) -> Taken:
-        """Return copies of some rows."""
-        assert self.endog is not None
-        exog = np.asarray(self.exog[chosen], dtype=np.float64)
-        endog = np.asarray(self.endog[chosen], dtype=np.float64)
-        if self.offset is not None:
-            endog = endog - self.offset[chosen]
-        if self.endog_scale != 1.0:
-            endog = endog / self.endog_scale
-        return Taken(exog, endog, None if self.weights is None else self.weights[chosen])
+        """Return some rows."""
+        block = self.block(chosen)
+        assert block.endog is not None
+        return Taken(block.exog, block.endog, block.weights)
 
     def fold(
         self, function: Callable[..., T], combine: Callable[[Sequence[T]], T], *args: Any
@@ -207,8 +202,8 @@ class ArrayRows:
         """Return the same rows with each block [X, y] multiplied by a matrix."""
         return replace(self, transform=matrix)
 
-    def block(self, rows: slice) -> Block:
-        """Return one block in float64, response scaled and shifted."""
+    def block(self, rows: npt.NDArray[np.intp] | slice) -> Block:
+        """Return some rows in float64, response scaled and shifted."""
         exog = self.exog[rows].astype(np.float64, copy=False)
         weights = None if self.weights is None else self.weights[rows]
         endog = None

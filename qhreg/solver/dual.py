@@ -123,25 +123,17 @@ def dual_value(
     theta: float | None,
 ) -> Any:
     """Return the dual objective of (QH-15); minus infinity where the alignment is not positive."""
-    if theta is None and isinstance(alignment, float) and alignment > 0.0:
-        return m + m * math.log(alignment / m) - 0.5 * kappa * square
-    a = np.asarray(alignment, dtype=np.float64)
     if theta is not None:
-        return theta * a - m * np.log(theta) - 0.5 * kappa * np.asarray(square)
-    positive = a > 0.0
-    value: FloatArray = np.where(
-        positive, m + m * np.log(np.where(positive, a, 1.0) / m) - 0.5 * kappa * square, -np.inf
-    )
-    return value
+        return theta * alignment - m * math.log(theta) - 0.5 * kappa * square
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = m + m * np.log(np.divide(alignment, m)) - 0.5 * kappa * square
+    return np.where(np.greater(alignment, 0.0), value, -np.inf)
 
 
 def _overshoot(v: FloatArray, tau: float | FloatArray) -> float:
     """Return the factor by which v leaves the box [-tau, 1 - tau], at least one."""
-    if v.size == 0:
-        return 1.0
-    if isinstance(tau, np.ndarray):
-        return max(1.0, float((v / (1.0 - tau)).max()), float((v / -tau).max()))
-    return max(1.0, float(v.max()) / (1.0 - tau), float(v.min()) / -tau)
+    above, below = (v / (1.0 - tau)).max(initial=1.0), (v / -tau).max(initial=1.0)
+    return float(max(above, below))
 
 
 def dual_from_gradient(problem: Problem, point: NewtonPoint) -> DualPoint:
@@ -185,11 +177,10 @@ def dual_from_newton(problem: Problem, point: NewtonPoint) -> DualPoint | None:
     """
     kappa, now = problem.kappa, point.objective
     r = point.z.size - 1
-    try:
-        correction = np.linalg.solve(kappa * now.d2_z[:r, :r], now.d_z[:r])
-    except np.linalg.LinAlgError:
+    correction = solve_positive(kappa * now.d2_z[:r, :r], now.d_z[:r])
+    if correction is None:
         return None
-    variables = _variables(problem, point, np.asarray(correction, np.float64))
+    variables = _variables(problem, point, correction)
     alignment, square, variables = feasible(variables, float(point.z[-1]))
     if not np.isfinite(alignment):
         return None

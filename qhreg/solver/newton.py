@@ -80,7 +80,7 @@ def _solve_shifted(matrix: FloatArray, rhs: FloatArray, n: float) -> FloatArray:
     """Return the solution with the smallest diagonal shift that makes the matrix definite."""
     shift = 0.0
     while True:
-        shifted = matrix + shift * np.eye(rhs.size) if shift else matrix
+        shifted = matrix + shift * np.eye(rhs.shape[0]) if shift else matrix
         solution = solve_positive(shifted, rhs)
         if solution is not None:
             return solution
@@ -90,10 +90,9 @@ def _solve_shifted(matrix: FloatArray, rhs: FloatArray, n: float) -> FloatArray:
 def newton_step(
     now: Objective, tau_room: tuple[float, float] | None, n: float, k: int
 ) -> tuple[FloatArray, float]:
-    """Return (dz, dtau) of (QH-13) in the first k coordinates of z.
+    """Return (dz, dtau) of (QH-13) in the first k coordinates of z, by elimination of z.
 
-    The matrix of the joint system is positive definite where H_tautau and the projected one are, and
-    its factor does the elimination.
+    Where the profile is not convex in tau the step goes down it as far as it may.
 
     Parameters
     ----------
@@ -104,18 +103,17 @@ def newton_step(
     n : float
         Sum of weights: the size of a harmless diagonal shift.
     """
-    g, hessian = now.d_z[:k], now.d2_z[:k, :k]
+    g, h = now.d_z[:k], now.d_z_tau[:k]
+    solved = _solve_shifted(now.d2_z[:k, :k], np.column_stack([g, h]), n)
     if tau_room is None:
-        return -_solve_shifted(hessian, g, n), 0.0
-    h = now.d_z_tau[:k]
-    joint, gradient = np.empty((k + 1, k + 1)), np.append(g, now.d_tau)
-    joint[:k, :k], joint[k, k] = hessian, now.d2_tau
-    joint[k, :k] = joint[:k, k] = h
-    step = -_solve_shifted(joint, gradient, n)
-    move = min(max(float(step[k]), tau_room[0]), tau_room[1])
-    if move == step[k]:
-        return step[:k], move
-    return -_solve_shifted(hessian, g + h * move, n), move
+        return -solved[:, 0], 0.0
+    slope, curvature = (
+        now.d_tau - float(h.dot(solved[:, 0])),
+        now.d2_tau - float(h.dot(solved[:, 1])),
+    )
+    move = -slope / curvature if curvature > 0.0 else math.copysign(math.inf, -slope)
+    move = min(max(move, tau_room[0]), tau_room[1])
+    return -solved[:, 0] - move * solved[:, 1], move
 
 
 def tau_room_of(tau: float, bounds: tuple[float, float] | None) -> tuple[float, float] | None:

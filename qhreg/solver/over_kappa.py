@@ -28,6 +28,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -206,21 +207,9 @@ def solve_kappa(
     >>> bool(abs(fit.kappa - 2.0) < 0.2), fit.limit
     (True, None)
     """
-    shared = {
-        "tau_bounds": tau_bounds,
-        "weights": weights,
-        "offset": offset,
-        "reml": reml,
-        "rank": rank,
-    }
-
-    def fit(**options: Any) -> Solution:
-        return solve(exog, endog, **{"tau": tau, "sigma": sigma, **shared, **options})
-
-    gaussian = -math.inf
-    if sigma is None:
-        data = {"weights": weights, "offset": offset, "reml": reml, "rank": rank}
-        gaussian = gaussian_loglike(exog, endog, **data)
+    data = {"weights": weights, "offset": offset, "reml": reml, "rank": rank}
+    fit = partial(solve, exog, endog, tau=tau, sigma=sigma, tau_bounds=tau_bounds, **data)
+    gaussian = gaussian_loglike(exog, endog, **data) if sigma is None else -math.inf
     return profile_over_kappa(
         fit, gaussian, tau=tau, sigma=sigma, start=start, search=search, names=names
     )
