@@ -88,20 +88,41 @@ def concave_bound(
     return bound
 
 
-def interval_bound(
-    problem: Problem,
-    left: TauDual,
-    right: TauDual,
-    cross: float,
-    target: float,
-) -> tuple[float, float]:
+class Interval(NamedTuple):
+    """Two neighbouring dual points with their inner product, and the bound between them so far.
+
+    Attributes
+    ----------
+    left, right : TauDual
+        The ends.
+    cross : float
+        Their inner product.
+    lower : float
+        A lower bound of the profile between them.
+    where : float
+        Where the bounding curve is lowest.
+    """
+
+    left: TauDual
+    right: TauDual
+    cross: float
+    lower: float = -math.inf
+    where: float = math.nan
+
+    def inside(self, problem: Problem) -> tuple[float, float]:
+        """Return the ends of what lies in the range of tau."""
+        assert problem.tau_bounds is not None
+        return max(self.left.tau, problem.tau_bounds[0]), min(self.right.tau, problem.tau_bounds[1])
+
+
+def interval_bound(problem: Problem, interval: Interval, target: float) -> tuple[float, float]:
     """Return a lower bound of the profile on an interval and where the bounding curve is lowest.
 
     Pieces whose bound is below `target` are refined until they are not, or until the bounding curve
     itself is seen below the target.
     """
-    assert problem.tau_bounds is not None
-    lo, hi = max(left.tau, problem.tau_bounds[0]), min(right.tau, problem.tau_bounds[1])
+    left, right, cross, *_ = interval
+    lo, hi = interval.inside(problem)
     if not lo < hi:
         return np.inf, lo
     weight = problem.n - 0.5 * problem.rank  # of log c, the convex part
@@ -176,9 +197,7 @@ def branch_and_bound(
         Convex fits after which to give up; the bounds are then still bounds.
     """
     fits: list[TauFit] = []
-    duals = [TauDual(0.0, 0.0, 0.0), TauDual(1.0, 0.0, 0.0)]
-    crosses = [0.0]
-    lowest: list[tuple[float, float] | None] = [None]
+    intervals = [Interval(TauDual(0.0, 0.0, 0.0), TauDual(1.0, 0.0, 0.0), 0.0)]
     n_fits = 0
 
     def phi(fit: TauFit) -> float:
@@ -188,16 +207,16 @@ def branch_and_bound(
         return fit_at(problem, tau, z, warm=True, accuracy=max(accuracy, GAP_TOLERANCE))
 
     def insert(fit: TauFit) -> TauFit:
-        """Add a node where there is none, and return its fit."""
-        position = int(np.searchsorted([d.tau for d in duals], fit.tau))
-        if duals[position].tau != fit.tau:
-            middle = tau_dual(fit)
-            crosses[position - 1 : position] = [
-                cross_product(d, middle, problem.kappa) for d in duals[position - 1 : position + 1]
-            ]
-            duals.insert(position, middle)
-            lowest[position - 1 : position] = [None, None]
-            fits.insert(position - 1, fit)
+        """Split the interval around a fit, if no node is there yet, and return the fit."""
+        for i, (left, right, *_) in enumerate(intervals):
+            if left.tau < fit.tau < right.tau:
+                middle = tau_dual(fit)
+                halves = (left, middle), (middle, right)
+                intervals[i : i + 1] = [
+                    Interval(*half, cross_product(*half, problem.kappa)) for half in halves
+                ]
+                fits.append(fit)
+                break
         return fit
 
     best = insert(fit_node(start.tau, start.z))
@@ -205,18 +224,19 @@ def branch_and_bound(
     while True:
         upper = phi(best)
         target = upper - tol
-        for i, known in enumerate(lowest):
-            if known is None or (known[0] < target and upper < known_for):
-                ends = duals[i], duals[i + 1]
-                lowest[i] = interval_bound(problem, *ends, crosses[i], target)
+        for i, each in enumerate(intervals):
+            if each.lower == -np.inf or (each.lower < target and upper < known_for):
+                lower, where = interval_bound(problem, each, target)
+                intervals[i] = each._replace(lower=lower, where=where)
         known_for = upper
-        settled = [item for item in lowest if item is not None]
-        worst = min(range(len(settled)), key=lambda i: settled[i][0])
-        lower = settled[worst][0]
-        if lower >= target or n_fits >= max_fits:
+        worst = min(intervals, key=lambda each: each.lower)
+        if worst.lower >= target or n_fits >= max_fits:
             break
-        tau = _inside(settled[worst][1], duals[worst].tau, duals[worst + 1].tau, problem)
-        fit = fit_node(tau, _predict(fits, tau), ACCURACY * (tau - best.tau) ** 2)
+        lo, hi = worst.inside(problem)
+        margin = 0.1 * (hi - lo)  # a fit at its ends would add nothing
+        tau = min(max(worst.where, lo + margin), hi - margin)
+        near = min(fits, key=lambda fit: abs(fit.tau - tau))
+        fit = fit_node(tau, near.z, ACCURACY * (tau - best.tau) ** 2)
         n_fits += 1
         # a gap that hides whether it is worse, or beside a new best one, would keep intervals open
         if phi(fit) < target + 2.0 * fit.gap and fit.gap > 0.1 * tol:
@@ -228,25 +248,6 @@ def branch_and_bound(
             polished = insert(fit_node(bottom.tau, bottom.z))
             n_fits += 1
             best = min(fit, polished, key=phi)
-    lower = min(lower, upper)
+    lower = min(worst.lower, upper)
+    fits.sort(key=lambda fit: fit.tau)
     return GlobalBound(lower, upper, best, tuple(fits), n_fits, upper - lower <= tol)
-
-
-def _inside(tau: float, left: float, right: float, problem: Problem) -> float:
-    """Return tau moved away from the ends of its interval, where a fit would add nothing."""
-    assert problem.tau_bounds is not None
-    lo, hi = max(left, problem.tau_bounds[0]), min(right, problem.tau_bounds[1])
-    margin = 0.1 * (hi - lo)
-    return float(min(max(tau, lo + margin), hi - margin))
-
-
-def _predict(fits: list[TauFit], tau: float) -> FloatArray:
-    """Return a starting point at tau from the fits on either side."""
-    taus = [f.tau for f in fits]
-    i = int(np.searchsorted(taus, tau))
-    if i == 0:
-        return fits[0].z
-    if i == len(fits):
-        return fits[-1].z
-    s = (tau - taus[i - 1]) / (taus[i] - taus[i - 1])
-    return (1 - s) * fits[i - 1].z + s * fits[i].z
