@@ -184,7 +184,7 @@ def _point(
 ) -> PenalizedPoint:
     """Return the objective at a point in one pass."""
     now = problem.evaluate(z, tau, since=None if since is None else since.objective.totals.zone)
-    n, k = problem.n, z.size if problem.theta is None else z.size - 1
+    n, k = problem.n, problem.moving(z)
     violation = float(penalty.violation(now.d_z / n, z)[:k].max(initial=0.0))
     violation = max(violation, tau_violation(now.d_tau / n, tau, bounds))
     value = now.value / n + penalty.value(z)
@@ -201,7 +201,7 @@ def _step(
 ) -> tuple[FloatArray, float] | None:
     """Return the minimiser of the damped second-order model with the penalty, None if not convex."""
     now, z, tau, n = point.objective, point.z, point.tau, problem.n
-    k = z.size if problem.theta is None else z.size - 1
+    k = problem.moving(z)
     hessian, gradient = np.zeros((k + 1, k + 1)), np.append(now.d_z[:k], now.d_tau) / n
     hessian[:k, :k], hessian[k, k] = now.d2_z[:k, :k] / n, now.d2_tau / n
     hessian[k, :k] = hessian[:k, k] = now.d_z_tau[:k] / n

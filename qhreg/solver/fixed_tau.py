@@ -120,7 +120,7 @@ def analytic_centre(problem: Problem, fit: TauFit) -> tuple[TauFit, FloatArray]:
     exact = problem.kappa <= TINY_KAPPA
     if exact and fit.rows_in_zone >= fit.z.size - 1:
         return fit, none
-    free = _uninterpolated(problem, fit) if exact else _level_directions(problem, fit)
+    free = _level_directions(problem, fit, exact=exact)
     if free.shape[1] == 0:
         return fit, none
     step = _centre(*_room(problem, fit, free))
@@ -131,26 +131,21 @@ def analytic_centre(problem: Problem, fit: TauFit) -> tuple[TauFit, FloatArray]:
     return replace(fit, z=z), free
 
 
-def _level_directions(problem: Problem, fit: TauFit) -> FloatArray:
+def _level_directions(problem: Problem, fit: TauFit, *, exact: bool) -> FloatArray:
     """Return an orthonormal basis of the directions along which no row inside the zone moves.
 
-    Rows on the edge of the zone do not count: at an end of the optimal set one is there.
+    Rows on the edge of the zone do not count: at an end of the optimal set one is there. At kappa = 0
+    it is the interpolated rows that count.
     """
-    curvature = fit.curvature
-    if curvature is None or fit.slack < EDGE:
-        low, high = (
-            problem.kappa * (end - s) for end, s in ((-fit.tau, -EDGE), (1 - fit.tau, EDGE))
-        )
+    curvature, least = fit.curvature, ROUNDING * (1.0 if exact else problem.n)
+    if exact:
+        reach = INTERPOLATED * float(fit.z[-1])
+        curvature = _gram_between(problem, fit.z, -reach, reach)
+    elif curvature is None or fit.slack < EDGE:
+        low, high = problem.kappa * (EDGE - fit.tau), problem.kappa * (1.0 - EDGE - fit.tau)
         curvature = _gram_between(problem, fit.z, low, high) / problem.kappa
     values, vectors = np.linalg.eigh(curvature)
-    return np.asarray(vectors[:, values <= ROUNDING * problem.n])
-
-
-def _uninterpolated(problem: Problem, fit: TauFit) -> FloatArray:
-    """Return an orthonormal basis of the directions along which no interpolated row moves."""
-    reach = INTERPOLATED * float(fit.z[-1])
-    values, vectors = np.linalg.eigh(_gram_between(problem, fit.z, -reach, reach))
-    return np.asarray(vectors[:, values <= ROUNDING])
+    return np.asarray(vectors[:, values <= least])
 
 
 def _gram_between(problem: Problem, z: FloatArray, low: float, high: float) -> FloatArray:

@@ -87,6 +87,31 @@ def _solve_shifted(matrix: FloatArray, rhs: FloatArray, n: float) -> FloatArray:
         shift = max(10.0 * shift, DAMPING * n)
 
 
+class Projected(NamedTuple):
+    """The projected function at a point: g at its minimum over z, as a function of tau.
+
+    Attributes
+    ----------
+    step, tangent : ndarray, shape (k,)
+        The Newton step of z at this tau, and how the minimum moves with tau.
+    slope, curvature : float
+        First and second derivative in tau.
+    """
+
+    step: FloatArray
+    tangent: FloatArray
+    slope: float
+    curvature: float
+
+
+def projected(now: Objective, n: float, k: int) -> Projected:
+    """Return the projected function over the first k coordinates of z; parameters as newton_step."""
+    g, h = now.d_z[:k], now.d_z_tau[:k]
+    solved = -_solve_shifted(now.d2_z[:k, :k], np.column_stack([g, h]), n)
+    step, tangent = solved[:, 0], solved[:, 1]
+    return Projected(step, tangent, now.d_tau + float(h @ step), now.d2_tau + float(h @ tangent))
+
+
 def newton_step(
     now: Objective, tau_room: tuple[float, float] | None, n: float, k: int
 ) -> tuple[FloatArray, float]:
@@ -103,17 +128,13 @@ def newton_step(
     n : float
         Sum of weights: the size of a harmless diagonal shift.
     """
-    g, h = now.d_z[:k], now.d_z_tau[:k]
-    solved = _solve_shifted(now.d2_z[:k, :k], np.column_stack([g, h]), n)
+    there = projected(now, n, k)
     if tau_room is None:
-        return -solved[:, 0], 0.0
-    slope, curvature = (
-        now.d_tau - float(h.dot(solved[:, 0])),
-        now.d2_tau - float(h.dot(solved[:, 1])),
-    )
+        return there.step, 0.0
+    slope, curvature = there.slope, there.curvature
     move = -slope / curvature if curvature > 0.0 else math.copysign(math.inf, -slope)
     move = min(max(move, tau_room[0]), tau_room[1])
-    return -solved[:, 0] - move * solved[:, 1], move
+    return there.step + move * there.tangent, move
 
 
 def tau_room_of(tau: float, bounds: tuple[float, float] | None) -> tuple[float, float] | None:
@@ -158,7 +179,7 @@ def newton(
     n = problem.n
     if tau_bounds is not None:
         tau = min(max(tau, tau_bounds[0]), tau_bounds[1])
-    k = z.size if problem.theta is None else z.size - 1
+    k = problem.moving(z)
     now = problem.evaluate(z, tau, since=since)
     if not math.isfinite(now.value):
         raise FloatingPointError("the likelihood is not finite at the starting point")

@@ -37,7 +37,7 @@ from qhreg.solver.dual import (
     proved_newton,
 )
 from qhreg.solver.fixed_tau import fit_at
-from qhreg.solver.newton import SHORT_STEP, NewtonPoint, newton, solve_positive
+from qhreg.solver.newton import SHORT_STEP, NewtonPoint, newton, projected
 from qhreg.solver.problem import Problem, smoothing_width
 
 POINTS = 41
@@ -141,19 +141,15 @@ class ProfileNode(NamedTuple):
 def _node(point: NewtonPoint, problem: Problem) -> ProfileNode:
     """Return where one more Newton step leads, without another pass."""
     now, z, tau = point.objective, point.z, point.tau
-    k = z.size if problem.theta is None else z.size - 1
-    both = np.column_stack([now.d_z[:k], now.d_z_tau[:k]])
-    solved = solve_positive(now.d2_z[:k, :k], both)
-    if solved is None:
-        return ProfileNode(tau, now.value, now.d_tau, z)
-    step, there = -solved[:, 0], z.copy()
-    there[:k] += step
+    k = problem.moving(z)
+    near = projected(now, problem.n, k)
+    there = z.copy()
+    there[:k] += near.step
     if not (point.error <= SHORT_STEP and there[-1] > 0.5 * z[-1]):
         return ProfileNode(tau, now.value, now.d_tau, z)
-    tangent = np.zeros(z.size)
-    tangent[:k] = -solved[:, 1]
-    value = now.value + 0.5 * float(now.d_z[:k] @ step)
-    return ProfileNode(tau, value, now.d_tau + float(now.d_z_tau[:k] @ step), there, tangent)
+    tangent = np.append(near.tangent, np.zeros(z.size - k))
+    value = now.value + 0.5 * float(now.d_z[:k] @ near.step)
+    return ProfileNode(tau, value, near.slope, there, tangent)
 
 
 def _moved(node: ProfileNode, tau: float) -> FloatArray:
@@ -302,7 +298,10 @@ def _descend(problem: Problem, z: FloatArray, tau: float) -> TauFit:
         return 0.0 if stationary_in_tau(fits[tau], problem) else value
 
     here, first = start.tau, slope(start.tau)
-    step = first / _profile_curvature(smooth, problem)
+    curvature = projected(smooth.objective, problem.n, problem.moving(z)).curvature
+    if not curvature > 0.0:  # that of the convex part
+        curvature = float(problem.normalizer(smooth.tau).d2_tau)
+    step = first * problem.n / curvature
     while first != 0.0:
         there = min(max(here - step, lower), upper)
         if slope(there) * first <= 0.0:
@@ -315,15 +314,6 @@ def _descend(problem: Problem, z: FloatArray, tau: float) -> TauFit:
     settled = [fit for fit in fits.values() if stationary_in_tau(fit, problem)]
     best = min(settled or fits.values(), key=lambda fit: profile_value(fit, problem))
     return replace(best, passes=smooth.passes + sum(fit.passes for fit in fits.values()))
-
-
-def _profile_curvature(point: NewtonPoint, problem: Problem) -> float:
-    """Return the second derivative of the profile per unit of weight, or of its convex part."""
-    now, k = point.objective, point.z.size - (problem.theta is not None)
-    coupling = solve_positive(now.d2_z[:k, :k], now.d_z_tau[:k])
-    taken = 0.0 if coupling is None else float(now.d_z_tau[:k] @ coupling)
-    curvature = (now.d2_tau - taken) / problem.n
-    return curvature if curvature > 0.0 else problem.normalizer(point.tau).d2_tau / problem.n
 
 
 def best_tau(

@@ -123,6 +123,10 @@ class Problem:
         """Weight of log theta: n, or n - p in the restricted likelihood."""
         return self.n - self.rank
 
+    def moving(self, z: FloatArray) -> int:
+        """Return how many coordinates of z move: all, or all but theta where sigma is fixed."""
+        return z.size if self.theta is None else z.size - 1
+
     def normalizer(self, tau: float | FloatArray) -> LogNormalizer:
         """Return the part of the objective without data, with its derivatives in tau."""
         return restricted_normalizer(tau, self.kappa, self.n, self.rank)
