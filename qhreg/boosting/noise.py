@@ -16,8 +16,7 @@ import numpy as np
 
 from qhreg._typing import FloatArray
 from qhreg.covariance.information import unit_information
-from qhreg.engine.rows import GivenRows, rows_of
-from qhreg.engine.weighted_quantile import weighted_quantiles
+from qhreg.engine.rows import GivenRows, rows_of, weighted_quantiles
 from qhreg.exceptions import BoundaryWarning
 from qhreg.family.loss import loss_slope, quantile_huber_loss
 from qhreg.family.normalizer import log_normalizer_derivatives

@@ -15,12 +15,15 @@ in both together (:func:`joint_indefiniteness_witness`).
 from qhreg.certificate.biconvexity import (
     KAPPA_STAR,
     BiconvexityCertificate,
-    JointIndefiniteness,
     biconvexity_certificate,
     critical_kappa,
+)
+from qhreg.certificate.data import (
+    DataCertificate,
+    JointIndefiniteness,
+    data_certificate,
     joint_indefiniteness_witness,
 )
-from qhreg.certificate.data import DataCertificate, data_certificate
 
 __all__ = [
     "KAPPA_STAR",

@@ -3,31 +3,40 @@ r"""Convexity in tau whatever the residuals are: (log c)'' > kappa, proved for e
 The minimum over tau lies at 1/2 for every kappa (QH-33), and the condition is kappa < kappa*
 (QH-35). The proof for a given kappa does not rest on (QH-33): see :func:`biconvexity_certificate`.
 It is the most one can have: the loss is nowhere jointly convex in (r, tau).
+
+Everything is expressed in the scaled half of the normaliser (QH-30), a series of positive terms:
+
+.. math::
+
+    D(x) = t\,e^{\kappa t^2/2}A(t) = \sum_{j\ge0}\frac{x^j}{(2j-1)!!}, \qquad x = \kappa t^2,
+
+so that no enclosure suffers from cancellation. With :math:`t=\tau`, :math:`s=1-\tau`,
+:math:`y=\kappa s^2`, the share :math:`p=A(t)/c` of the left half and :math:`q=1-p` (QH-31):
+
+.. math::
+
+    (\log c)''(\tau) = p\,\frac{\lambda(x)}{t^2} + q\,\frac{\lambda(y)}{s^2}
+        + p\,q\Big(\frac{1}{t\,D(x)}+\frac{1}{s\,D(y)}\Big)^2, \qquad
+    \lambda(x) = \frac{x+2-1/D(x)}{D(x)}.
+
+Interval arithmetic is mpmath's, in private contexts: the precision of ``mpmath.iv`` is not touched.
 """
 
 from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
 import mpmath
+from mpmath.ctx_iv import MPIntervalContext
 
-from qhreg.certificate.enclosures import (
-    curvature,
-    curvature_at_half,
-    curvature_second_derivative,
-    end_bound,
-    interval_context,
-    lower,
-    scaled_half,
-)
 from qhreg.exceptions import DomainError, QhregError
-from qhreg.family.domain import check_kappa, check_tau
-from qhreg.family.normalizer import log_normalizer_derivatives
+from qhreg.family.domain import check_kappa
 
 KAPPA_STAR = 4.630913775254134
 """The critical width kappa*, rounded to a float: see :func:`critical_kappa`."""
@@ -35,11 +44,11 @@ KAPPA_STAR = 4.630913775254134
 _PRECISIONS = (96, 192)
 """Bits for the comparison at tau = 1/2: floats are 2^-50 apart there, so that the first decides."""
 
-_CELL_PRECISION = 53
-"""Bits of the interval evaluations over cells of tau: those of a float."""
-
 _CORE = 0.4
 """(log c)'' is shown to be convex on [_CORE, 1/2] and above kappa on what is left of it."""
+
+_SERIES_LIMIT = 120
+"""x from which the closed form of D is tighter than any precision used, and the series long."""
 
 _MAX_CELLS = 400
 """Cells after which a proof is given up as undecided: a tenth of a second."""
@@ -48,23 +57,36 @@ _MAX_CELLS = 400
 Status = Literal["proved", "refuted", "undecided"]
 
 
-def as_text(title: str, rows: Sequence[tuple[str, str]]) -> str:
-    """Return the title and one aligned line for each (name, value)."""
-    width = max(len(name) for name, _ in rows)
-    return "\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in rows)])
+class Certificate:
+    """A verdict with its numbers, and how it reads."""
 
+    status: Status
 
-def as_html(title: str, rows: Sequence[tuple[str, str]]) -> str:
-    """Return a table with the title as caption and one row for each (name, value)."""
-    cells = "".join(
-        f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
-        for name, value in rows
-    )
-    return f"<table><caption>{html.escape(title)}</caption><tbody>{cells}</tbody></table>"
+    @property
+    def holds(self) -> bool:
+        """Whether the condition is proved for every tau asked about."""
+        return self.status == "proved"
+
+    def _table(self) -> tuple[str, list[tuple[str, str]]]:
+        """Return the title, and a name and a value for each line."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        title, rows = self._table()
+        width = max(len(name) for name, _ in rows)
+        return "\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in rows)])
+
+    def _repr_html_(self) -> str:
+        title, rows = self._table()
+        cells = "".join(
+            f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
+            for name, value in rows
+        )
+        return f"<table><caption>{html.escape(title)}</caption><tbody>{cells}</tbody></table>"
 
 
 @dataclass(frozen=True)
-class BiconvexityCertificate:
+class BiconvexityCertificate(Certificate):
     """Whether (log c)'' exceeds kappa for every tau in (0, 1), with the numbers.
 
     Attributes
@@ -91,32 +113,143 @@ class BiconvexityCertificate:
     status: Status
     cells: int
 
-    @property
-    def holds(self) -> bool:
-        """Whether the condition is proved for every tau in (0, 1)."""
-        return self.status == "proved"
-
-    def _title(self) -> str:
-        return f"Biconvexity certificate, kappa = {self.kappa:.6g}"
-
-    def _rows(self) -> list[tuple[str, str]]:
+    def _table(self) -> tuple[str, list[tuple[str, str]]]:
         verdict = {
             "proved": "yes, proved for every tau in (0, 1)",
             "refuted": f"no, (log c)'' < kappa is proved at tau = {self.argmin_tau:g}",
             "undecided": "undecided: kappa equals the critical width to working precision",
         }
-        return [
+        return f"Biconvexity certificate, kappa = {self.kappa:.6g}", [
             ("min of (log c)''", f"{self.min_curvature:.6g} at tau = {self.argmin_tau:g}"),
             ("margin over kappa", f"{self.margin:.6g}"),
             ("convex in tau", verdict[self.status]),
             ("critical kappa", f"{KAPPA_STAR:.6f}"),
         ]
 
-    def __str__(self) -> str:
-        return as_text(self._title(), self._rows())
 
-    def _repr_html_(self) -> str:
-        return as_html(self._title(), self._rows())
+# ---------------------------------------------------------------------- enclosures
+
+
+@lru_cache(maxsize=16)
+def interval_context(precision: int) -> Any:
+    """Return a private mpmath interval context that works with ``precision`` bits."""
+    context = MPIntervalContext()
+    context.prec = precision
+    return context
+
+
+def lower(x: Any) -> float:
+    """Return a float that is not above the interval x."""
+    return math.nextafter(float(x.a), -math.inf)
+
+
+def upper(x: Any) -> float:
+    """Return a float that is not below the interval x."""
+    return math.nextafter(float(x.b), math.inf)
+
+
+def scaled_half(x: Any, iv: Any) -> Any:
+    r"""Return an enclosure of D(x) (QH-30) for an interval x >= 0.
+
+    Two closed forms meet: the series, cut where the ratio of its terms is below 1/2 so that the
+    last term bounds the rest, and for large x the bounds of the complementary error function,
+    :math:`0 \le D(x) - \sqrt{\pi x/2}\,e^{x/2} \le 1/x`.
+
+    Examples
+    --------
+    >>> from qhreg.certificate.biconvexity import interval_context, scaled_half
+    >>> iv = interval_context(53)
+    >>> 2.4106861 in scaled_half(iv.mpf(1), iv) + iv.mpf([-1e-7, 1e-7])
+    True
+    """
+    if x.a >= _SERIES_LIMIT:
+        rest = iv.mpf([0, (1 / x).b])
+        return iv.sqrt(iv.pi * x / 2) * iv.exp(x / 2) + rest
+    total = term = iv.mpf(1)
+    negligible = iv.mpf(2) ** (-iv.prec - 4)
+    odd = 1
+    while True:
+        term = term * x / odd
+        total = total + term
+        odd += 2
+        if 2 * x.b <= odd and term.b <= negligible:
+            return total + iv.mpf([0, term.b])
+
+
+def _shares(t: Any, kappa: Any, iv: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
+    """Return x, y, D(x), D(y) and the shares p, q of the two halves in c."""
+    s = 1 - t
+    x, y = kappa * t * t, kappa * s * s
+    d_x, d_y = scaled_half(x, iv), scaled_half(y, iv)
+    odds = (t / s) * (d_y / d_x) * iv.exp(kappa * (2 * t - 1) / 2)  # A(s) / A(t)
+    return x, y, d_x, d_y, 1 / (1 + odds), 1 / (1 + 1 / odds)
+
+
+def curvature(t: Any, kappa: Any, iv: Any) -> Any:
+    """Return an enclosure of (log c)'' over the interval t (QH-31).
+
+    Examples
+    --------
+    >>> from qhreg.certificate.biconvexity import curvature, interval_context
+    >>> iv = interval_context(53)
+    >>> 26.5625 in curvature(iv.mpf([0.2, 0.2001]), iv.mpf(0), iv)  # 1 / 0.2**2 + 1 / 0.8**2
+    True
+    """
+    s = 1 - t
+    x, y, d_x, d_y, p, q = _shares(t, kappa, iv)
+    left = p * (x + 2 - 1 / d_x) / (d_x * t * t)
+    right = q * (y + 2 - 1 / d_y) / (d_y * s * s)
+    return left + right + p * q * (1 / (t * d_x) + 1 / (s * d_y)) ** 2
+
+
+def curvature_at_half(kappa: Any, iv: Any) -> Any:
+    r"""Return an enclosure of (log c)''(1/2) = 4 (x + 2) / D(x), x = kappa / 4 (QH-34).
+
+    Examples
+    --------
+    >>> from qhreg.certificate.biconvexity import curvature_at_half, interval_context, lower, upper
+    >>> iv = interval_context(100)
+    >>> enclosure = curvature_at_half(iv.mpf(1), iv)
+    >>> lower(enclosure) < 7.075954221861228 < upper(enclosure)
+    True
+    """
+    x = kappa / 4
+    return 4 * (x + 2) / scaled_half(x, iv)
+
+
+def curvature_second_derivative(t: Any, kappa: Any, iv: Any) -> Any:
+    r"""Return an enclosure of the second derivative in tau of (log c)'' over the interval t.
+
+    With :math:`m_j = c^{(j)}/c`, and the derivatives of A that follow from (QH-7), it is
+    :math:`m_4 - 4m_1m_3 - 3m_2^2 + 12m_1^2m_2 - 6m_1^4`.
+
+    Examples
+    --------
+    >>> from qhreg.certificate.biconvexity import curvature_second_derivative, interval_context
+    >>> iv = interval_context(53)
+    >>> 192 in curvature_second_derivative(iv.mpf([0.499, 0.5]), iv.mpf(0), iv)
+    True
+    """
+    s = 1 - t
+    x, y, d_x, d_y, p, q = _shares(t, kappa, iv)
+    left, right = p / (t * d_x), q / (s * d_y)
+    m1 = right - left
+    m2 = left * (x + 2) / t + right * (y + 2) / s
+    m3 = right * ((y + 3) * y + 6) / s**2 - left * ((x + 3) * x + 6) / t**2
+    m4 = left * (((x + 3) * x + 12) * x + 24) / t**3 + right * (((y + 3) * y + 12) * y + 24) / s**3
+    return m4 - 4 * m1 * m3 - 3 * m2**2 + 12 * m1**2 * m2 - 6 * m1**4
+
+
+def end_bound(t: Any, kappa: Any) -> Any:
+    r"""Return 1 / (t^2 (1 + (2 + kappa / 2) t)), which (log c)'' exceeds near the ends (QH-32).
+
+    Valid for 0 < t <= 1/2 with kappa t^2 <= 1, and decreasing in t: if it is above a level at t,
+    then so is (log c)'' on all of (0, t], and by symmetry on [1 - t, 1).
+    """
+    return 1 / (t * t * (1 + (2 + kappa / 2) * t))
+
+
+# ---------------------------------------------------------------------- the proof
 
 
 def end_width(kappa: float, iv: Any) -> float:
@@ -143,7 +276,7 @@ def _bisect(
     enclose: Callable[[Any, Any, Any], Any], level: float, bounds: tuple[float, float], kappa: float
 ) -> int | None:
     """Return how many cells prove enclose(t) > level on the bounds, None if that needs too many."""
-    iv = interval_context(_CELL_PRECISION)
+    iv = interval_context(sys.float_info.mant_dig)
     width = iv.mpf(kappa)
     pending = [bounds] if bounds[0] < bounds[1] else []
     cells = 0
@@ -164,7 +297,7 @@ def _prove_for_every_tau(kappa: float) -> int | None:
     Three parts: (QH-32) on (0, t0], interval evaluations of (log c)'' on [t0, 0.4], and convexity
     of (log c)'' on the rest up to 1/2, where its slope vanishes by symmetry: it is least at 1/2.
     """
-    end = end_width(kappa, interval_context(_CELL_PRECISION))
+    end = end_width(kappa, interval_context(sys.float_info.mant_dig))
     middle = _bisect(curvature, kappa, (end, _CORE), kappa)
     core = _bisect(curvature_second_derivative, 0.0, (max(end, _CORE), 0.5), kappa)
     return None if middle is None or core is None else middle + core
@@ -288,78 +421,3 @@ def _check_bracket(kappa: mpmath.mpf, digits: int) -> None:
     signs = [x * scaled_half(x, iv) - x - 2 for x in (below, above)]
     if not (signs[0].b < 0 < signs[1].a):
         raise QhregError(f"kappa* = {kappa} could not be verified to {digits} digits")
-
-
-@dataclass(frozen=True)
-class JointIndefiniteness:
-    """A point and a direction in (r, tau) along which log c(tau) + rho_tau(r) bends down.
-
-    Attributes
-    ----------
-    kappa : float
-        The Huber width.
-    r, tau : float
-        The point; r lies outside the quadratic zone.
-    direction : tuple of float
-        Unit vector (dr, dtau): the eigenvector of the Hessian to its negative eigenvalue.
-    curvature : float
-        The negative eigenvalue: the second derivative along the direction.
-    hessian : tuple of tuple of float
-        ((0, -1), (-1, (log c)'' - kappa)), of determinant -1.
-    """
-
-    kappa: float
-    r: float
-    tau: float
-    direction: tuple[float, float]
-    curvature: float
-    hessian: tuple[tuple[float, float], tuple[float, float]]
-
-
-def joint_indefiniteness_witness(
-    kappa: Any, tau: Any = 0.5, distance: float = 1.0
-) -> JointIndefiniteness:
-    r"""Return where and along which direction the loss is not jointly convex (Lemma 3.1).
-
-    Outside the quadratic zone the Hessian of :math:`\log c(\tau)+\rho_\tau(r)` in (r, tau) is
-    (QH-38)
-
-    .. math::
-
-        \begin{pmatrix} 0 & -1\\ -1 & (\log c)''-\kappa \end{pmatrix},
-
-    of determinant -1 whatever c is: joint convexity fails at every tau and every kappa, and
-    biconvexity is the most one can have.
-
-    Parameters
-    ----------
-    kappa : float
-        Huber width, 0 <= kappa < inf.
-    tau : float
-        Asymmetry of the point, 0 < tau < 1.
-    distance : float
-        How far beyond the right edge of the zone the residual lies, > 0.
-
-    Examples
-    --------
-    >>> from qhreg.certificate import joint_indefiniteness_witness
-    >>> witness = joint_indefiniteness_witness(1.0)
-    >>> witness.r, witness.tau, round(witness.curvature, 6)
-    (1.5, 0.5, -0.160351)
-    """
-    kappa, tau = scalar_kappa(kappa), check_tau(tau)
-    if not isinstance(tau, float) or not 0 < distance < math.inf:
-        raise DomainError(f"one tau and a distance > 0 are needed, got {tau!r} and {distance!r}")
-    bend = log_normalizer_derivatives(tau, kappa).d2_tau - kappa
-    root = math.hypot(bend, 2.0)
-    # Of the two forms of the smaller root of z^2 - bend z - 1 = 0, the one that does not cancel.
-    eigenvalue = -2.0 / (bend + root) if bend > 0 else 0.5 * (bend - root)
-    norm = math.hypot(1.0, eigenvalue)
-    return JointIndefiniteness(
-        kappa,
-        kappa * (1.0 - tau) + distance,
-        tau,
-        (1.0 / norm, -eigenvalue / norm),
-        eigenvalue,
-        ((0.0, -1.0), (-1.0, bend)),
-    )

@@ -17,16 +17,21 @@ from typing import Any
 
 import numpy as np
 
+from qhreg._blocks import one_blas_thread
 from qhreg._typing import FloatArray
 from qhreg.engine.rows import GivenRows, rows_of
 from qhreg.family.normalizer import restricted_normalizer
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, report, start_of, task_of, value_shift
-from qhreg.solver.branch_and_bound import branch_and_bound
+from qhreg.solver.branch_and_bound import (
+    TauDual,
+    branch_and_bound,
+    cross_product,
+    mixture_value,
+    tau_dual,
+)
 from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.over_tau import local_fit, profile_value
 from qhreg.solver.setup import Setup, set_up
-from qhreg.solver.tau_bound import TauDual, cross_product, mixture_value, tau_dual
-from qhreg.solver.threads import one_blas_thread
 
 
 @dataclass(frozen=True)
@@ -168,28 +173,17 @@ def certify_rows(
         solution.kappa, None, sigma, tau_bounds, reml=solution.p > 0.0, rank=solution.p or None
     )
     with one_blas_thread(rows.n_rows * rows.n_columns):
-        return _certificate(set_up(rows, task), solution, tau_bounds, tol, max_fits)
-
-
-def _certificate(
-    setup: Setup,
-    solution: Solution,
-    tau_bounds: tuple[float, float],
-    tol: float,
-    max_fits: int,
-) -> GlobalCertificate:
-    """Return the certificate of a solution of a problem that is set up."""
-    problem, task = setup.problem, setup.task
-    z, tau = start_of(setup.basis, solution, setup.scale, task)
-    first = local_fit(problem, z, tau, task)
-    found = branch_and_bound(problem, first.fit, task, tol=tol, max_fits=max_fits)
+        setup = set_up(rows, task)
+        problem = setup.problem
+        first = local_fit(problem, *start_of(setup, solution))
+        found = branch_and_bound(problem, first, tol=tol, max_fits=max_fits)
     # values of the problem in the units of the data, as minus the log-likelihood
     shift = value_shift(setup) - 0.5 * problem.rank * math.log(2.0 * math.pi)
     better = None
     if -(found.upper + shift) > solution.loglike_restricted + tol:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            best = local_fit(problem, found.best.z, found.best.tau, task)
+            best = local_fit(problem, found.best.z, found.best.tau)
             better = report(setup, best, certified=False)
     upper_bound = -(found.lower + shift)
     loglikes = np.array([-(profile_value(fit, problem) + shift) for fit in found.fits])

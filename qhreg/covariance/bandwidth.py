@@ -8,7 +8,7 @@ import numpy as np
 from scipy import special
 
 from qhreg._typing import FloatArray
-from qhreg.engine.weighted_quantile import weighted_quantiles
+from qhreg.engine.rows import weighted_quantiles
 
 
 def hall_sheather(level: float, nobs: float) -> float:

@@ -32,7 +32,7 @@ from qhreg.family.normalizer import (
     log_normalizer_derivatives,
     restricted_normalizer,
 )
-from qhreg.solver.basis import CHOLESKY_SAFE
+from qhreg.solver.setup import CHOLESKY_SAFE
 from qhreg.specification.observations import Observations
 
 PARAMETERS = ("beta", "sigma", "tau", "kappa")

@@ -38,7 +38,7 @@ from qhreg.covariance.scores import (
 )
 from qhreg.exceptions import RankWarning
 from qhreg.solver import Solution
-from qhreg.solver.basis import basis_of, minimum_norm
+from qhreg.solver.setup import basis_of, minimum_norm
 from qhreg.specification.model_data import ModelData, fit_model
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import ParameterSpace

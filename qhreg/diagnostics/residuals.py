@@ -19,7 +19,7 @@ from qhreg.diagnostics.figures import (
     TauLossFigure,
 )
 from qhreg.diagnostics.goodness import SimulatedFit
-from qhreg.engine.weighted_quantile import weighted_quantiles
+from qhreg.engine.rows import weighted_quantiles
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.family.loss import quantile_huber_loss

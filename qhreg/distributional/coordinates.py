@@ -15,7 +15,7 @@ import numpy as np
 
 from qhreg._typing import FloatArray
 from qhreg.distributional.likelihood import BLOCKS, Regression
-from qhreg.solver.basis import basis_of, minimum_norm
+from qhreg.solver.setup import basis_of, minimum_norm
 
 
 @dataclass(frozen=True)

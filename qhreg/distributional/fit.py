@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from qhreg._blocks import one_blas_thread
 from qhreg._typing import FloatArray
 from qhreg.certificate.biconvexity import KAPPA_STAR
 from qhreg.distributional.ascent import (
@@ -46,7 +47,6 @@ from qhreg.exceptions import (
 from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
 from qhreg.solver.dual import GAP_TOLERANCE, TINY_KAPPA
 from qhreg.solver.fixed_tau import WIDER
-from qhreg.solver.threads import one_blas_thread
 
 ROUNDS = 60
 """Alternations between exact locations and climbs of the rest."""

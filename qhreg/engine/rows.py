@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qhreg._blocks import row_blocks
+from qhreg._precision import ROUNDING
 from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError
 
@@ -182,15 +183,10 @@ class ArrayRows:
         return size
 
     def take(self, chosen: npt.NDArray[np.intp] | slice) -> Taken:
-        """Return copies of some rows."""
-        assert self.endog is not None
-        exog = np.asarray(self.exog[chosen], dtype=np.float64)
-        endog = np.asarray(self.endog[chosen], dtype=np.float64)
-        if self.offset is not None:
-            endog = endog - self.offset[chosen]
-        if self.endog_scale != 1.0:
-            endog = endog / self.endog_scale
-        return Taken(exog, endog, None if self.weights is None else self.weights[chosen])
+        """Return some rows."""
+        block = self.block(chosen)
+        assert block.endog is not None
+        return Taken(block.exog, block.endog, block.weights)
 
     def fold(
         self, function: Callable[..., T], combine: Callable[[Sequence[T]], T], *args: Any
@@ -206,8 +202,8 @@ class ArrayRows:
         """Return the same rows with each block [X, y] multiplied by a matrix."""
         return replace(self, transform=matrix)
 
-    def block(self, rows: slice) -> Block:
-        """Return one block in float64, response scaled and shifted."""
+    def block(self, rows: npt.NDArray[np.intp] | slice) -> Block:
+        """Return some rows in float64, response scaled and shifted."""
         exog = self.exog[rows].astype(np.float64, copy=False)
         weights = None if self.weights is None else self.weights[rows]
         endog = None
@@ -339,6 +335,41 @@ def weighted(values: FloatArray, weights: FloatArray | None) -> FloatArray:
 def weighted_sum(values: npt.NDArray[Any], weights: FloatArray | None) -> float:
     """Return the sum of values with case weights."""
     return float(values.sum() if weights is None else values @ weights)
+
+
+def weighted_quantiles(
+    values: FloatArray, levels: Sequence[float], weights: FloatArray | None
+) -> list[float]:
+    """Return the least value with a share of at least each level of the weight at or below it.
+
+    Nothing is interpolated, so that a value given twice is one of weight two.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n,)
+        The values.
+    levels : sequence of float
+        Between 0 and 1.
+    weights : ndarray, shape (n,), or None
+        Their weights, none negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.engine.rows import weighted_quantiles
+    >>> values = np.array([3.0, 1.0, 2.0])
+    >>> weighted_quantiles(values, [0.5], None), weighted_quantiles(values, [0.5], np.array([5.0, 1, 1]))
+    ([2.0], [3.0])
+    """
+    last = values.size - 1
+    if weights is None:
+        places = np.clip(np.ceil(np.multiply(levels, values.size)).astype(int) - 1, 0, last)
+        ordered = np.partition(values, np.unique(places))
+        return [float(ordered[place]) for place in places]
+    order = np.argsort(values)
+    running = np.cumsum(weights[order])
+    reached = running.searchsorted((np.asarray(levels) - ROUNDING) * running[-1])
+    return [float(values[order[min(int(place), last)]]) for place in reached]
 
 
 def chosen_rows(block: Block, rows: npt.NDArray[np.intp]) -> Block:

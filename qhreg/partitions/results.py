@@ -21,7 +21,7 @@ from qhreg.covariance import (
 from qhreg.covariance.bandwidth import quartile_range, window_width
 from qhreg.covariance.estimate import finished, from_dependent, grouping_of
 from qhreg.covariance.scores import standardized
-from qhreg.engine.weighted_quantile import weighted_quantiles
+from qhreg.engine.rows import weighted_quantiles
 from qhreg.exceptions import NotOffered
 from qhreg.model import QuantileHuberMLE
 from qhreg.partitions.rows import Part, PartitionedRows

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from qhreg._blocks import one_blas_thread
 from qhreg._typing import FloatArray
 from qhreg.covariance.information import stacked_factors
 from qhreg.engine.rows import ArrayRows, Block, Taken
@@ -22,7 +23,6 @@ from qhreg.exceptions import DataError
 from qhreg.solver import Solution, solve_rows, task_of
 from qhreg.solver.over_kappa import KappaSolution, gaussian_loglike, profile_over_kappa
 from qhreg.solver.setup import sampled_rows
-from qhreg.solver.threads import one_blas_thread
 from qhreg.specification.observations import Observations
 
 _Self = TypeVar("_Self", bound="PartitionedRows")

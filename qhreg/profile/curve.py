@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg, special
 
+from qhreg._blocks import one_blas_thread
 from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError, DomainError
 from qhreg.solver import Solution, attained, start_of, task_of
@@ -23,7 +24,6 @@ from qhreg.solver.dual import TauFit
 from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.over_tau import profile_slope
 from qhreg.solver.setup import Setup, set_up
-from qhreg.solver.threads import one_blas_thread
 from qhreg.specification.model_data import ModelData, refit
 
 SHIFT = 0.01
@@ -185,7 +185,7 @@ def tau_curve(data: ModelData, solution: Solution, kappa: float) -> TauCurve:
     """Return the profile over tau at a given width, by the criterion of the model."""
     task = task_of(kappa, None, data.space.sigma, data.tau_bounds, reml=data.reml, rank=data.rank)
     setup = set_up(data.rows, task)
-    z, _ = start_of(setup.basis, solution, setup.scale, setup.task)
+    z, _ = start_of(setup, solution)
     about = ("tau", solution.tau, solution.loglike_restricted, solution.n - solution.p)
     return TauCurve(*about, *data.tau_bounds, data.names, setup=setup, start=z)
 

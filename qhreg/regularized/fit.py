@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from qhreg._blocks import one_blas_thread
 from qhreg._typing import FloatArray
 from qhreg.engine.rows import ArrayRows, require_finite, rows_of
 from qhreg.exceptions import (
@@ -44,13 +45,11 @@ from qhreg.regularized.penalized import (
     tau_violation,
 )
 from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
-from qhreg.solver.basis import basis_of
 from qhreg.solver.dual import GAP_TOLERANCE
 from qhreg.solver.joint import bound_reached
 from qhreg.solver.over_tau import FLAT_SLOPE, ProfileNode, profile_minima, tau_grid
 from qhreg.solver.problem import Problem, Task, smoothing_width
-from qhreg.solver.setup import SAMPLE_PER_COLUMN, SAMPLE_ROWS
-from qhreg.solver.threads import one_blas_thread
+from qhreg.solver.setup import SAMPLE_PER_COLUMN, SAMPLE_ROWS, basis_of
 from qhreg.specification.observations import find_constant
 
 PROHIBITIVE = 1e300
@@ -301,7 +300,8 @@ def _set_up(
 
 def _sample_of(problem: Problem) -> Problem:
     """Return the problem of a random sample of fixed size, restricted in proportion."""
-    design, weights = _design(problem), problem.weights()
+    assert isinstance(problem.rows, ArrayRows)
+    design, weights = problem.rows.exog, problem.rows.weights
     size = max(SAMPLE_ROWS, SAMPLE_PER_COLUMN * design.shape[1])
     if design.shape[0] <= size:
         return problem
@@ -365,7 +365,7 @@ def _fits(setup: _Setup, penalties: Iterable[Penalty], tol: float) -> Iterator[P
             scanned = [ProfileNode(x.tau, x.value, x.objective.d_tau, x.z) for x in nodes]
             fits = [
                 minimise_penalized(problem, penalty, basin.z, basin.tau, bounds=bounds, tol=tol)
-                for basin in profile_minima(scanned, bounds)
+                for basin in profile_minima(scanned)
             ]
         best = min(fits, key=lambda fit: fit.value)
         z = best.z
@@ -392,7 +392,7 @@ def _solution(
         L1_wt=setup.L1_wt,
         penalty=penalty,
         value=point.value - problem.m / n * math.log(setup.matrix[-1, -1]),
-        loglike=-(point.objective.loss + n * (log_c + math.log(sigma))),
+        loglike=-(point.objective.totals.loss + n * (log_c + math.log(sigma))),
         subgradient=point.violation,
         gap=gap,
         tau_slope=slope,
@@ -400,7 +400,7 @@ def _solution(
         converged=bool(gap <= GAP_TOLERANCE * max(1.0, abs(point.value)) and stationary),
         n=n,
         p=problem.rank,
-        rows_in_zone=point.objective.rows_in_zone,
+        rows_in_zone=point.objective.totals.rows_in_zone,
         iterations=point.iterations,
     )
 

@@ -13,13 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from qhreg._typing import BoolArray, FloatArray
-from qhreg.engine.likelihood import Objective
 from qhreg.engine.rows import ArrayRows
 from qhreg.family.loss import zone_part
 from qhreg.solver.dual import dual_from_rows, dual_value
 from qhreg.solver.fixed_tau import WIDER
 from qhreg.solver.newton import ARMIJO, solve_positive
-from qhreg.solver.problem import Problem, smoothing_width
+from qhreg.solver.problem import Objective, Problem, smoothing_width
 
 ROUNDING = 1e-14
 """Relative decrease of the objective that no step can see below."""
@@ -184,8 +183,8 @@ def _point(
     since: PenalizedPoint | None = None,
 ) -> PenalizedPoint:
     """Return the objective at a point in one pass."""
-    now = problem.evaluate(z, tau, since=None if since is None else since.objective.zone)
-    n, k = problem.n, z.size if problem.theta is None else z.size - 1
+    now = problem.evaluate(z, tau, since=None if since is None else since.objective.totals.zone)
+    n, k = problem.n, problem.moving(z)
     violation = float(penalty.violation(now.d_z / n, z)[:k].max(initial=0.0))
     violation = max(violation, tau_violation(now.d_tau / n, tau, bounds))
     value = now.value / n + penalty.value(z)
@@ -202,9 +201,7 @@ def _step(
 ) -> tuple[FloatArray, float] | None:
     """Return the minimiser of the damped second-order model with the penalty, None if not convex."""
     now, z, tau, n = point.objective, point.z, point.tau, problem.n
-    assert now.d2_z is not None
-    assert now.d_z_tau is not None
-    k = z.size if problem.theta is None else z.size - 1
+    k = problem.moving(z)
     hessian, gradient = np.zeros((k + 1, k + 1)), np.append(now.d_z[:k], now.d_tau) / n
     hessian[:k, :k], hessian[k, k] = now.d2_z[:k, :k] / n, now.d2_tau / n
     hessian[k, :k] = hessian[:k, k] = now.d_z_tau[:k] / n

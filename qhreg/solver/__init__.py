@@ -2,10 +2,9 @@ r"""The fit of beta, sigma and tau, with proof of what it found.
 
 :mod:`qhreg.solver.joint` is the door. From the inside out:
 
-- the problem: ``basis``, ``problem``, ``setup``;
+- the problem: ``problem``, ``setup``;
 - one tau: ``newton``, ``interior``, ``exact``, ``fixed_tau``, with the bound of ``dual``;
-- over tau: ``over_tau`` (scan, then Newton), ``tau_bound`` and ``branch_and_bound`` (proof);
-- an optimum that is a set: ``optimal_set``;
+- over tau: ``over_tau`` (scan, then Newton) and ``branch_and_bound`` (proof);
 - over kappa: ``over_kappa``.
 """
 
@@ -15,7 +14,6 @@ from qhreg.solver.joint import (
     DEFAULT_TAU_BOUNDS,
     Solution,
     attained,
-    in_coordinates,
     report,
     solve,
     solve_rows,
@@ -28,7 +26,6 @@ __all__ = [
     "DEFAULT_TAU_BOUNDS",
     "Solution",
     "attained",
-    "in_coordinates",
     "report",
     "solve",
     "solve_rows",

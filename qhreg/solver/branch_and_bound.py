@@ -1,26 +1,157 @@
-"""Branch and bound over tau: proof that no other tau has a higher likelihood.
+r"""Branch and bound over tau: proof that no other tau has a higher likelihood.
 
 Convex fits at a few values of tau give an upper bound on the minimum of the profile, and their dual
-points a lower bound between them (:mod:`qhreg.solver.tau_bound`). Intervals that may hold something
-better get another fit until none is left.
+points a lower bound between them. Intervals that may hold something better get another fit until none
+is left.
+
+The profile ``phi(tau) = n log c(tau) + h(tau)`` adds a convex and a concave function; that of the
+restricted likelihood (QH-25) is ``(n - p/2) log c + {h + (p/2) log N}``, N = q c (QH-24), and log N is
+concave too. Let v_a and v_b
+be feasible for the dual (QH-15) at a and b. The box [-tau, 1 - tau] moves linearly with tau, so for
+tau = (1 - s) a + s b the mixture (1 - s) v_a + s v_b is feasible at tau, and (QH-16)
+
+.. math::
+
+    h(\tau) \ge D\big((1-s) v_a + s v_b\big),
+
+which needs only the inner products of v_a, v_b and y. It is never below the chord of h and follows
+the profile to third order in b - a, where the chord does to second. v = 0 is feasible at
+tau = 0 and tau = 1 and closes both ends. The bound's minimum over an interval is a problem in one
+variable without data: log c is bounded by its tangents, D by its chords, and the pieces are refined
+until the answer is certain.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from qhreg._precision import ROUNDING
 from qhreg._typing import FloatArray
-from qhreg.solver.dual import GAP_TOLERANCE, TauFit
+from qhreg.family.normalizer import log_curvature, log_normalizer_derivatives
+from qhreg.solver.dual import GAP_TOLERANCE, DualVariables, TauFit, dual_value, feasible
 from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.over_tau import local_fit, profile_value
-from qhreg.solver.problem import Problem, Task
-from qhreg.solver.tau_bound import TauDual, cross_product, interval_bound, tau_dual
+from qhreg.solver.problem import Problem
 
 ACCURACY = 0.01
 """Gap per row that a fit away from the optimum may have, over its squared distance in tau: a small
 share of what the profile rises by."""
+
+
+class TauDual(NamedTuple):
+    """One end of an interval, or of several: a feasible dual point at tau, and its variables."""
+
+    tau: Any
+    alignment: Any
+    square: Any
+    variables: DualVariables | None = None
+
+
+def tau_dual(fit: TauFit) -> TauDual:
+    """Return the dual point of a fit as an end of intervals."""
+    dual = fit.dual
+    if dual.variables is None:
+        return TauDual(fit.tau, dual.alignment, dual.square)
+    return TauDual(fit.tau, *feasible(dual.variables, float(fit.z[-1])))
+
+
+def cross_product(left: TauDual, right: TauDual, kappa: float) -> float:
+    """Return sum w v_a v_b, or the most that it can be: where it is not known, or enters times zero."""
+    if kappa == 0.0 or left.variables is None or right.variables is None:
+        return math.sqrt(left.square * right.square)
+    return left.variables.dot(right.variables)
+
+
+def mixture_value(
+    share: Any, left: TauDual, right: TauDual, cross: Any, m: float, kappa: float, theta: Any
+) -> FloatArray:
+    """Return the dual objective of (1 - share) v_a + share v_b (QH-16)."""
+    rest = 1.0 - share
+    alignment = rest * left.alignment + share * right.alignment
+    square = rest**2 * left.square + 2.0 * share * rest * cross + share**2 * right.square
+    return np.asarray(dual_value(alignment, square, m, kappa, theta))
+
+
+def concave_bound(
+    problem: Problem, left: TauDual, right: TauDual, cross: float, tau: FloatArray
+) -> FloatArray:
+    """Return a lower bound of the concave part, h + (p/2) log N, between two nodes."""
+    share = (tau - left.tau) / (right.tau - left.tau)
+    bound = mixture_value(share, left, right, cross, problem.m, problem.kappa, problem.theta)
+    if problem.rank:
+        q, c = (f(tau, problem.kappa) for f in (log_curvature, log_normalizer_derivatives))
+        bound = bound + 0.5 * problem.rank * (q.value + c.value)
+    return bound
+
+
+class Interval(NamedTuple):
+    """Two neighbouring dual points with their inner product, and the bound between them so far.
+
+    Attributes
+    ----------
+    left, right : TauDual
+        The ends.
+    cross : float
+        Their inner product.
+    lower : float
+        A lower bound of the profile between them.
+    where : float
+        Where the bounding curve is lowest.
+    """
+
+    left: TauDual
+    right: TauDual
+    cross: float
+    lower: float = -math.inf
+    where: float = math.nan
+
+    def inside(self, problem: Problem) -> tuple[float, float]:
+        """Return the ends of what lies in the range of tau."""
+        assert problem.tau_bounds is not None
+        return max(self.left.tau, problem.tau_bounds[0]), min(self.right.tau, problem.tau_bounds[1])
+
+
+def interval_bound(problem: Problem, interval: Interval, target: float) -> tuple[float, float]:
+    """Return a lower bound of the profile on an interval and where the bounding curve is lowest.
+
+    Pieces whose bound is below `target` are refined until they are not, or until the bounding curve
+    itself is seen below the target.
+    """
+    left, right, cross, *_ = interval
+    lo, hi = interval.inside(problem)
+    if not lo < hi:
+        return np.inf, lo
+    weight = problem.n - 0.5 * problem.rank  # of log c, the convex part
+    edges = np.linspace(lo, hi, 9)
+    settled = np.inf
+    lowest, where = np.inf, 0.5 * (lo + hi)
+    starts, ends = edges[:-1], edges[1:]
+    while True:
+        middle, half = 0.5 * (starts + ends), 0.5 * (ends - starts)
+        c = log_normalizer_derivatives(middle, problem.kappa)
+        value, rise = weight * c.value, weight * c.d_tau * half
+        taus = np.concatenate([starts, ends, middle])
+        at_start, at_end, at_middle = concave_bound(problem, left, right, cross, taus).reshape(
+            3, -1
+        )
+        piece = np.minimum(value - rise + at_start, value + rise + at_end)
+        curve = value + at_middle
+        k = int(np.argmin(curve))
+        if curve[k] < lowest:
+            lowest, where = float(curve[k]), float(middle[k])
+        doubtful = piece < target
+        settled = min(settled, float(piece[~doubtful].min(initial=np.inf)))
+        if not doubtful.any():
+            return settled, where
+        if lowest < target or float(half.max()) < ROUNDING:
+            break
+        cuts = np.linspace(starts[doubtful], ends[doubtful], 5)
+        starts, ends = cuts[:-1].ravel(), cuts[1:].ravel()
+    return min(settled, float(piece.min())), where
 
 
 @dataclass(frozen=True)
@@ -50,7 +181,7 @@ class GlobalBound:
 
 
 def branch_and_bound(
-    problem: Problem, start: TauFit, task: Task, *, tol: float = 1e-6, max_fits: int = 200
+    problem: Problem, start: TauFit, *, tol: float = 1e-6, max_fits: int = 200
 ) -> GlobalBound:
     """Return certified bounds on the minimum of the profile over tau in the bounds.
 
@@ -60,18 +191,13 @@ def branch_and_bound(
         The data and what is fixed.
     start : TauFit
         The candidate optimum.
-    task : Task
-        What to fit; its bounds are the range of tau.
     tol : float
         Gap at which to stop, in units of the log-likelihood.
     max_fits : int
         Convex fits after which to give up; the bounds are then still bounds.
     """
-    bounds = task.tau_bounds
     fits: list[TauFit] = []
-    duals = [TauDual(0.0, 0.0, 0.0), TauDual(1.0, 0.0, 0.0)]
-    crosses = [0.0]
-    lowest: list[tuple[float, float] | None] = [None]
+    intervals = [Interval(TauDual(0.0, 0.0, 0.0), TauDual(1.0, 0.0, 0.0), 0.0)]
     n_fits = 0
 
     def phi(fit: TauFit) -> float:
@@ -81,16 +207,16 @@ def branch_and_bound(
         return fit_at(problem, tau, z, warm=True, accuracy=max(accuracy, GAP_TOLERANCE))
 
     def insert(fit: TauFit) -> TauFit:
-        """Add a node where there is none, and return its fit."""
-        position = int(np.searchsorted([d.tau for d in duals], fit.tau))
-        if duals[position].tau != fit.tau:
-            middle = tau_dual(fit)
-            crosses[position - 1 : position] = [
-                cross_product(d, middle, problem.kappa) for d in duals[position - 1 : position + 1]
-            ]
-            duals.insert(position, middle)
-            lowest[position - 1 : position] = [None, None]
-            fits.insert(position - 1, fit)
+        """Split the interval around a fit, if no node is there yet, and return the fit."""
+        for i, (left, right, *_) in enumerate(intervals):
+            if left.tau < fit.tau < right.tau:
+                middle = tau_dual(fit)
+                halves = (left, middle), (middle, right)
+                intervals[i : i + 1] = [
+                    Interval(*half, cross_product(*half, problem.kappa)) for half in halves
+                ]
+                fits.append(fit)
+                break
         return fit
 
     best = insert(fit_node(start.tau, start.z))
@@ -98,18 +224,19 @@ def branch_and_bound(
     while True:
         upper = phi(best)
         target = upper - tol
-        for i, known in enumerate(lowest):
-            if known is None or (known[0] < target and upper < known_for):
-                ends = duals[i], duals[i + 1]
-                lowest[i] = interval_bound(problem, bounds, *ends, crosses[i], target)
+        for i, each in enumerate(intervals):
+            if each.lower == -np.inf or (each.lower < target and upper < known_for):
+                lower, where = interval_bound(problem, each, target)
+                intervals[i] = each._replace(lower=lower, where=where)
         known_for = upper
-        settled = [item for item in lowest if item is not None]
-        worst = min(range(len(settled)), key=lambda i: settled[i][0])
-        lower = settled[worst][0]
-        if lower >= target or n_fits >= max_fits:
+        worst = min(intervals, key=lambda each: each.lower)
+        if worst.lower >= target or n_fits >= max_fits:
             break
-        tau = _inside(settled[worst][1], duals[worst].tau, duals[worst + 1].tau, bounds)
-        fit = fit_node(tau, _predict(fits, tau), ACCURACY * (tau - best.tau) ** 2)
+        lo, hi = worst.inside(problem)
+        margin = 0.1 * (hi - lo)  # a fit at its ends would add nothing
+        tau = min(max(worst.where, lo + margin), hi - margin)
+        near = min(fits, key=lambda fit: abs(fit.tau - tau))
+        fit = fit_node(tau, near.z, ACCURACY * (tau - best.tau) ** 2)
         n_fits += 1
         # a gap that hides whether it is worse, or beside a new best one, would keep intervals open
         if phi(fit) < target + 2.0 * fit.gap and fit.gap > 0.1 * tol:
@@ -117,28 +244,10 @@ def branch_and_bound(
             n_fits += 1
         insert(fit)
         if phi(fit) < upper:
-            bottom = local_fit(problem, fit.z, fit.tau, task).fit
+            bottom = local_fit(problem, fit.z, fit.tau)
             polished = insert(fit_node(bottom.tau, bottom.z))
             n_fits += 1
             best = min(fit, polished, key=phi)
-    lower = min(lower, upper)
+    lower = min(worst.lower, upper)
+    fits.sort(key=lambda fit: fit.tau)
     return GlobalBound(lower, upper, best, tuple(fits), n_fits, upper - lower <= tol)
-
-
-def _inside(tau: float, left: float, right: float, bounds: tuple[float, float]) -> float:
-    """Return tau moved away from the ends of its interval, where a fit would add nothing."""
-    lo, hi = max(left, bounds[0]), min(right, bounds[1])
-    margin = 0.1 * (hi - lo)
-    return float(min(max(tau, lo + margin), hi - margin))
-
-
-def _predict(fits: list[TauFit], tau: float) -> FloatArray:
-    """Return a starting point at tau from the fits on either side."""
-    taus = [f.tau for f in fits]
-    i = int(np.searchsorted(taus, tau))
-    if i == 0:
-        return fits[0].z
-    if i == len(fits):
-        return fits[-1].z
-    s = (tau - taus[i - 1]) / (taus[i] - taus[i - 1])
-    return (1 - s) * fits[i - 1].z + s * fits[i].z

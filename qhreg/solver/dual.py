@@ -27,14 +27,11 @@ from qhreg._precision import ROUNDING
 from qhreg._typing import FloatArray
 from qhreg.engine.rows import Block, RowBlocks, residuals, weighted
 from qhreg.family.loss import zone_part
-from qhreg.solver.newton import NewtonPoint, solve_positive
+from qhreg.solver.newton import SHORT_STEP, NewtonPoint, solve_positive
 from qhreg.solver.problem import Problem
 
 GAP_TOLERANCE = 1e-9
 """Duality gap per unit of weight at which a fit counts as proved."""
-
-NEARLY_STATIONARY = 1e-3
-"""Error of Newton's method below which its point is worth a dual bound."""
 
 TINY_KAPPA = 1e-12
 """At or below this width the fit is solved as kappa = 0: the loss differs by less than kappa / 8."""
@@ -126,25 +123,17 @@ def dual_value(
     theta: float | None,
 ) -> Any:
     """Return the dual objective of (QH-15); minus infinity where the alignment is not positive."""
-    if theta is None and isinstance(alignment, float) and alignment > 0.0:
-        return m + m * math.log(alignment / m) - 0.5 * kappa * square
-    a = np.asarray(alignment, dtype=np.float64)
     if theta is not None:
-        return theta * a - m * np.log(theta) - 0.5 * kappa * np.asarray(square)
-    positive = a > 0.0
-    value: FloatArray = np.where(
-        positive, m + m * np.log(np.where(positive, a, 1.0) / m) - 0.5 * kappa * square, -np.inf
-    )
-    return value
+        return theta * alignment - m * math.log(theta) - 0.5 * kappa * square
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = m + m * np.log(np.divide(alignment, m)) - 0.5 * kappa * square
+    return np.where(np.greater(alignment, 0.0), value, -np.inf)
 
 
 def _overshoot(v: FloatArray, tau: float | FloatArray) -> float:
     """Return the factor by which v leaves the box [-tau, 1 - tau], at least one."""
-    if v.size == 0:
-        return 1.0
-    if isinstance(tau, np.ndarray):
-        return max(1.0, float((v / (1.0 - tau)).max()), float((v / -tau).max()))
-    return max(1.0, float(v.max()) / (1.0 - tau), float(v.min()) / -tau)
+    above, below = (v / (1.0 - tau)).max(initial=1.0), (v / -tau).max(initial=1.0)
+    return float(max(above, below))
 
 
 def dual_from_gradient(problem: Problem, point: NewtonPoint) -> DualPoint:
@@ -158,18 +147,19 @@ def dual_from_gradient(problem: Problem, point: NewtonPoint) -> DualPoint:
     m, kappa, tau, now = problem.m, problem.kappa, point.tau, point.objective
     theta = float(point.z[-1])
     r = point.z.size - 1
-    assert now.d2_z is not None
     correction = solve_positive(kappa * now.d2_z[:r, :r], now.d_z[:r])
     if correction is None:
         return DualPoint(-math.inf, 0.0, 0.0)
     omega2 = max(float(now.d_z[:r].dot(correction)), 0.0)
     omega = math.sqrt(omega2) if math.isfinite(omega2) else math.inf
     largest = omega / math.sqrt(problem.rows.least_weight)
-    shrink = 1.0 if largest <= now.slack else 1.0 + largest / min(tau, 1.0 - tau)
+    shrink = 1.0 if largest <= now.totals.slack else 1.0 + largest / min(tau, 1.0 - tau)
     ends = []
-    for t in (-omega * math.sqrt(now.square), omega * math.sqrt(now.square)):
-        alignment = (now.loss + 0.5 * kappa * now.square + kappa * t) / (shrink * theta)
-        square = (now.square + 2.0 * t + omega2) / shrink**2
+    for t in (-omega * math.sqrt(now.totals.square), omega * math.sqrt(now.totals.square)):
+        alignment = (now.totals.loss + 0.5 * kappa * now.totals.square + kappa * t) / (
+            shrink * theta
+        )
+        square = (now.totals.square + 2.0 * t + omega2) / shrink**2
         value = float(dual_value(alignment, square, m, kappa, problem.theta))
         ends.append((value, alignment, square))
     return DualPoint(*min(ends), variables=_variables(problem, point, correction))
@@ -187,12 +177,10 @@ def dual_from_newton(problem: Problem, point: NewtonPoint) -> DualPoint | None:
     """
     kappa, now = problem.kappa, point.objective
     r = point.z.size - 1
-    assert now.d2_z is not None
-    try:
-        correction = np.linalg.solve(kappa * now.d2_z[:r, :r], now.d_z[:r])
-    except np.linalg.LinAlgError:
+    correction = solve_positive(kappa * now.d2_z[:r, :r], now.d_z[:r])
+    if correction is None:
         return None
-    variables = _variables(problem, point, np.asarray(correction, np.float64))
+    variables = _variables(problem, point, correction)
     alignment, square, variables = feasible(variables, float(point.z[-1]))
     if not np.isfinite(alignment):
         return None
@@ -299,6 +287,8 @@ class TauFit:
         Second derivative of h in the coefficients, where it is at hand.
     slack : float
         How far psi of every row in the zone is from its bounds, zero where that was not measured.
+    reason : str
+        How it was found.
     """
 
     tau: float
@@ -311,12 +301,13 @@ class TauFit:
     iterations: int
     curvature: FloatArray | None = None
     slack: float = 0.0
+    reason: str = "convex fit"
 
     @property
     def gap(self) -> float:
-        """The duality gap: how far `value` can be above the minimum."""
-        difference = self.value - self.dual.value
-        return max(float(difference), 0.0) if math.isfinite(difference) else math.inf
+        """The duality gap: how far `value` can be above the minimum; below it is rounding alone."""
+        difference = abs(float(self.value - self.dual.value))
+        return difference if math.isfinite(difference) else math.inf
 
     def proved(self, n: float, accuracy: float = GAP_TOLERANCE) -> bool:
         """Return whether the gap is small per unit of weight, or at the rounding of the value."""
@@ -328,7 +319,7 @@ def proved_newton(problem: Problem, point: NewtonPoint) -> TauFit | None:
 
     The gradient alone gives the bound when it is at rounding level; otherwise another pass does.
     """
-    if not point.error < NEARLY_STATIONARY:
+    if not point.error < SHORT_STEP:
         return None
     n, now = problem.n, point.objective
     c = problem.normalizer(point.tau)
@@ -341,16 +332,15 @@ def proved_newton(problem: Problem, point: NewtonPoint) -> TauFit | None:
     if dual is None:
         return None
     excess = c.d_tau - now.d_tau
-    assert now.d2_z is not None
     return TauFit(
         point.tau,
         point.z,
         value,
         excess,
         dual,
-        now.rows_in_zone,
+        now.totals.rows_in_zone,
         passes,
         point.iterations,
         now.d2_z[:-1, :-1],
-        now.slack,
+        now.totals.slack,
     )

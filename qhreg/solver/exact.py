@@ -16,10 +16,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dgeqp3
 
-from qhreg._precision import INTERPOLATED, ROUNDING
-from qhreg._typing import BoolArray, FloatArray, SideArray
+from qhreg._precision import INTERPOLATED, ROUNDING, VANISHING
+from qhreg._typing import BoolArray, FloatArray
 from qhreg.engine.rows import (
+    Block,
     RowBlocks,
+    chosen_rows,
     residuals,
     weighted,
     weighted_columns,
@@ -33,11 +35,6 @@ from qhreg.solver.problem import Problem, smoothing_width
 
 EXACT = 1e-11
 """Accuracy of the interior-point method per unit of weight before a fit is moved to its vertex."""
-
-
-UNIQUE = 1e-9
-"""Slack of the dual variables of interpolated rows, over the smaller of tau and 1 - tau, from which on
-they alone are the best."""
 
 
 @dataclass(frozen=True)
@@ -89,30 +86,25 @@ def exact_fit(
 
     Notes
     -----
-    The number of undecided rows starts at the order n^(2/3) and grows until every decision proves
-    right. Rows once decided wrongly stay undecided: a row far out in the design may change sides with
-    every new centre.
+    The number of undecided rows starts at the order n^(2/3) and doubles until every decision proves
+    right.
     """
     z, n_rows, passes = start, problem.rows.n_rows, 0
     count = int(n_rows ** (2 / 3) * np.sqrt(z.size))
     if count < n_rows and not warm:
         z, passes = _smoothed(problem, tau, start)
-    centres, reaches = np.empty((problem.to_rows(z).size, 0)), np.empty(0)
     while count < n_rows:
-        centres = np.column_stack([centres, problem.to_rows(z)])
-        reaches = np.append(reaches, _reach(problem, centres[:, -1], count))
-        decision = Decision(centres, reaches, tau, problem.kappa)
-        undecided = _decide_rows(problem, decision)
-        fit = _fit_undecided(problem, tau, z, undecided)
+        centre = problem.to_rows(z)
+        decision = Decision(centre, _reach(problem, centre, count), tau, problem.kappa)
+        fit = _fit_undecided(problem, tau, z, _decide_rows(problem, decision))
         passes += 3
         if fit.proved(problem.n):
             z = fit.z
             if not problem.rows.fold(_any_wrong, any, decision, problem.to_rows(z)):
                 return replace(fit, passes=passes)
         count *= 2
-    none = Decision(problem.to_rows(z)[:, None], np.array([np.inf]), tau, problem.kappa)
-    undecided = _decide_rows(problem, none)
-    fit = _fit_all(problem, tau, z, undecided, accuracy)
+    none = Decision(problem.to_rows(z), np.inf, tau, problem.kappa)
+    fit = _fit_all(problem, tau, z, _decide_rows(problem, none), accuracy)
     return replace(fit, passes=passes + 1)
 
 
@@ -121,43 +113,23 @@ class Decision(NamedTuple):
 
     Attributes
     ----------
-    centres : ndarray, shape (k, m)
-        The points that rows were decided at so far, the present one last, in the coordinates of the
-        rows.
-    reaches : ndarray, shape (m,)
-        Distances from the line at each of them beyond which rows were decided.
+    centre : ndarray, shape (k,)
+        The point that rows are decided at, in the coordinates of the rows.
+    reach : float
+        Distance from the line there beyond which rows are decided.
     tau, kappa : float
         Asymmetry and width.
     """
 
-    centres: FloatArray
-    reaches: FloatArray
+    centre: FloatArray
+    reach: float
     tau: float
     kappa: float
 
-    def sides(self, u: FloatArray) -> SideArray:
-        """Return the sign of the residual that rows are taken to have, zero where it is open.
-
-        Parameters
-        ----------
-        u : ndarray, shape (rows, m) or more columns
-            Standardised residuals at the centres. A row that a centre has on another side than the one
-            before decided is open for good.
-        """
-        side = _side(u[:, self.reaches.size - 1], self.reaches[-1])
-        for j, reach in enumerate(self.reaches[:-1]):
-            side[self.wrong(_side(u[:, j], reach), u[:, j + 1])] = 0
-        return side
-
-    def wrong(self, side: SideArray, u: FloatArray) -> BoolArray:
-        """Tell the decided rows that do not lie beyond the zone on the side they were taken to."""
-        above = (side > 0) & (u < self.kappa * (1.0 - self.tau))
-        below = (side < 0) & (u > -self.kappa * self.tau)
-        return np.asarray(above | below)
-
-
-def _side(u: FloatArray, reach: float) -> SideArray:
-    return (u > reach).view(np.int8) - (u < -reach).view(np.int8)
+    def sides(self, block: Block) -> tuple[BoolArray, BoolArray]:
+        """Return which rows are taken to lie above the zone, and which below it."""
+        u = residuals(block, self.centre)
+        return u > self.reach, u < -self.reach
 
 
 def _reach(problem: Problem, centre: FloatArray, count: int) -> float:
@@ -193,22 +165,27 @@ def _decide_rows(problem: Problem, decision: Decision) -> Undecided:
 def _undecided(part: RowBlocks, decision: Decision, matrix: FloatArray | None) -> Undecided:
     """Return the undecided rows of a part in the coordinates of the problem, and the totals."""
     tau = decision.tau
-    side = np.empty(part.n_rows, dtype=np.int8)
     linear, outside = np.zeros((2, part.n_unknowns))
-    start, total, square = 0, 0.0, 0.0
+    total = square = 0.0
+    designs, weights = [], []
     for block in part.blocks():
-        here = side[start : start + block.exog.shape[0]]
-        start += here.size
-        here[:] = decision.sides(residuals(block, decision.centres))
-        psi = np.where(here > 0, 1.0 - tau, np.where(here < 0, -tau, 0.0))
+        above, below = decision.sides(block)
+        psi = (1.0 - tau) * above - tau * below
         total += weighted_sum(psi, block.weights)
         square += weighted_sum(psi * psi, block.weights)
         linear += weighted_columns(block, weighted(psi, block.weights))
-        outside += weighted_columns(block, weighted(np.abs(here, dtype=np.float64), block.weights))
+        outside += weighted_columns(
+            block, weighted((above | below).astype(np.float64), block.weights)
+        )
+        near = chosen_rows(block, np.flatnonzero(~(above | below)))
+        design = near.exog if near.endog is None else np.column_stack([near.exog, near.endog])
+        designs.append(design if matrix is None else design @ matrix)
+        if near.weights is not None:
+            weights.append(near.weights)
     if matrix is not None:
         linear, outside = matrix.T @ linear, matrix.T @ outside
-    gathered = _gathered(part, matrix, side)
-    return Undecided(*gathered, linear, outside, total, square)
+    every = np.concatenate(weights) if weights else None
+    return Undecided(np.concatenate(designs), every, linear, outside, total, square)
 
 
 def _all_undecided(parts: Sequence[Undecided]) -> Undecided:
@@ -223,36 +200,12 @@ def _all_undecided(parts: Sequence[Undecided]) -> Undecided:
     )
 
 
-def _gathered(
-    part: RowBlocks, matrix: FloatArray | None, side: SideArray
-) -> tuple[FloatArray, FloatArray | None]:
-    """Return the rows that no side is taken for, in the coordinates of the problem; their weights."""
-    m = side.size - int(np.count_nonzero(side))
-    design = np.empty((m, part.n_unknowns if matrix is None else matrix.shape[1]))
-    weights: list[FloatArray] = []
-    start = end = 0
-    for block in part.blocks():
-        size = block.exog.shape[0]
-        if m == size == side.size and matrix is None and block.endog is None:
-            return block.exog, block.weights
-        chosen = np.flatnonzero(side[start : start + size] == 0)
-        start += size
-        if block.weights is not None:
-            weights.append(block.weights[chosen])
-        rows = block.exog[chosen]
-        if block.endog is not None:
-            rows = np.column_stack([rows, block.endog[chosen]])
-        begin, end = end, end + chosen.size
-        design[begin:end] = rows if matrix is None else rows @ matrix
-    return design, np.concatenate(weights) if weights else None
-
-
 def _any_wrong(part: RowBlocks, decision: Decision, fit: FloatArray) -> bool:
-    """Return whether a fit has rows of a part on another side than was decided."""
-    points = np.column_stack([decision.centres, fit])
+    """Return whether a decided row of a part is not beyond the zone on its side at a fit."""
+    tau, kappa = decision.tau, decision.kappa
     for block in part.blocks():
-        u = residuals(block, points)
-        if decision.wrong(decision.sides(u), u[:, -1]).any():
+        (above, below), u = decision.sides(block), residuals(block, fit)
+        if (above & (u < kappa * (1.0 - tau)) | below & (u > -kappa * tau)).any():
             return True
     return False
 
@@ -284,29 +237,18 @@ def _proved(
     return TauFit(tau, z, value, excess, dual, in_zone, 0, steps)
 
 
-def _same_vertex(
-    problem: Problem, tau: float, start: FloatArray, undecided: Undecided
-) -> TauFit | None:
-    """Return the fit at the vertex where it starts, if that is the only best point."""
-    if problem.theta is not None and start[-1] != problem.theta:
-        return None
-    made = unique_vertex(undecided, start, tau)
-    z = None if made is None else _with_mean_loss(problem, undecided, made.z, tau)
-    if made is None or z is None:
-        return None
-    fit = _proved(problem, undecided, z, made.v, tau, 0)
-    return fit if fit.proved(problem.n) else None
-
-
 def _fit_undecided(
     problem: Problem, tau: float, start: FloatArray, undecided: Undecided, tol: float = EXACT
 ) -> TauFit:
     """Return the fit by the interior-point method; at kappa = 0 one that is not rough is a vertex."""
     width = problem.kappa if problem.kappa > TINY_KAPPA else 0.0
-    if width == 0.0:
-        same = _same_vertex(problem, tau, start, undecided)
-        if same is not None:
-            return same
+    if width == 0.0:  # the vertex where it starts, if that is the only best point
+        same = _vertex(undecided, start, np.ones(undecided.design.shape[0]), tau)
+        if same is not None and same.slack > VANISHING * min(tau, 1.0 - tau):
+            z = _with_mean_loss(problem, undecided, same.z, tau)
+            fit = _proved(problem, undecided, z, same.v, tau, 0)
+            if fit.proved(problem.n):
+                return fit
     inner = interior_point(
         undecided.design,
         tau,
@@ -318,40 +260,36 @@ def _fit_undecided(
         linear=undecided.linear,
         tol=tol,
     )
-    z = inner.z if width > 0.0 else _with_mean_loss(problem, undecided, inner.z, tau)
-
-    def inner_fit() -> TauFit:
-        point = inner.z if z is None else z
-        return _proved(problem, undecided, point, inner.v, tau, inner.iterations)
-
-    if width > 0.0 or not inner.converged or tol > EXACT:
-        return inner_fit()
-    vertex, v = vertex_of(undecided, inner.z, inner.v, tau)
-    if np.abs(undecided.design @ (vertex - inner.z)).max(initial=0.0) > INTERPOLATED * inner.z[-1]:
-        return inner_fit()  # a face of optima: its corner is no better than its inside
-    corner = _with_mean_loss(problem, undecided, vertex, tau)
-    if corner is None:
-        return inner_fit()
+    if width > 0.0:
+        return _proved(problem, undecided, inner.z, inner.v, tau, inner.iterations)
+    z = _with_mean_loss(problem, undecided, inner.z, tau)
+    fit = _proved(problem, undecided, z, inner.v, tau, inner.iterations)
+    if not inner.converged or tol > EXACT:
+        return fit
+    vertex = _vertex(undecided, inner.z, np.minimum(inner.v + tau, 1.0 - tau - inner.v), tau)
+    if vertex is None:
+        return fit
+    moved = np.abs(undecided.design @ (vertex.z - inner.z)).max()
+    if moved > INTERPOLATED * inner.z[-1]:
+        return fit  # a face of optima: its corner is no better than its inside
+    corner = _with_mean_loss(problem, undecided, vertex.z, tau)
+    v = vertex.v if vertex.slack >= -VANISHING * min(tau, 1.0 - tau) else inner.v
     exact = _proved(problem, undecided, corner, v, tau, inner.iterations)
-    allowed = 1e-10 * problem.n  # the accuracy of the inner method
-    if exact.gap <= allowed:
-        return exact
-    fit = inner_fit()
-    if not exact.value <= fit.value + allowed:
+    if not exact.value <= fit.value + 1e-10 * problem.n:  # the accuracy of the inner method
         return fit
     return exact if exact.dual.value >= fit.dual.value else replace(exact, dual=fit.dual)
 
 
 def _with_mean_loss(
     problem: Problem, undecided: Undecided, z: FloatArray, tau: float
-) -> FloatArray | None:
-    """Return z with the best scale at kappa = 0, the mean loss; None if that is not positive."""
+) -> FloatArray:
+    """Return z with the best scale at kappa = 0, the mean loss, where that is positive."""
     if problem.theta is not None:
         return z
     loss = weighted_sum(quantile_loss(undecided.design @ z, tau), undecided.weights)
     total = loss + float(undecided.linear @ z)
     if not total > ROUNDING * loss:  # rows taken for decided are on the other side
-        return None
+        return z
     return np.asarray(z * (problem.m / total))
 
 
@@ -370,44 +308,33 @@ def _fit_all(
     return min(fit, _fit_undecided(problem, tau, neutral, undecided), key=lambda f: f.gap)
 
 
-# ---------------------------------------------------------------------- corners at kappa = 0
+class Vertex(NamedTuple):
+    """A point with as many rows interpolated as there are coefficients, and its dual variables.
 
-
-def vertex_of(
-    undecided: Undecided, z: FloatArray, v: FloatArray, tau: float
-) -> tuple[FloatArray, FloatArray]:
-    """Return (z, v) with as many rows interpolated exactly as there are coefficients.
-
-    The interpolated rows have slack in v and a small residual; their v follows from X'(w v) = 0 when
-    the vertex is not degenerate. Where a whole face is optimal no row has slack, and the nearest rows
-    lead to one of its corners.
+    Attributes
+    ----------
+    z, v : ndarray of shape (k,), ndarray of shape (m,)
+        The point; the dual variables of the undecided rows, from X'(w v) = 0.
+    slack : float
+        How far those of the interpolated rows are inside their bounds at the least: where it is
+        positive the point is the only best one at kappa = 0.
     """
-    r = z.size - 1
-    if r == 0:
-        return z, v
-    size = np.abs(undecided.design @ z)
-    size += 1e-15
-    claim = np.minimum(v + tau, 1.0 - tau - v)
-    np.maximum(claim, 1e-15, out=claim)
-    claim /= size
-    made = _corner(undecided, z, claim, tau)
-    if made is None:
-        return z, v
-    room = 1e-12 * min(tau, 1.0 - tau)
-    return made.z, made.v if made.slack >= -room else v
-
-
-class Corner(NamedTuple):
-    """A vertex, its dual variables, and the least slack of those of the interpolated rows."""
 
     z: FloatArray
     v: FloatArray
     slack: float
 
 
-def _corner(undecided: Undecided, z: FloatArray, claim: FloatArray, tau: float) -> Corner | None:
-    """Return the vertex that interpolates the rows with the highest claims, None if they depend."""
+def _vertex(undecided: Undecided, z: FloatArray, slack: FloatArray, tau: float) -> Vertex | None:
+    """Return the vertex near z, None if its rows depend.
+
+    Interpolated rows have slack in their dual variables and a small residual. Where a whole face is
+    optimal no row has slack, and the nearest rows lead to one of its corners.
+    """
     r = z.size - 1
+    if r == 0:
+        return None
+    claim = np.maximum(slack, 1e-15) / (np.abs(undecided.design @ z) + 1e-15)
     candidates = np.argsort(np.negative(claim))[: max(4 * r, r + 10)]
     ranked = undecided.design[candidates, :-1]
     ranked *= claim[candidates, None]
@@ -415,23 +342,12 @@ def _corner(undecided: Undecided, z: FloatArray, claim: FloatArray, tau: float) 
     square = undecided.design[basic, :-1]
     try:
         z = np.append(np.linalg.solve(square, -z[-1] * undecided.design[basic, -1]), z[-1])
-        exact = np.where(undecided.design @ z > 0.0, 1.0 - tau, -tau)
-        exact[basic] = 0.0
+        v = np.where(undecided.design @ z > 0.0, 1.0 - tau, -tau)
+        v[basic] = 0.0
         w = undecided.weights
-        rest = (exact if w is None else w * exact) @ undecided.design[:, :-1]
+        rest = weighted(v, w) @ undecided.design[:, :-1]
         inner = np.linalg.solve(square.T, -rest - undecided.linear[:-1])
     except np.linalg.LinAlgError:
         return None
-    exact[basic] = inner = inner if w is None else inner / w[basic]
-    return Corner(z, exact, float(min(inner.min() + tau, 1.0 - tau - inner.max())))
-
-
-def unique_vertex(undecided: Undecided, start: FloatArray, tau: float) -> Corner | None:
-    """Return the corner where a fit starts, if it starts at one and that is the only best point."""
-    size = np.abs(undecided.design @ start)
-    r = start.size - 1
-    if r == 0 or np.count_nonzero(size < INTERPOLATED * size.mean()) < r:
-        return None
-    size += 1e-15
-    made = _corner(undecided, start, np.divide(1.0, size, out=size), tau)
-    return made if made is not None and made.slack > UNIQUE * min(tau, 1.0 - tau) else None
+    v[basic] = inner = inner if w is None else inner / w[basic]
+    return Vertex(z, v, float(min(inner.min() + tau, 1.0 - tau - inner.max())))

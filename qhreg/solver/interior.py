@@ -33,9 +33,6 @@ NEAR_SCALE = 0.5
 SETTLED = 1e-3
 """Error at a fixed scale below which the scale is set free; freed earlier it may run away."""
 
-UNBOUNDED = 1e12
-"""Growth of the residuals that shows an unbounded problem: rows were decided wrongly."""
-
 PATIENCE = 30
 """Iterations without progress in any part of the error that counts, after which to give up."""
 
@@ -186,10 +183,8 @@ def interior_point(
             return InteriorPoint(z, v, iteration, True)
         stalled = 0 if bool(((parts < 0.98 * least) & (least > tol)).any()) else stalled + 1
         best, least = min(best, error), np.minimum(least, parts)
-        unbounded = size * UNBOUNDED < float(np.abs(u).max(initial=0.0))
-        if stalled > PATIENCE or not np.isfinite(error) or unbounded:
-            break
-        if not product > 0.0:  # on the boundary: no step leads away from it
+        on_boundary = not product > 0.0  # no step leads away from it
+        if stalled > PATIENCE or not np.isfinite(error) or on_boundary:
             break
         inverse = 1.0 / (kappa + s / low + t / high)
         w_inverse = weighted(inverse, weights)

@@ -12,10 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from qhreg._blocks import one_blas_thread
 from qhreg._typing import FloatArray
 from qhreg.engine.rows import ArrayRows, GivenRows, require_finite, rows_of
 from qhreg.exceptions import (
@@ -28,13 +29,10 @@ from qhreg.exceptions import (
 )
 from qhreg.family.domain import check_kappa, check_sigma, check_tau
 from qhreg.family.normalizer import log_curvature
-from qhreg.solver.basis import Basis, minimum_norm
 from qhreg.solver.branch_and_bound import branch_and_bound
 from qhreg.solver.dual import TauFit
-from qhreg.solver.optimal_set import analytic_centre
+from qhreg.solver.fixed_tau import analytic_centre
 from qhreg.solver.over_tau import (
-    Basin,
-    LocalFit,
     local_fit,
     profile_slope,
     profile_value,
@@ -42,8 +40,7 @@ from qhreg.solver.over_tau import (
     stationary_in_tau,
 )
 from qhreg.solver.problem import Task
-from qhreg.solver.setup import Setup, set_up
-from qhreg.solver.threads import one_blas_thread
+from qhreg.solver.setup import Basis, Setup, minimum_norm, set_up
 
 DEFAULT_TAU_BOUNDS = (1e-3, 1.0 - 1e-3)
 
@@ -52,25 +49,6 @@ LARGEST_KAPPA = 1e100
 
 CERTIFIED = 1e-6
 """Log-likelihood per observation that a certified fit may leave to another tau."""
-
-
-class Start(Protocol):
-    """Where a fit may start: an earlier solution, or parameters."""
-
-    @property
-    def beta(self) -> FloatArray:
-        """Coefficients."""
-        ...
-
-    @property
-    def sigma(self) -> float:
-        """Scale."""
-        ...
-
-    @property
-    def tau(self) -> float:
-        """Asymmetry."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -165,7 +143,7 @@ def solve(
     tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
     weights: Any = None,
     offset: Any = None,
-    start: Start | None = None,
+    start: Any = None,
     search: bool | None = None,
     names: Sequence[str] | None = None,
     reml: bool = True,
@@ -187,7 +165,7 @@ def solve(
         Range of an estimated tau.
     weights, offset : array_like, shape (n,), or None
         Case weights (a weight of two is a row given twice); known part of the location.
-    start : Solution or other Start, or None
+    start : Solution or None
         Where to start: an earlier solution, or anything with beta, sigma and tau.
     search : bool or None
         None scans the range of tau and follows the best basins; True also proves by branch and bound
@@ -245,7 +223,7 @@ def solve_rows(
     rows: GivenRows,
     task: Task,
     *,
-    start: Start | None = None,
+    start: Any = None,
     search: bool | None = None,
     names: Sequence[str] | None = None,
 ) -> Solution:
@@ -261,16 +239,16 @@ def solve_rows(
     try:
         with one_blas_thread(rows.n_rows * rows.n_columns):
             setup = set_up(rows, task)
-            local = _fit(setup, start, search)
+            fit = _fit(setup, start, search)
             certified = search is True and task.tau is None
             if certified:
-                local, certified = _certified(setup, local)
+                fit, certified = _certified(setup, fit)
     except FloatingPointError as error:
         require_finite(rows)
         raise DataError(f"the data leave the range of floating-point numbers: {error}") from error
     if setup.basis.dependent.size:
         _warn_dependent(setup.basis, names)
-    return report(setup, local, certified=certified, names=names)
+    return report(setup, fit, certified=certified, names=names)
 
 
 def task_of(
@@ -301,39 +279,31 @@ def task_of(
     )
 
 
-def _fit(setup: Setup, start: Start | None, search: bool | None) -> LocalFit:
+def _fit(setup: Setup, start: Any, search: bool | None) -> TauFit:
     """Return the best optimum over tau that the scan leads to, or that of the start alone."""
-    task, problem = setup.task, setup.problem
-    first = setup.start if start is None else start_of(setup.basis, start, setup.scale, task)
-    if task.tau is not None or (search is False and start is not None):
-        return local_fit(problem, *first, task)
-    basins = scan_basins(setup.sample, setup.start[0], task.tau_bounds)
-    if start is not None:
-        basins.append(Basin(first[1], math.nan, first[0]))
-    fits = [local_fit(problem, basin.z, basin.tau, task) for basin in basins]
-    best = min(fits, key=lambda local: profile_value(local.fit, problem))
-    return replace(best, passes=sum(local.passes for local in fits))
+    problem = setup.problem
+    first = setup.start if start is None else start_of(setup, start)
+    if problem.tau_bounds is None or (search is False and start is not None):
+        return local_fit(problem, *first)
+    basins = [(basin.z, basin.tau) for basin in scan_basins(setup.sample, setup.start[0])]
+    fits = [local_fit(problem, *place) for place in [*basins, *([] if start is None else [first])]]
+    best = min(fits, key=lambda fit: profile_value(fit, problem))
+    return replace(best, passes=sum(fit.passes for fit in fits))
 
 
-def _certified(setup: Setup, local: LocalFit) -> tuple[LocalFit, bool]:
+def _certified(setup: Setup, fit: TauFit) -> tuple[TauFit, bool]:
     """Return the best optimum over the whole range of tau, and whether that is proved."""
-    problem, task = setup.problem, setup.task
-    bound = branch_and_bound(problem, local.fit, task, tol=CERTIFIED * problem.n)
-    if bound.upper < profile_value(local.fit, problem) - 1e-9:
-        local = local_fit(problem, bound.best.z, bound.best.tau, task)
-    return local, bound.holds
+    problem = setup.problem
+    bound = branch_and_bound(problem, fit, tol=CERTIFIED * problem.n)
+    if bound.upper < profile_value(fit, problem) - 1e-9:
+        fit = local_fit(problem, bound.best.z, bound.best.tau)
+    return fit, bound.holds
 
 
-def in_coordinates(basis: Basis, raw: FloatArray) -> FloatArray:
-    """Return the unknowns (-b, theta) of the data in the coordinates of a basis."""
-    z = np.asarray(np.linalg.lstsq(basis.matrix, raw, rcond=None)[0], dtype=np.float64)
-    z[-1] = raw[-1] / basis.matrix[-1, -1]
-    return z
-
-
-def start_of(basis: Basis, start: Start, scale: float, task: Task) -> tuple[FloatArray, float]:
-    """Return an earlier solution in the coordinates of a basis."""
-    p = basis.matrix.shape[0] - 1
+def start_of(setup: Setup, start: Any) -> tuple[FloatArray, float]:
+    """Return an earlier solution in the coordinates of a problem."""
+    matrix, task = setup.basis.matrix, setup.task
+    p = matrix.shape[0] - 1
     if start.beta.shape != (p,):
         raise DataError(f"start has {start.beta.size} coefficients, exog has {p} columns")
     if not (
@@ -343,10 +313,11 @@ def start_of(basis: Basis, start: Start, scale: float, task: Task) -> tuple[Floa
             "start must have finite coefficients, sigma > 0 and 0 < tau < 1, got "
             f"{start.beta}, {start.sigma!r} and {start.tau!r}"
         )
-    sigma = start.sigma / scale if task.sigma is None else task.sigma
-    z = in_coordinates(basis, np.append(-start.beta / scale, 1.0) / sigma)
-    tau = task.tau if task.tau is not None else float(np.clip(start.tau, *task.tau_bounds))
-    return z, tau
+    sigma = start.sigma / setup.scale if task.sigma is None else task.sigma
+    raw = np.append(-start.beta / setup.scale, 1.0) / sigma
+    z = np.asarray(np.linalg.lstsq(matrix, raw, rcond=None)[0], dtype=np.float64)
+    z[-1] = raw[-1] / matrix[-1, -1]
+    return z, task.tau if task.tau is not None else float(np.clip(start.tau, *task.tau_bounds))
 
 
 def _warn_dependent(basis: Basis, names: Sequence[str] | None) -> None:
@@ -360,21 +331,21 @@ def _warn_dependent(basis: Basis, names: Sequence[str] | None) -> None:
 
 def report(
     setup: Setup,
-    local: LocalFit,
+    fit: TauFit,
     *,
     certified: bool,
     names: Sequence[str] | None = None,
 ) -> Solution:
     """Return the solution in the units of the data, with a warning where there is reason for one."""
     basis, problem, task, scale = setup.basis, setup.problem, setup.task, setup.scale
-    fit, free = analytic_centre(problem, local.fit)
+    fit, free = analytic_centre(problem, fit)
     raw = basis.matrix.dot(fit.z)
     sigma = 1.0 / float(raw[-1])
     beta = minimum_norm(basis, -raw[:-1] * sigma)
     slope = profile_slope(fit, problem)
     at_bound = task.tau is None and fit.tau in task.tau_bounds
-    converged = fit.proved(problem.n) and stationary_in_tau(fit, problem, task)
-    reason = local.reason
+    converged = fit.proved(problem.n) and stationary_in_tau(fit, problem)
+    reason = fit.reason
     if not converged:
         reason = f"duality gap {fit.gap:.3g}"
         if task.tau is None:
@@ -404,8 +375,8 @@ def report(
         tuple(basis.dependent.tolist()),
         undetermined,
         fit.rows_in_zone,
-        local.iterations,
-        local.passes,
+        fit.iterations,
+        fit.passes,
         at_bound,
         certified,
         fit.dual.square,

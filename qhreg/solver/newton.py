@@ -22,8 +22,8 @@ from scipy.linalg.lapack import dposv
 
 from qhreg._precision import ROUNDING
 from qhreg._typing import FloatArray
-from qhreg.engine.likelihood import Objective, Zone
-from qhreg.solver.problem import Problem
+from qhreg.engine.likelihood import Zone
+from qhreg.solver.problem import Objective, Problem
 
 ARMIJO = 1e-4
 """Share of the decrease that the slope promises which a step must have (Nocedal & Wright 2006, 3.1)."""
@@ -40,9 +40,6 @@ SETTLED = 1e-8
 
 SHORT_STEP = 3e-2
 """Error up to which a step need not be verified: what it leaves is of the order of its square."""
-
-SHORT_ROOM = 0.05
-"""Distance to a bound of tau below which a step down the profile goes all the way."""
 
 
 class NewtonPoint(NamedTuple):
@@ -83,20 +80,44 @@ def _solve_shifted(matrix: FloatArray, rhs: FloatArray, n: float) -> FloatArray:
     """Return the solution with the smallest diagonal shift that makes the matrix definite."""
     shift = 0.0
     while True:
-        shifted = matrix + shift * np.eye(rhs.size) if shift else matrix
+        shifted = matrix + shift * np.eye(rhs.shape[0]) if shift else matrix
         solution = solve_positive(shifted, rhs)
         if solution is not None:
             return solution
         shift = max(10.0 * shift, DAMPING * n)
 
 
+class Projected(NamedTuple):
+    """The projected function at a point: g at its minimum over z, as a function of tau.
+
+    Attributes
+    ----------
+    step, tangent : ndarray, shape (k,)
+        The Newton step of z at this tau, and how the minimum moves with tau.
+    slope, curvature : float
+        First and second derivative in tau.
+    """
+
+    step: FloatArray
+    tangent: FloatArray
+    slope: float
+    curvature: float
+
+
+def projected(now: Objective, n: float, k: int) -> Projected:
+    """Return the projected function over the first k coordinates of z; parameters as newton_step."""
+    g, h = now.d_z[:k], now.d_z_tau[:k]
+    solved = -_solve_shifted(now.d2_z[:k, :k], np.column_stack([g, h]), n)
+    step, tangent = solved[:, 0], solved[:, 1]
+    return Projected(step, tangent, now.d_tau + float(h @ step), now.d2_tau + float(h @ tangent))
+
+
 def newton_step(
     now: Objective, tau_room: tuple[float, float] | None, n: float, k: int
 ) -> tuple[FloatArray, float]:
-    """Return (dz, dtau) of (QH-13) in the first k coordinates of z.
+    """Return (dz, dtau) of (QH-13) in the first k coordinates of z, by elimination of z.
 
-    The matrix of the joint system is positive definite where H_tautau and the projected one are, and
-    its factor does the elimination.
+    Where the profile is not convex in tau the step goes down it as far as it may.
 
     Parameters
     ----------
@@ -107,26 +128,13 @@ def newton_step(
     n : float
         Sum of weights: the size of a harmless diagonal shift.
     """
-    assert now.d2_z is not None
-    assert now.d_z_tau is not None
-    g, hessian = now.d_z[:k], now.d2_z[:k, :k]
+    there = projected(now, n, k)
     if tau_room is None:
-        return -_solve_shifted(hessian, g, n), 0.0
-    h = now.d_z_tau[:k]
-    joint, gradient = np.empty((k + 1, k + 1)), np.empty(k + 1)
-    joint[:k, :k], joint[k, k], gradient[:k], gradient[k] = hessian, now.d2_tau, g, now.d_tau
-    joint[k, :k] = joint[:k, k] = h
-    solution = solve_positive(joint, gradient)
-    if solution is not None:
-        move = -float(solution[k])
-        if tau_room[0] <= move <= tau_room[1]:
-            return -solution[:k], move
-    else:  # the profile is not convex here: a long step down it
-        slope = now.d_tau - float(h.dot(_solve_shifted(hessian, g, n)))
-        room = tau_room[1] if slope < 0.0 else tau_room[0]
-        move = room if abs(room) < SHORT_ROOM else 0.5 * room
+        return there.step, 0.0
+    slope, curvature = there.slope, there.curvature
+    move = -slope / curvature if curvature > 0.0 else math.copysign(math.inf, -slope)
     move = min(max(move, tau_room[0]), tau_room[1])
-    return -_solve_shifted(hessian, g + h * move, n), move
+    return there.step + move * there.tangent, move
 
 
 def tau_room_of(tau: float, bounds: tuple[float, float] | None) -> tuple[float, float] | None:
@@ -171,7 +179,7 @@ def newton(
     n = problem.n
     if tau_bounds is not None:
         tau = min(max(tau, tau_bounds[0]), tau_bounds[1])
-    k = z.size if problem.theta is None else z.size - 1
+    k = problem.moving(z)
     now = problem.evaluate(z, tau, since=since)
     if not math.isfinite(now.value):
         raise FloatingPointError("the likelihood is not finite at the starting point")
@@ -182,7 +190,7 @@ def newton(
         slope = float(now.d_z[:k].dot(dz)) + now.d_tau * dtau
         error = math.sqrt(max(-slope, 0.0) / n) if math.isfinite(slope) else math.nan
         at_rounding = error < SETTLED and error > 0.1 * last_error
-        starved = tau_bounds is None and now.rows_in_zone < k - 1
+        starved = tau_bounds is None and now.totals.rows_in_zone < k - 1
         done = _proved(problem, now, error, tau) if tol is None else error <= tol
         if done or at_rounding or starved or not math.isfinite(error):
             return NewtonPoint(z, tau, now, error, iterations, passes)
@@ -214,10 +222,9 @@ def _proved(problem: Problem, now: Objective, error: float, tau: float) -> bool:
     """Return whether the gradient alone proves the fit to about 1e-9 per row."""
     if not error <= SETTLED:
         return False
-    limit = _proof_limit(problem, tau, now.slack)
+    limit = _proof_limit(problem, tau, now.totals.slack)
     if error <= limit:
         return True
-    assert now.d2_z is not None
     d = now.d_z[:-1]
     step = solve_positive(now.d2_z[:-1, :-1], d)
     return step is not None and float(d.dot(step)) <= problem.n * limit**2
@@ -244,7 +251,7 @@ def _line_search(
     for tried in range(1, max_passes + 1):
         trial = z.copy()
         trial[: dz.size] += step * dz
-        after = problem.evaluate(trial, tau + step * dtau, since=now.zone, slack=slack)
+        after = problem.evaluate(trial, tau + step * dtau, since=now.totals.zone, slack=slack)
         if after.value <= now.value + ARMIJO * step * slope + rounding:
             return (trial, tau + step * dtau, after), tried
         step *= 0.4

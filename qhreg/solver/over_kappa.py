@@ -28,6 +28,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,21 +38,14 @@ from qhreg._precision import ROUNDING
 from qhreg._typing import FloatArray
 from qhreg.exceptions import BoundaryWarning, DataError, warn_caller
 from qhreg.family.normalizer import log_normalizer_derivatives, restricted_normalizer
-from qhreg.solver.basis import basis_of
-from qhreg.solver.joint import DEFAULT_TAU_BOUNDS, Solution, Start, solve
+from qhreg.solver.joint import DEFAULT_TAU_BOUNDS, Solution, solve
+from qhreg.solver.setup import basis_of
 
 GRID = (0.0, 0.05, 0.15, 0.4, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0)
 """Widths at which the profile is evaluated first; more follow while it still rises."""
 
-GROWTH = 4.0
-"""Factor between the widths beyond the grid."""
-
 LARGEST = 1e8
 """No wider zone is tried: it would need residuals beyond 5000 standard deviations."""
-
-SHIFT = 0.01
-"""Widths are compared by log(kappa + SHIFT): even in the relative change of large widths, and finite at
-zero."""
 
 TOLERANCE = 1e-8
 """Log-likelihood that a maximum over the width may leave."""
@@ -179,7 +173,7 @@ def solve_kappa(
     tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
     weights: Any = None,
     offset: Any = None,
-    start: Start | None = None,
+    start: Any = None,
     search: bool | None = None,
     names: Sequence[str] | None = None,
     reml: bool = True,
@@ -213,21 +207,9 @@ def solve_kappa(
     >>> bool(abs(fit.kappa - 2.0) < 0.2), fit.limit
     (True, None)
     """
-    shared = {
-        "tau_bounds": tau_bounds,
-        "weights": weights,
-        "offset": offset,
-        "reml": reml,
-        "rank": rank,
-    }
-
-    def fit(**options: Any) -> Solution:
-        return solve(exog, endog, **{"tau": tau, "sigma": sigma, **shared, **options})
-
-    gaussian = -math.inf
-    if sigma is None:
-        data = {"weights": weights, "offset": offset, "reml": reml, "rank": rank}
-        gaussian = gaussian_loglike(exog, endog, **data)
+    data = {"weights": weights, "offset": offset, "reml": reml, "rank": rank}
+    fit = partial(solve, exog, endog, tau=tau, sigma=sigma, tau_bounds=tau_bounds, **data)
+    gaussian = gaussian_loglike(exog, endog, **data) if sigma is None else -math.inf
     return profile_over_kappa(
         fit, gaussian, tau=tau, sigma=sigma, start=start, search=search, names=names
     )
@@ -239,7 +221,7 @@ def profile_over_kappa(
     *,
     tau: float | None,
     sigma: float | None,
-    start: Start | None,
+    start: Any,
     search: bool | None,
     names: Sequence[str] | None,
 ) -> KappaSolution:
@@ -285,7 +267,7 @@ def profile_over_kappa(
 class _Profile:
     """The profile over kappa: each width is fitted once, the best fit of it is kept."""
 
-    def __init__(self, fit: Callable[..., Solution], start: Start | None, *, follow: bool) -> None:
+    def __init__(self, fit: Callable[..., Solution], start: Any, *, follow: bool) -> None:
         self._fit, self._start = fit, start
         self._search = False if follow else None
         self.fits: dict[float, Solution] = {}
@@ -299,7 +281,7 @@ class _Profile:
             self.fits[fit.kappa] = fit
         return fit
 
-    def at(self, kappa: float, start: Start | None, search: bool | None = False) -> Solution:
+    def at(self, kappa: float, start: Any, search: bool | None = False) -> Solution:
         """Return the fit at a width, in the basin of a start or by the scan."""
         return self.add(self._fit(kappa=kappa, start=start, search=search))
 
@@ -317,8 +299,8 @@ class _Profile:
         while self.best.kappa == kappa and kappa < LARGEST:
             if self.fits[kappa].rows_in_zone >= self.fits[kappa].n:
                 return
-            kappa *= GROWTH
-            self.at(kappa, self.fits[kappa / GROWTH], self._search)
+            narrower, kappa = kappa, kappa * GRID[-1] / GRID[-2]
+            self.at(kappa, self.fits[narrower], self._search)
 
     def refine(self) -> None:
         """Close in on the maximum next to the best width, by the slopes at the fits."""
@@ -339,10 +321,10 @@ class _Profile:
         def slope(x: float) -> float:
             if x not in path:
                 near = path[min(path, key=lambda known: abs(known - x))] if path else start
-                path[x] = self.at(max(math.exp(x) - SHIFT, 0.0), near)
+                path[x] = self.at(max(math.exp(x) - GRID[1], 0.0), near)
             return kappa_slope(path[x]) * math.exp(x)
 
-        ends = math.log(low + SHIFT), math.log(high + SHIFT)
+        ends = math.log(low + GRID[1]), math.log(high + GRID[1])
         if slope(ends[0]) > 0.0 > slope(ends[1]):
             brentq(slope, *ends, xtol=1e-9, rtol=1e-9)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -28,11 +28,17 @@ from qhreg._typing import FloatArray
 from qhreg.engine.rows import weighted_sum
 from qhreg.family.loss import zone_part
 from qhreg.family.normalizer import log_normalizer_derivatives
-from qhreg.solver.dual import TINY_KAPPA, DualPoint, TauFit, dual_from_newton, proved_newton
+from qhreg.solver.dual import (
+    TINY_KAPPA,
+    DualPoint,
+    TauFit,
+    dual_from_newton,
+    dual_value,
+    proved_newton,
+)
 from qhreg.solver.fixed_tau import fit_at
-from qhreg.solver.newton import SHORT_STEP, NewtonPoint, newton, solve_positive
-from qhreg.solver.problem import Problem, Task, smoothing_width
-from qhreg.solver.tau_bound import TauDual, interval_bound
+from qhreg.solver.newton import SHORT_STEP, NewtonPoint, newton, projected
+from qhreg.solver.problem import Problem, smoothing_width
 
 POINTS = 41
 """Values of tau in the scan."""
@@ -48,16 +54,6 @@ ROUGH = 1e-4
 
 FLAT_SLOPE = 1e-7
 """Slope of the profile in logit tau per unit of weight at which tau counts as stationary."""
-
-
-@dataclass(frozen=True)
-class LocalFit:
-    """A fit found by a local method, in the coordinates of its problem."""
-
-    fit: TauFit
-    iterations: int
-    passes: int
-    reason: str
 
 
 class Basin(NamedTuple):
@@ -81,12 +77,12 @@ def profile_value(fit: TauFit, problem: Problem) -> float:
     return float(fit.value + problem.normalizer(fit.tau).value)
 
 
-def stationary_in_tau(fit: TauFit, problem: Problem, task: Task) -> bool:
+def stationary_in_tau(fit: TauFit, problem: Problem) -> bool:
     """Return whether tau is fixed, stationary, or at a bound that the profile falls towards."""
-    if task.tau is not None:
+    if problem.tau_bounds is None:
         return True
     slope = profile_slope(fit, problem)
-    lower, upper = task.tau_bounds
+    lower, upper = problem.tau_bounds
     return (
         abs(slope) * fit.tau * (1.0 - fit.tau) <= FLAT_SLOPE
         or (fit.tau == lower and slope >= 0.0)
@@ -103,7 +99,7 @@ def tau_grid(bounds: tuple[float, float]) -> list[float]:
     return [bounds[0], *inside.tolist(), bounds[1]]
 
 
-def scan_basins(problem: Problem, z: FloatArray, bounds: tuple[float, float]) -> list[Basin]:
+def scan_basins(problem: Problem, z: FloatArray) -> list[Basin]:
     """Return the minima of the profile that a scan shows, the deepest first, a few at most.
 
     The scan goes outwards from the middle. Where the zone has too few rows for Newton's method the
@@ -115,12 +111,11 @@ def scan_basins(problem: Problem, z: FloatArray, bounds: tuple[float, float]) ->
         Of the rows that carry the scan.
     z : ndarray, shape (k,)
         A fit at some tau in the middle.
-    bounds : (float, float)
-        The range of tau.
     """
+    assert problem.tau_bounds is not None
     width = smoothing_width(problem.kappa, problem.n, z.size - 1)
     smooth = replace(problem, kappa=width)
-    taus = tau_grid(bounds)
+    taus = tau_grid(problem.tau_bounds)
     first = POINTS // 2
     point = newton(smooth, z, taus[first], tau_bounds=None, tol=SHORT_STEP)
     if point.error > SHORT_STEP:
@@ -128,9 +123,9 @@ def scan_basins(problem: Problem, z: FloatArray, bounds: tuple[float, float]) ->
         point = newton(smooth, z, taus[first], tau_bounds=None, tol=SHORT_STEP)
     nodes = [_node(point, smooth)]
     for end, order in ((1.0, taus[first + 1 :]), (0.0, taus[:first][::-1])):
-        nodes += _outwards(smooth, nodes[0], point, order, end, bounds)
+        nodes += _outwards(smooth, nodes[0], point, order, end)
     nodes.sort(key=lambda node: node.tau)
-    return profile_minima(nodes, bounds)
+    return profile_minima(nodes)
 
 
 class ProfileNode(NamedTuple):
@@ -146,21 +141,15 @@ class ProfileNode(NamedTuple):
 def _node(point: NewtonPoint, problem: Problem) -> ProfileNode:
     """Return where one more Newton step leads, without another pass."""
     now, z, tau = point.objective, point.z, point.tau
-    k = z.size if problem.theta is None else z.size - 1
-    assert now.d2_z is not None
-    assert now.d_z_tau is not None
-    both = np.column_stack([now.d_z[:k], now.d_z_tau[:k]])
-    solved = solve_positive(now.d2_z[:k, :k], both)
-    if solved is None:
-        return ProfileNode(tau, now.value, now.d_tau, z)
-    step, there = -solved[:, 0], z.copy()
-    there[:k] += step
+    k = problem.moving(z)
+    near = projected(now, problem.n, k)
+    there = z.copy()
+    there[:k] += near.step
     if not (point.error <= SHORT_STEP and there[-1] > 0.5 * z[-1]):
         return ProfileNode(tau, now.value, now.d_tau, z)
-    tangent = np.zeros(z.size)
-    tangent[:k] = -solved[:, 1]
-    value = now.value + 0.5 * float(now.d_z[:k] @ step)
-    return ProfileNode(tau, value, now.d_tau + float(now.d_z_tau[:k] @ step), there, tangent)
+    tangent = np.append(near.tangent, np.zeros(z.size - k))
+    value = now.value + 0.5 * float(now.d_z[:k] @ near.step)
+    return ProfileNode(tau, value, near.slope, there, tangent)
 
 
 def _moved(node: ProfileNode, tau: float) -> FloatArray:
@@ -177,12 +166,11 @@ def _outwards(
     point: NewtonPoint,
     taus: list[float],
     end: float,
-    bounds: tuple[float, float],
 ) -> list[ProfileNode]:
     """Return the nodes on one side of the middle, until nothing better can follow."""
     nodes: list[ProfileNode] = []
     best, followed, z = node.value, True, node.z
-    for tau in taus:
+    for place, tau in enumerate(taus):
         if followed:
             last = point
             point = newton(
@@ -190,7 +178,7 @@ def _outwards(
                 _moved(node, tau),
                 tau,
                 tau_bounds=None,
-                since=last.objective.zone,
+                since=last.objective.totals.zone,
                 tol=SHORT_STEP,
                 max_passes=PASSES,
             )
@@ -200,41 +188,38 @@ def _outwards(
                 nodes.append(node)
                 best, z = min(best, node.value), node.z
                 continue
-            settled = newton(
-                problem, last.z, last.tau, tau_bounds=None, tol=1e-6, max_passes=PASSES
-            )
-            dual = dual_from_newton(problem, settled)
-            if dual is not None and _excluded(problem, last.tau, dual, end, bounds, best):
+            dual = dual_from_newton(problem, last)
+            if dual is not None and _excluded(problem, last.tau, dual, end, taus[place:], best):
                 break
         fit = fit_at(problem, tau, z, warm=True, accuracy=ROUGH)
         z, c = fit.z, problem.normalizer(tau)
         nodes.append(ProfileNode(tau, fit.value + c.value, c.d_tau - fit.excess, fit.z))
         best = min(best, nodes[-1].value)
-        if _excluded(problem, tau, fit.dual, end, bounds, best):
+        if _excluded(problem, tau, fit.dual, end, taus[place:], best):
             break
     return nodes
 
 
 def _excluded(
-    problem: Problem,
-    tau: float,
-    dual: DualPoint,
-    end: float,
-    bounds: tuple[float, float],
-    best: float,
+    problem: Problem, tau: float, dual: DualPoint, end: float, further: list[float], best: float
 ) -> bool:
-    """Return whether the dual bound shows that nothing below `best` lies between tau and an end."""
-    here, there = TauDual(tau, dual.alignment, dual.square), TauDual(end, 0.0, 0.0)
-    left, right = (here, there) if tau < end else (there, here)
-    return interval_bound(problem, bounds, left, right, 0.0, best)[0] >= best
+    """Return whether the dual point, shrunk towards v = 0 at the end, excludes less than `best`.
+
+    It is then feasible at the values of tau further out (QH-16).
+    """
+    taus = np.array(further)
+    share = (end - taus) / (end - tau)
+    alignment, square = share * dual.alignment, share**2 * dual.square
+    bound = dual_value(alignment, square, problem.m, problem.kappa, problem.theta)
+    return bool((bound + problem.normalizer(taus).value >= best).all())
 
 
-def profile_minima(nodes: list[ProfileNode], bounds: tuple[float, float]) -> list[Basin]:
-    """Return the minima between nodes, and at bounds towards which it falls: the deepest few."""
+def profile_minima(nodes: list[ProfileNode]) -> list[Basin]:
+    """Return the minima between nodes, and at ends towards which it falls: the deepest few."""
     basins = [
         Basin(node.tau, node.value, node.z)
-        for node, bound, sign in ((nodes[0], bounds[0], 1.0), (nodes[-1], bounds[1], -1.0))
-        if node.tau == bound and sign * node.slope >= 0.0
+        for node, sign in ((nodes[0], 1.0), (nodes[-1], -1.0))
+        if sign * node.slope >= 0.0
     ]
     for left, right in itertools.pairwise(nodes):
         if left.slope < 0.0 < right.slope:
@@ -261,37 +246,32 @@ def _cubic_minimum(left: ProfileNode, right: ProfileNode) -> tuple[float, float]
 # ---------------------------------------------------------------------- the bottom of a basin
 
 
-def local_fit(problem: Problem, z: FloatArray, tau: float, task: Task) -> LocalFit:
+def local_fit(problem: Problem, z: FloatArray, tau: float) -> TauFit:
     """Return a local optimum with its proof: Newton first, exact fits along tau when it fails."""
-    if task.tau is not None:
-        convex = fit_at(problem, tau, z)
-        return LocalFit(convex, convex.iterations, convex.passes, "convex fit")
-    tau = min(max(tau, task.tau_bounds[0]), task.tau_bounds[1])
-    fit, passes = _newton_fit(problem, z, tau, task)
+    if problem.tau_bounds is None:
+        return fit_at(problem, tau, z)
+    fit, passes = _newton_fit(problem, z, tau)
     if fit is None:
-        exact = _descend(problem, z, tau, task)
-        fit, more = _newton_fit(problem, exact.z, exact.tau, task)
+        exact = _descend(problem, z, min(max(tau, problem.tau_bounds[0]), problem.tau_bounds[1]))
+        fit, more = _newton_fit(problem, exact.z, exact.tau)
         passes += exact.passes + more
         if fit is None or profile_value(fit, problem) > profile_value(exact, problem) + 1e-9:
-            reason = "exact convex fits along tau"
-            return LocalFit(exact, exact.iterations, passes, reason)
-    return LocalFit(fit, fit.iterations, passes, "Newton's method converged")
+            return replace(exact, passes=passes, reason="exact convex fits along tau")
+    return replace(fit, passes=passes, reason="Newton's method converged")
 
 
-def _newton_fit(
-    problem: Problem, z: FloatArray, tau: float, task: Task
-) -> tuple[TauFit | None, int]:
+def _newton_fit(problem: Problem, z: FloatArray, tau: float) -> tuple[TauFit | None, int]:
     """Return the optimum that Newton's method finds over z and tau, proved, or None; its passes."""
     if problem.kappa <= TINY_KAPPA:
         return None, 0
-    point = newton(problem, z, tau, tau_bounds=task.free_bounds)
+    point = newton(problem, z, tau, tau_bounds=problem.tau_bounds)
     fit = proved_newton(problem, point)
-    if fit is None or not (fit.proved(problem.n) and stationary_in_tau(fit, problem, task)):
+    if fit is None or not (fit.proved(problem.n) and stationary_in_tau(fit, problem)):
         return None, point.passes
     return fit, fit.passes
 
 
-def _descend(problem: Problem, z: FloatArray, tau: float, task: Task) -> TauFit:
+def _descend(problem: Problem, z: FloatArray, tau: float) -> TauFit:
     """Return a local minimum of the profile by exact convex fits along tau.
 
     It starts at the given tau or at the optimum with a smoothed loss, whichever is better, whose
@@ -300,8 +280,9 @@ def _descend(problem: Problem, z: FloatArray, tau: float, task: Task) -> TauFit:
     root.
     """
     width = smoothing_width(problem.kappa, problem.n, z.size - 1)
-    smooth = newton(replace(problem, kappa=width), z, tau, tau_bounds=task.free_bounds, tol=1e-3)
-    lower, upper = task.tau_bounds
+    assert problem.tau_bounds is not None
+    lower, upper = problem.tau_bounds
+    smooth = newton(replace(problem, kappa=width), z, tau, tau_bounds=(lower, upper), tol=1e-3)
     near = smooth.error <= SHORT_STEP
     start = fit_at(problem, smooth.tau, smooth.z, warm=True) if near else fit_at(problem, tau, z)
     if profile_value(start, problem) > problem.value(z, tau):
@@ -314,10 +295,13 @@ def _descend(problem: Problem, z: FloatArray, tau: float, task: Task) -> TauFit:
             nearest = fits[min(fits, key=lambda known: abs(known - tau))]
             fits[tau] = fit_at(problem, tau, nearest.z, warm=True)
         value = profile_slope(fits[tau], problem)
-        return 0.0 if stationary_in_tau(fits[tau], problem, task) else value
+        return 0.0 if stationary_in_tau(fits[tau], problem) else value
 
     here, first = start.tau, slope(start.tau)
-    step = first / _profile_curvature(smooth, problem)
+    curvature = projected(smooth.objective, problem.n, problem.moving(z)).curvature
+    if not curvature > 0.0:  # that of the convex part
+        curvature = float(problem.normalizer(smooth.tau).d2_tau)
+    step = first * problem.n / curvature
     while first != 0.0:
         there = min(max(here - step, lower), upper)
         if slope(there) * first <= 0.0:
@@ -327,20 +311,9 @@ def _descend(problem: Problem, z: FloatArray, tau: float, task: Task) -> TauFit:
                 )
             break
         here, step = there, 2.0 * step
-    settled = [fit for fit in fits.values() if stationary_in_tau(fit, problem, task)]
+    settled = [fit for fit in fits.values() if stationary_in_tau(fit, problem)]
     best = min(settled or fits.values(), key=lambda fit: profile_value(fit, problem))
     return replace(best, passes=smooth.passes + sum(fit.passes for fit in fits.values()))
-
-
-def _profile_curvature(point: NewtonPoint, problem: Problem) -> float:
-    """Return the second derivative of the profile per unit of weight, or of its convex part."""
-    now, k = point.objective, point.z.size - (problem.theta is not None)
-    assert now.d2_z is not None
-    assert now.d_z_tau is not None
-    coupling = solve_positive(now.d2_z[:k, :k], now.d_z_tau[:k])
-    taken = 0.0 if coupling is None else float(now.d_z_tau[:k] @ coupling)
-    curvature = (now.d2_tau - taken) / problem.n
-    return curvature if curvature > 0.0 else problem.normalizer(point.tau).d2_tau / problem.n
 
 
 def best_tau(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.engine.likelihood import Objective, Zone, objective, reduce_rows
-from qhreg.engine.rows import ArrayRows, RowBlocks, residuals
+from qhreg.engine.likelihood import Totals, Zone, reduce_rows
+from qhreg.engine.rows import RowBlocks, residuals, weighted_sum
 from qhreg.family.loss import quantile_huber_loss
 from qhreg.family.normalizer import LogNormalizer, restricted_normalizer
 
@@ -57,6 +58,36 @@ class Task:
         return self.tau_bounds if self.tau is None else None
 
 
+class Objective(NamedTuple):
+    """The negative log-likelihood (QH-12) or restricted one (QH-25) at (z, tau), differentiated.
+
+    Attributes
+    ----------
+    value : float
+        g(z, tau).
+    d_z : ndarray, shape (k,)
+        Gradient in z.
+    d_tau : float
+        Derivative in tau.
+    d2_z : ndarray, shape (k, k)
+        Hessian in z.
+    d_z_tau : ndarray, shape (k,)
+        Mixed derivative.
+    d2_tau : float
+        Second derivative in tau.
+    totals : Totals
+        The sums over the rows, in their coordinates.
+    """
+
+    value: float
+    d_z: FloatArray
+    d_tau: float
+    d2_z: FloatArray
+    d_z_tau: FloatArray
+    d2_tau: float
+    totals: Totals
+
+
 @dataclass(frozen=True)
 class Problem:
     """Minimise g(z, tau) over z = (-b, theta) and tau.
@@ -75,6 +106,8 @@ class Problem:
         Fixed value of the last coordinate of z; None when sigma is estimated.
     rank : float
         p of the restricted likelihood (QH-25), zero for the ordinary one.
+    tau_bounds : (float, float) or None
+        Range of tau; None when it is fixed.
     """
 
     rows: RowBlocks
@@ -83,13 +116,18 @@ class Problem:
     matrix: FloatArray | None = None
     theta: float | None = None
     rank: float = 0.0
+    tau_bounds: tuple[float, float] | None = None
 
     @property
     def m(self) -> float:
         """Weight of log theta: n, or n - p in the restricted likelihood."""
         return self.n - self.rank
 
-    def normalizer(self, tau: float) -> LogNormalizer:
+    def moving(self, z: FloatArray) -> int:
+        """Return how many coordinates of z move: all, or all but theta where sigma is fixed."""
+        return z.size if self.theta is None else z.size - 1
+
+    def normalizer(self, tau: float | FloatArray) -> LogNormalizer:
         """Return the part of the objective without data, with its derivatives in tau."""
         return restricted_normalizer(tau, self.kappa, self.n, self.rank)
 
@@ -102,46 +140,43 @@ class Problem:
         loss: float = self.rows.fold(_loss, math.fsum, self.to_rows(z), tau, self.kappa)
         return float(loss + self.normalizer(tau).value - self.m * math.log(z[-1]))
 
-    def weights(self) -> FloatArray | None:
-        """Return the case weights of all rows, or None; also where the rows are not held in memory."""
-        if not isinstance(self.rows, ArrayRows):
-            return None
-        parts = [block.weights for block in self.rows.blocks() if block.weights is not None]
-        return np.concatenate(parts) if parts else None
-
     def evaluate(
-        self,
-        z: FloatArray,
-        tau: float,
-        *,
-        hessian: bool = True,
-        since: Zone | None = None,
-        slack: bool = False,
+        self, z: FloatArray, tau: float, *, since: Zone | None = None, slack: bool = False
     ) -> Objective:
         """Return g and its derivatives at (z, tau) in one pass over the rows.
 
         Parameters
         ----------
-        hessian : bool
-            Whether to return second derivatives too.
         since : Zone or None
-            The zone at a point nearby, which makes them cheap.
+            The zone at a point nearby, which makes second derivatives cheap.
         slack : bool
             Whether to measure the slack of the rows in the zone.
         """
-        totals = reduce_rows(
-            self.rows, self.to_rows(z), tau, self.kappa, hessian=hessian, since=since, slack=slack
+        kappa, theta = self.kappa, float(z[-1])
+        totals = reduce_rows(self.rows, self.to_rows(z), tau, kappa, since=since, slack=slack)
+        d_z, gram, outside = totals.slope.copy(), totals.zone.gram, totals.zone.outside
+        if self.matrix is not None:
+            with np.errstate(invalid="ignore"):  # what is not finite shows in the value
+                d_z, outside = self.matrix.T.dot(d_z), self.matrix.T.dot(outside)
+                gram = self.matrix.T.dot(gram).dot(self.matrix)
+        d2_z = gram / kappa
+        d_z[-1] -= self.m / theta
+        d2_z[-1, -1] += self.m / theta / theta
+        c = self.normalizer(tau)
+        return Objective(
+            totals.loss + c.value - self.m * math.log(theta),
+            d_z,
+            c.d_tau - totals.excess,
+            d2_z,
+            -outside,
+            c.d2_tau - kappa * totals.zone.weight_outside,
+            totals,
         )
-        if self.matrix is None:
-            return objective(totals, z, tau, self.kappa, self.n, rank=self.rank)
-        with np.errstate(invalid="ignore"):  # what is not finite shows in the value
-            return objective(totals, z, tau, self.kappa, self.n, self.matrix, rank=self.rank)
 
 
 def _loss(part: RowBlocks, raw: FloatArray, tau: float, kappa: float) -> float:
     """Return the sum of w rho over the rows of a part."""
     total = 0.0
     for block in part.blocks():
-        loss = quantile_huber_loss(residuals(block, raw), tau, kappa)
-        total += float(loss.sum() if block.weights is None else loss @ block.weights)
+        total += weighted_sum(quantile_huber_loss(residuals(block, raw), tau, kappa), block.weights)
     return total

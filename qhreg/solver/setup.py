@@ -1,8 +1,13 @@
-"""From rows to a problem: coordinates and a starting point.
+r"""From rows to a problem: coordinates and a starting point.
 
 Two routes. Data of up to a sample's size are copied into an orthonormal basis. Larger data stay where
 they are; a random sample of the rows, of fixed size and with a fixed seed, gives the coordinates, and
 carries the scan over tau.
+
+Raw regressors (a year, an income, its square) make normal equations useless in floating point. The
+solver works in coordinates z with ``W_raw M = W``: the columns of ``W = [X T, r / s]`` are an
+orthonormal basis of the column space (times the square root of the number of rows) and the scaled
+least-squares residual. Values of u = W z, and with them the likelihood, do not depend on M.
 """
 
 from __future__ import annotations
@@ -13,21 +18,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 from qhreg._precision import INTERPOLATED, ROUNDING
 from qhreg._typing import FloatArray
 from qhreg.engine.rows import ArrayRows, GivenRows, Taken, require_finite
 from qhreg.exceptions import DataError
-from qhreg.solver.basis import (
-    CHOLESKY_SAFE,
-    Basis,
-    basis_of,
-    recentred,
-    rescaled,
-    triangular_factor,
-)
 from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.problem import Problem, Task
+
+RANK_TOLERANCE = 1e-11
+"""A column is dependent when orthogonalising it leaves less than this share of its length."""
+
+CHOLESKY_SAFE = 1e-3
+"""Above this share the squared condition number is harmless and the Gram matrix may be used."""
 
 SAMPLE_ROWS = 2048
 """Rows of the sample: a pass over them costs little more than the call."""
@@ -44,8 +48,180 @@ SUSPECT_SPREAD = 100.0
 SPOILED = 1e-3
 """Median regression with residuals below this share of least squares' shows that it was spoiled."""
 
-MEDIAN = Task(kappa=0.0, tau=0.5, sigma=None, tau_bounds=(0.25, 0.75), reml=False)
-"""Median regression."""
+
+@dataclass(frozen=True)
+class Basis:
+    """Coordinates z in which u = [X, y] (matrix z).
+
+    Attributes
+    ----------
+    columns : ndarray of int, shape (r,)
+        The independent columns of X, the earliest ones kept.
+    dependent : ndarray of int, shape (p - r,)
+        The columns that are linear combinations of earlier ones.
+    combination : ndarray, shape (r, p - r)
+        The dependent columns in terms of the kept ones.
+    matrix : ndarray, shape (p + 1, r + 1)
+        M: maps z to the raw unknowns (-b, theta).
+    design : ndarray, shape (n, r + 1)
+        [X, y] M for the rows the basis was made from.
+    weakest : float
+        Smallest share of its length a kept column retains when made orthogonal to earlier ones.
+    """
+
+    columns: npt.NDArray[np.intp]
+    dependent: npt.NDArray[np.intp]
+    combination: FloatArray
+    matrix: FloatArray
+    design: FloatArray
+    weakest: float
+
+
+def _cholesky_factor(gram: FloatArray) -> tuple[FloatArray, float] | None:
+    """Return the triangular factor of a Gram matrix, or None when that would lose digits."""
+    square = gram.diagonal()
+    digits = np.finfo(np.float64)
+    if not (square.min() > digits.tiny / digits.eps and np.isfinite(square).all()):
+        return None
+    factor, info = dpotrf(gram, clean=1)
+    if info != 0:
+        return None
+    weakest = math.sqrt(float((factor.diagonal() ** 2 / square).min()))
+    return (factor, weakest) if weakest > CHOLESKY_SAFE else None
+
+
+def _independent_columns(scaled: FloatArray) -> tuple[npt.NDArray[np.intp], FloatArray, float]:
+    """Return the kept columns, their triangular factor R, and the weakest diagonal share.
+
+    On the diagonal of R is what is left of each column when made orthogonal to the earlier ones.
+    """
+    p = scaled.shape[1]
+    rows = triangular_factor(np.vstack([scaled, np.zeros((p, p))]))  # as many rows as columns
+    columns = np.flatnonzero(scaled.any(axis=0))
+    while True:
+        factor = triangular_factor(rows[:, columns])[: columns.size]
+        share = np.abs(factor.diagonal()) / np.linalg.norm(rows[:, columns], axis=0)
+        weak = np.flatnonzero(share <= RANK_TOLERANCE)
+        if not weak.size:
+            return columns, triangular_factor(scaled[:, columns]), float(share.min(initial=1.0))
+        columns = np.delete(columns, weak[0])
+
+
+def triangular_factor(matrix: FloatArray) -> FloatArray:
+    """Return R of the QR decomposition."""
+    return np.asarray(np.linalg.qr(matrix, mode="r"), dtype=np.float64)
+
+
+def basis_of(exog: FloatArray, endog: FloatArray, weights: FloatArray | None = None) -> Basis:
+    """Return well-conditioned coordinates for the given rows (all rows, or a sample of them).
+
+    Parameters
+    ----------
+    exog : ndarray, shape (n, p)
+        Regressors.
+    endog : ndarray, shape (n,)
+        Response.
+    weights : ndarray, shape (n,), or None
+        Case weights: the columns are orthonormal with them, as those of the repeated rows would be.
+    """
+    n, p = exog.shape
+    share = None if weights is None else weights / weights.mean()
+    rows = exog if share is None else exog * np.sqrt(share)[:, None]
+    quick = _cholesky_factor(rows.T @ rows) if n >= p > 0 else None
+    if quick is not None:
+        columns, weakest = np.arange(p), quick[1]
+        matrix = np.zeros((p + 1, p + 1))
+        np.multiply(dtrtri(quick[0])[0], math.sqrt(n), out=matrix[:p, :p])
+    else:
+        length = np.abs(rows).max(axis=0, initial=0.0)
+        length[length == 0.0] = 1.0
+        scaled = rows / length
+        columns, factor, weakest = _independent_columns(scaled)
+        inverse = np.linalg.inv(factor) * math.sqrt(n)
+        if weakest <= CHOLESKY_SAFE:  # one more sweep repairs what the triangular inverse lost
+            again = triangular_factor(scaled[:, columns] @ inverse)
+            inverse = inverse @ np.linalg.inv(again) * math.sqrt(n)
+        matrix = np.zeros((p + 1, columns.size + 1))
+        with np.errstate(over="ignore"):
+            matrix[columns, :-1] = inverse / length[columns, None]
+        tiny = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+        if tiny.size:
+            raise DataError(
+                f"column {tiny[0]} of exog is so small that its coefficient is beyond the range of "
+                "floating-point numbers: give it in another unit"
+            )
+    r = columns.size
+    design = (matrix[:p].T @ exog.T).T  # by columns; the last one is filled below
+    orthogonal, residual = design[:, :r], design[:, r]
+    coefficients = (endog if share is None else endog * share) @ orthogonal / max(n, 1)
+    np.subtract(endog, orthogonal @ coefficients, out=residual)
+    size = np.abs(residual)
+    scale = float(size.sum() if share is None else size @ share) / n if n else 1.0
+    if not scale > 0.0:
+        scale = 1.0
+    matrix[:p, r] = matrix[:p, :r] @ (coefficients / -scale)
+    matrix[p, r] = 1.0 / scale
+    residual /= scale
+    dependent, combination = np.empty(0, dtype=np.intp), np.empty((r, 0))
+    if r < p:
+        dependent = np.setdiff1d(np.arange(p), columns)
+        weighted = orthogonal if share is None else orthogonal * share[:, None]
+        combination = matrix[columns, :r] @ (weighted.T @ exog[:, dependent]) / max(n, 1)
+    return Basis(columns, dependent, combination, matrix, design, weakest)
+
+
+def recentred(basis: Basis, exog: FloatArray, endog: FloatArray, z: FloatArray) -> Basis:
+    """Return the basis with the residuals of z in place of those of least squares.
+
+    One far outlier spoils least squares so much that its residuals keep no digits of the others. Their
+    unit is the median of those that are not interpolated: tiny ones beside a few large ones are rounding
+    errors where a further fit of their rows makes them vanish, and small numbers where it does not.
+    """
+    raw = basis.matrix @ z
+    beta = -raw[:-1] / raw[-1]
+    residual = endog - exog @ beta
+    size = np.abs(residual)
+    tiny = size <= INTERPOLATED * size.mean()
+    if np.count_nonzero(tiny) > exog.shape[1]:
+        x, left = exog[tiny], residual[tiny]
+        left = left - x @ np.linalg.lstsq(x, left, rcond=None)[0]
+        if np.median(np.abs(left)) <= INTERPOLATED * np.median(size[tiny]):
+            size = size[~tiny]
+    scale = float(np.median(size)) if size.any() else 1.0
+    matrix, design = basis.matrix.copy(), basis.design.copy()
+    matrix[:-1, -1], matrix[-1, -1] = -beta / scale, 1.0 / scale
+    design[:, -1] = residual / scale
+    return replace(basis, matrix=matrix, design=design)
+
+
+def rescaled(basis: Basis, scale: float) -> Basis:
+    """Return the basis with its residuals in units of the given scale."""
+    factor = 1.0 / (scale * basis.matrix[-1, -1])
+    matrix, design = basis.matrix.copy(), basis.design.copy()
+    matrix[:, -1] *= factor
+    design[:, -1] *= factor
+    return replace(basis, matrix=matrix, design=design)
+
+
+def minimum_norm(basis: Basis, coefficients: FloatArray) -> FloatArray:
+    """Return the shortest coefficient vector with the fitted values of the given one.
+
+    Parameters
+    ----------
+    coefficients : ndarray, shape (p,)
+        Zero in the dependent columns.
+    """
+    if basis.dependent.size == 0:
+        return coefficients
+    r = basis.columns.size
+    both = np.column_stack([np.eye(r), basis.combination])
+    solution = np.linalg.lstsq(both, coefficients[basis.columns], rcond=None)[0]
+    shortest = np.empty_like(coefficients)
+    shortest[basis.columns], shortest[basis.dependent] = solution[:r], solution[r:]
+    return shortest
+
+
+# ---------------------------------------------------------------------- the problem
 
 
 @dataclass(frozen=True)
@@ -88,7 +264,35 @@ def set_up(rows: GivenRows, task: Task) -> Setup:
         rows = rows.scaled(scale)
         task = replace(task, sigma=None if task.sigma is None else task.sigma / scale)
     chosen = sampled_rows(rows)
-    return _copied(rows, task, scale) if chosen is None else _in_place(rows, task, scale, chosen)
+    data = rows.take(slice(None) if chosen is None else chosen)
+    if not (np.isfinite(data.exog).all() and np.isfinite(data.endog).all()):
+        require_finite(rows)  # other rows that are not finite show in the first pass over them
+    basis = basis_of(data.exog, data.endog, data.weights)
+    noisy = _has_residual(basis, data.endog)
+    if chosen is not None and (basis.dependent.size or not noisy):  # other rows may tell more
+        factor = rows.fold(_factor, _joint_factor) * math.sqrt((rows.n_columns + 1) / rows.n_rows)
+        basis = basis_of(factor[:, :-1], factor[:, -1])
+        noisy = _has_residual(basis, factor[:, -1])
+        design = data.exog @ basis.matrix[:-1]
+        design[:, -1] += data.endog * basis.matrix[-1, -1]
+        basis = replace(basis, design=design)
+    if not noisy:
+        _reject_perfect_fit(rows, basis, task)
+        basis = rescaled(basis, task.sigma or 1.0)
+    basis = _well_centred(basis, data)
+    weights = data.weights
+    if chosen is not None and weights is not None:  # as many observations for its rows as all have
+        weights = weights * (chosen.size / rows.n_rows * rows.weight_sum / weights.sum())
+    sample = problem = _problem(ArrayRows(basis.design, None, weights), basis, task, None)
+    if chosen is not None and (
+        basis.weakest <= CHOLESKY_SAFE or not _has_residual(basis, data.endog, CLOSE)
+    ):
+        problem = _problem(rows.transformed(basis.matrix), basis, task, None)
+    elif chosen is not None:
+        problem = _problem(rows, basis, task, basis.matrix)
+    if problem.theta is not None:
+        _require_proportion(problem.theta, basis.design[:, -1], (task.sigma or 0.0) * scale)
+    return Setup(basis, problem, sample, task, scale)
 
 
 def _endog_scale(rows: GivenRows) -> float:
@@ -107,54 +311,6 @@ def sampled_rows(rows: GivenRows) -> npt.NDArray[np.intp] | None:
     return np.sort(np.random.default_rng(0).choice(rows.n_rows, size, replace=False))
 
 
-def _copied(rows: GivenRows, task: Task, scale: float) -> Setup:
-    """Return the problem of rows copied into a basis of theirs."""
-    data = _finite(rows, slice(None))
-    basis = basis_of(data.exog, data.endog, data.weights)
-    if not _has_residual(basis, data.endog):
-        _reject_perfect_fit(rows, basis, task)
-        basis = rescaled(basis, task.sigma or 1.0)
-    basis = _well_centred(basis, data)
-    problem = _problem(ArrayRows(basis.design, None, data.weights), basis, task, None)
-    if problem.theta is not None:
-        _require_proportion(problem.theta, basis.design[:, -1], (task.sigma or 0.0) * scale)
-    return Setup(basis, problem, problem, task, scale)
-
-
-def _finite(rows: GivenRows, chosen: npt.NDArray[np.intp] | slice) -> Taken:
-    """Return some rows; other rows that are not finite show in the first pass over them."""
-    data = rows.take(chosen)
-    if not (np.isfinite(data.exog).all() and np.isfinite(data.endog).all()):
-        require_finite(rows)
-    return data
-
-
-def _in_place(rows: GivenRows, task: Task, scale: float, chosen: npt.NDArray[np.intp]) -> Setup:
-    """Return the problem of rows that stay where they are, in the coordinates of a sample."""
-    data = _finite(rows, chosen)
-    basis = basis_of(data.exog, data.endog, data.weights)
-    if basis.dependent.size or not _has_residual(basis, data.endog):
-        basis = _triangular_basis(rows)
-        if not _leaves_residual(rows, basis):
-            _reject_perfect_fit(rows, basis, task)
-            basis = rescaled(basis, task.sigma or 1.0)
-    else:
-        basis = _well_centred(basis, data)
-    awkward = basis.weakest <= CHOLESKY_SAFE or not _has_residual(basis, data.endog, CLOSE)
-    mapped = rows.transformed(basis.matrix) if awkward else rows
-    problem = _problem(mapped, basis, task, None if awkward else basis.matrix)
-    design = data.exog @ basis.matrix[:-1]
-    design[:, -1] += data.endog * basis.matrix[-1, -1]
-    if problem.theta is not None:
-        _require_proportion(problem.theta, design[:, -1], (task.sigma or 0.0) * scale)
-    weights = data.weights
-    if weights is not None:  # as many observations for its rows as all rows have
-        weights = weights * (chosen.size / rows.n_rows * rows.weight_sum / weights.sum())
-    sample = _problem(ArrayRows(design, None, weights), basis, task, None)
-    basis = replace(basis, design=basis.design[:0].copy())
-    return Setup(basis, problem, sample, task, scale)
-
-
 def _problem(
     rows: GivenRows | ArrayRows, basis: Basis, task: Task, matrix: FloatArray | None
 ) -> Problem:
@@ -169,14 +325,7 @@ def _problem(
                 f"there are {rows.weight_sum * task.unit:.10g} for a rank of {rank * task.unit:.10g}. "
                 "Leave columns out, or fix sigma; weights count observations, so rescale shares"
             )
-    return Problem(rows, rows.weight_sum, task.kappa, matrix, theta, rank)
-
-
-def _triangular_basis(rows: GivenRows) -> Basis:
-    """Return the basis of all rows from a triangular factor accumulated over blocks."""
-    factor = rows.fold(_factor, _joint_factor)
-    factor *= np.sqrt(factor.shape[0] / rows.n_rows)
-    return basis_of(factor[:, :-1], factor[:, -1])
+    return Problem(rows, rows.weight_sum, task.kappa, matrix, theta, rank, task.free_bounds)
 
 
 def _factor(part: GivenRows) -> FloatArray:
@@ -199,10 +348,10 @@ def _well_centred(basis: Basis, data: Taken) -> Basis:
         middle = float(np.median(residual))
         if residual.max() < SUSPECT_SPREAD * middle or (done and middle < INTERPOLATED):
             break  # no outliers, or most rows are interpolated
-        problem = _problem(ArrayRows(basis.design, None, data.weights), basis, MEDIAN, None)
+        rows = ArrayRows(basis.design, None, data.weights)
         start = np.zeros(basis.design.shape[1])
         start[-1] = 2.0
-        z = fit_at(problem, 0.5, start).z
+        z = fit_at(Problem(rows, rows.weight_sum, 0.0), 0.5, start).z
         left = float(np.median(np.abs(basis.design @ z))) / float(z[-1])
         if left > SPOILED * middle:
             break
@@ -211,11 +360,11 @@ def _well_centred(basis: Basis, data: Taken) -> Basis:
 
 
 def _has_residual(basis: Basis, endog: FloatArray, share: float = ROUNDING) -> bool:
-    """Return whether least squares leaves more than rounding, or some share, of the response."""
+    """Return whether a fit leaves more than rounding, or some share, of the response."""
     if basis.design.shape[0] <= basis.columns.size:
         return False
-    largest = basis.spread / basis.matrix[-1, -1]  # the mean is the unit of the design
-    return bool(largest > share * np.abs(endog).max(initial=0.0))
+    largest = np.abs(basis.design[:, -1]).max() / basis.matrix[-1, -1]
+    return bool(largest > share * np.abs(endog).max())
 
 
 def _reject_perfect_fit(rows: GivenRows, basis: Basis, task: Task) -> None:
@@ -231,20 +380,6 @@ def _reject_perfect_fit(rows: GivenRows, basis: Basis, task: Task) -> None:
     raise DataError(
         f"{cause}, and sigma would go to 0. Use more rows or fewer columns, or give sigma"
     )
-
-
-def _leaves_residual(rows: GivenRows, basis: Basis) -> bool:
-    """Return whether a fit of all rows leaves more than rounding of the response."""
-    return rows.fold(_misses, any, -basis.matrix[:-1, -1] / basis.matrix[-1, -1])
-
-
-def _misses(part: GivenRows, beta: FloatArray) -> bool:
-    """Return whether coefficients leave more than rounding of the response of some block."""
-    for block in part.blocks():
-        assert block.endog is not None
-        if np.abs(block.endog - block.exog @ beta).max() > ROUNDING * np.abs(block.endog).max():
-            return True
-    return False
 
 
 def _require_proportion(theta: float, residual: FloatArray, sigma: float) -> None:

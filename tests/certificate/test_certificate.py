@@ -20,7 +20,7 @@ from qhreg.certificate import (
     joint_indefiniteness_witness,
 )
 from qhreg.certificate import biconvexity as engine
-from qhreg.certificate.enclosures import (
+from qhreg.certificate.biconvexity import (
     curvature,
     curvature_at_half,
     curvature_second_derivative,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qhreg.engine.weighted_quantile import weighted_quantiles
+from qhreg.engine.rows import weighted_quantiles
 
 LEVELS = [0.0, 1e-4, 0.25, 0.5, 0.75, 0.9999, 1.0]
 

@@ -17,10 +17,10 @@ from qhreg.certificate.global_optimum import certify_global
 from qhreg.engine.rows import rows_of
 from qhreg.exceptions import BoundaryWarning
 from qhreg.solver import DEFAULT_TAU_BOUNDS, task_of
+from qhreg.solver.branch_and_bound import concave_bound, cross_product, tau_dual
 from qhreg.solver.dual import dual_value
 from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.setup import set_up
-from qhreg.solver.tau_bound import concave_bound, cross_product, tau_dual
 
 UNDETERMINED = "ignore:the coefficient of 0 is not determined"
 

@@ -284,7 +284,7 @@ def test_the_bound_from_the_gradient_is_below_the_minimum_and_close_to_it(n, uni
         bound = dual_from_gradient(problem, NewtonPoint(z, 0.3, now, np.nan, 0, 0)).value
         assert bound <= best.value + 1e-9 * n
         if size <= 1e-7:  # no row of the zone is as near to its edge as the correction is long
-            assert now.slack > 0.0
+            assert now.totals.slack > 0.0
             assert best.value - bound <= n * (10 * size) ** 2 + 1e-12 * n
 
 
@@ -295,10 +295,12 @@ def test_a_row_of_little_weight_and_much_leverage_does_not_fool_the_bound():
     problem = Problem(rows, rows.weight_sum, 1.0, None, 1.0)
     here = np.array([0.0, 1.0])
     now = problem.evaluate(here, 0.3, slack=True)
-    assert now.rows_in_zone == 1
+    assert now.totals.rows_in_zone == 1
     bound = dual_from_gradient(problem, NewtonPoint(here, 0.3, now, np.nan, 0, 0)).value
-    least = min(problem.evaluate(np.array([-b, 1.0]), 0.3).loss for b in np.linspace(-6, 6, 2001))
-    assert now.loss > least + 1.0
+    least = min(
+        problem.evaluate(np.array([-b, 1.0]), 0.3).totals.loss for b in np.linspace(-6, 6, 2001)
+    )
+    assert now.totals.loss > least + 1.0
     assert bound <= least
 
 

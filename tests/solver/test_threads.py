@@ -9,8 +9,8 @@ import pytest
 from solver_data import regression
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from qhreg._blocks import SERIAL_SIZE, one_blas_thread
 from qhreg.solver import solve
-from qhreg.solver.threads import SERIAL_SIZE, one_blas_thread
 
 
 def blas_threads() -> set[int]:
