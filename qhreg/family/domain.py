@@ -6,7 +6,7 @@ And that of the level of intervals, 0 < alpha < 1.
 from __future__ import annotations
 
 from numbers import Number
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -68,33 +68,21 @@ def _reject(name: str, value: float | FloatArray, good: Any, allowed: str) -> No
     raise DomainError(f"{name} must satisfy {allowed}, got {float(offending.flat[0])!r}{count}")
 
 
-@overload
-def check_tau(tau: float) -> float: ...
-@overload
-def check_tau(tau: Any) -> float | FloatArray: ...
-def check_tau(tau: Any) -> float | FloatArray:
+def check_tau(tau: Any) -> Any:
     """Return tau as float64, or raise a DomainError unless 0 < tau < 1 everywhere."""
     value = check_real("tau", tau)
     _reject("tau", value, (value > 0) & (value < 1), "0 < tau < 1")
     return value
 
 
-@overload
-def check_kappa(kappa: float) -> float: ...
-@overload
-def check_kappa(kappa: Any) -> float | FloatArray: ...
-def check_kappa(kappa: Any) -> float | FloatArray:
+def check_kappa(kappa: Any) -> Any:
     """Return kappa as float64, or raise a DomainError unless 0 <= kappa < inf everywhere."""
     value = check_real("kappa", kappa)
     _reject("kappa", value, (value >= 0) & (value < np.inf), "0 <= kappa < inf")
     return value
 
 
-@overload
-def check_sigma(sigma: float) -> float: ...
-@overload
-def check_sigma(sigma: Any) -> float | FloatArray: ...
-def check_sigma(sigma: Any) -> float | FloatArray:
+def check_sigma(sigma: Any) -> Any:
     """Return sigma as float64, or raise a DomainError unless 0 < sigma < inf everywhere."""
     value = check_real("sigma", sigma)
     _reject("sigma", value, (value > 0) & (value < np.inf), "0 < sigma < inf")
