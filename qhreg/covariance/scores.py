@@ -24,7 +24,7 @@ from qhreg.covariance.information import (
     places,
     score_scale,
 )
-from qhreg.family.loss import zone_part
+from qhreg.family.loss import slope_part, zone_part
 from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.solver import Solution
 from qhreg.specification.observations import Observations
@@ -71,12 +71,6 @@ def standardized(obs: Observations, fit: Fitted) -> FloatArray:
     return u
 
 
-def slopes(u: FloatArray, tau: float, kappa: float) -> FloatArray:
-    """Return psi (QH-1); outside the zone it is exactly -tau or 1 - tau, and 0 at u = kappa = 0."""
-    with np.errstate(over="ignore"):
-        return zone_part(u / kappa if kappa > 0.0 else np.sign(u), tau, 1.0)
-
-
 def row_scores(obs: Observations, fit: Fitted) -> tuple[FloatArray, FloatArray]:
     """Return psi, and the scores (QH-20) in log sigma, tau and kappa, shapes (n,) and (n, 3).
 
@@ -88,7 +82,7 @@ def row_scores(obs: Observations, fit: Fitted) -> tuple[FloatArray, FloatArray]:
         Where to differentiate.
     """
     u = standardized(obs, fit)
-    psi, log_c = slopes(u, fit.tau, fit.kappa), log_normalizer_derivatives(fit.tau, fit.kappa)
+    psi, log_c = slope_part(u, fit.tau, fit.kappa), log_normalizer_derivatives(fit.tau, fit.kappa)
     extras = np.empty((u.size, 3))
     extras[:, 0] = u * psi - 1.0
     extras[:, 1] = u - zone_part(u, fit.tau, fit.kappa) - log_c.d_tau
@@ -241,7 +235,7 @@ def loss_hessian(obs: Observations, fit: Fitted) -> CriterionHessian:
     start = 0
     for block in obs.blocks():
         u = standardized(block, fit)
-        psi, excess = slopes(u, tau, kappa), u - zone_part(u, tau, kappa)
+        psi, excess = slope_part(u, tau, kappa), u - zone_part(u, tau, kappa)
         w = np.ones(u.size) if block.case_weights is None else block.case_weights
         w_in = w * (excess == 0.0) if kappa > 0.0 else np.zeros(u.size)
         in_zone[start : start + u.size] = w_in
