@@ -37,6 +37,7 @@ from qhreg.covariance.scores import (
     with_normalizer,
 )
 from qhreg.exceptions import RankWarning
+from qhreg.family.domain import line_slope
 from qhreg.solver import Solution
 from qhreg.solver.basis import basis_of, minimum_norm
 from qhreg.specification.model_data import ModelData, fit_model
@@ -130,8 +131,7 @@ def coordinates_of(every: FloatArray, zone: FloatArray) -> tuple[FloatArray, Flo
 
 def working_slopes(fit: Fitted, extras: Sequence[str]) -> FloatArray:
     """Return the derivatives of sigma, tau and kappa in log sigma, logit tau and log kappa."""
-    slope = {"sigma": fit.sigma, "tau": fit.tau * (1.0 - fit.tau), "kappa": fit.kappa}
-    return np.array([slope[name] for name in extras])
+    return np.array([line_slope(name, getattr(fit, name)) for name in extras])
 
 
 def to_parameters(space: ParameterSpace, fit: Fitted, extras: Sequence[str]) -> FloatArray:

@@ -34,7 +34,7 @@ from qhreg.covariance.parts import Parts, covariance_parts
 from qhreg.covariance.sandwich import group_codes
 from qhreg.exceptions import DataError, DomainError, QhregError
 from qhreg.family.distribution import quantile_huber
-from qhreg.family.domain import check_alpha
+from qhreg.family.domain import check_alpha, from_line, to_line
 from qhreg.progress import with_progress
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import positions
@@ -199,11 +199,9 @@ def _one_step(task: _Task, parts: Parts, streams: list[np.random.Generator]) -> 
     fit, estimate = task.solution, task.data.vector(task.solution)
     params: FloatArray = estimate + steps @ parts.jacobian.T
     for j, name in enumerate(parts.extras, start=steps.shape[1] - len(parts.extras)):
-        value, place = float(getattr(fit, name)), task.data.space.position(name)
-        moved = value * np.exp(steps[:, j])
-        if name == "tau":
-            moved = special.expit(special.logit(value) + steps[:, j])
-        params[:, place] = moved
+        with np.errstate(divide="ignore"):  # kappa = 0 stays there
+            middle = to_line(name, getattr(fit, name))
+        params[:, task.data.space.position(name)] = from_line(name, middle + steps[:, j])
     return params
 
 
@@ -484,16 +482,12 @@ class BootstrapResult:
 
     def _mirrored(self, limits: FloatArray) -> FloatArray:
         """Return limits mirrored at the estimates, each on the scale of its parameter."""
-        estimate = self.estimate[:, None]
-        mirrored: FloatArray = 2.0 * estimate - limits[:, ::-1]
+        mirrored: FloatArray = 2.0 * self.estimate[:, None] - limits[:, ::-1]
         others = [name for name in self.free if name != "beta"]
         for j, name in enumerate(others, start=self.estimate.size - len(others)):
             with np.errstate(divide="ignore", invalid="ignore"):
-                if name == "tau":
-                    middle = special.logit(self.estimate[j])
-                    mirrored[j] = special.expit(2.0 * middle - special.logit(limits[j, ::-1]))
-                else:
-                    mirrored[j] = estimate[j] ** 2 / limits[j, ::-1]
+                middle, ends = to_line(name, self.estimate[j]), to_line(name, limits[j, ::-1])
+                mirrored[j] = from_line(name, 2.0 * middle - ends)
         return mirrored
 
     def _bca_levels(self, levels: FloatArray) -> FloatArray:

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import special
 from statsmodels.base.wrapper import populate_wrapper
 
 from qhreg._precision import VANISHING
@@ -25,6 +24,7 @@ from qhreg.covariance import (
 from qhreg.covariance.information import moments_of
 from qhreg.covariance.scores import score_sum
 from qhreg.exceptions import ColumnRangeError, DomainError
+from qhreg.family.domain import from_line, line_slope, to_line
 from qhreg.family.normalizer import location_level, log_curvature
 from qhreg.inference.fit_statistics import information_criterion, least_squares_fit, share_below
 from qhreg.profile.curve import curve_of
@@ -381,22 +381,11 @@ def wald_intervals(
     """
     moved: FloatArray = np.multiply.outer(bse * critical, [-1.0, 1.0])
     limits = params[:, None] + moved
-    for name in space.extra_names:
-        j = space.position(name)
-        value = float(params[j])
-        if name == "tau":
-            logit = np.log(value) - np.log1p(-value)
-            limits[j] = special.expit(logit + moved[j] / (value * (1.0 - value)))
-        elif value > 0.0:
-            limits[j] = [value * _exp(step / value) for step in moved[j].tolist()]
-        else:
-            limits[j] = np.nan
+    for name, j in zip(space.extra_names, range(space.k, space.size), strict=True):
+        with np.errstate(divide="ignore", invalid="ignore"):  # NaN at kappa = 0
+            step = moved[j] / line_slope(name, params[j])
+            limits[j] = from_line(name, to_line(name, params[j]) + step)
     return limits
-
-
-def _exp(x: float) -> float:
-    """Return exp(x), infinity where a standard error is enormous: no upper limit."""
-    return math.inf if x > 709.0 else math.exp(x)
 
 
 def wald_ratios(
@@ -415,8 +404,8 @@ def wald_ratios(
     """
     distance, j = params - null, space.position("tau")
     if j is not None and 0.0 < null[j] < 1.0:
-        tau = float(params[j])
-        distance[j] = tau * (1.0 - tau) * float(special.logit(tau) - special.logit(null[j]))
+        distance[j] = to_line("tau", params[j]) - to_line("tau", null[j])
+        distance[j] *= line_slope("tau", params[j])
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios: FloatArray = distance / bse
     return ratios
