@@ -1,4 +1,4 @@
-r"""Derivatives of the likelihood of the rows: scores, and the Hessian of what a fit minimises.
+r"""The likelihood of the rows and its derivatives: scores, and the Hessian of what a fit minimises.
 
 With psi the slope of the loss and e the excess beyond the zone the scores of one observation are (QH-20)
 
@@ -24,7 +24,7 @@ from qhreg.covariance.information import (
     places,
     score_scale,
 )
-from qhreg.family.loss import slope_part, zone_part
+from qhreg.family.loss import quantile_huber_loss, slope_part, zone_part
 from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.solver import Solution
 from qhreg.specification.observations import Observations
@@ -88,6 +88,17 @@ def row_scores(obs: Observations, fit: Fitted) -> tuple[FloatArray, FloatArray]:
     extras[:, 1] = u - zone_part(u, fit.tau, fit.kappa) - log_c.d_tau
     extras[:, 2] = 0.5 * psi**2 - log_c.d_kappa
     return psi, extras
+
+
+def loglike_obs(obs: Observations, fit: Fitted) -> FloatArray:
+    r"""Return the log-likelihood of each row, times its weights.
+
+    .. math:: \ell_i = -w_i\,\big(\rho_\tau(u_i) + \log c(\tau) + \log\sigma\big),
+              \qquad u_i = (y_i - x_i'\beta) / \sigma
+    """
+    value: FloatArray = quantile_huber_loss(obs.residuals(fit.beta) / fit.sigma, fit.tau, fit.kappa)
+    value += log_normalizer_derivatives(fit.tau, fit.kappa).value + np.log(fit.sigma)
+    return -value if obs.case_weights is None else -value * obs.case_weights
 
 
 def score_obs(

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from qhreg._typing import BoolArray, FloatArray
+from qhreg.covariance.scores import loglike_obs
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.normalizer import location_level
-from qhreg.inference.fit_statistics import loglike_obs
 from qhreg.progress import with_progress
 from qhreg.regularized.fit import RegularizedSolution, regularized_path
 from qhreg.results.plots import FitResults

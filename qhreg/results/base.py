@@ -16,6 +16,7 @@ import pandas as pd
 from scipy import special
 from statsmodels.base.data import PandasData
 from statsmodels.base.model import GenericLikelihoodModelResults, LikelihoodResultsWrapper
+from statsmodels.tools import eval_measures
 
 from qhreg._typing import FloatArray
 from qhreg.covariance import CovarianceChoice, CovarianceEstimate, Parts
@@ -23,7 +24,6 @@ from qhreg.covariance.estimate import meat_of
 from qhreg.exceptions import CurvatureWarning, DataError, DomainError, NotOffered, without
 from qhreg.family.domain import check_alpha
 from qhreg.inference.bootstrap import BootstrapResult, bootstrap
-from qhreg.inference.fit_statistics import information_criterion
 from qhreg.inference.influence import QuantileHuberInfluence
 from qhreg.results.plots import DiagnosticResults
 from qhreg.results.profiles import ProfileResults
@@ -236,10 +236,10 @@ class RegressionResults(
         if crit not in CRITERIA:
             raise DomainError(f"crit must be one of {', '.join(CRITERIA)}; got {crit!r}")
         if crit not in ("tic", "gbic", "gbicp"):
-            return information_criterion(self.solution.loglike, self.n_params, self.nobs, crit)
+            return float(getattr(eval_measures, crit)(self.llf, self.nobs, self.n_params))
         trace, log_det = self._information_ratio
         if crit == "tic":
-            return float(-2.0 * self.solution.loglike + 2.0 * trace)
+            return float(-2.0 * self.llf + 2.0 * trace)
         return self.info_criteria("bic") - log_det + (trace if crit == "gbicp" else 0.0)
 
     @cached_property

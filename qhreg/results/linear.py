@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from statsmodels.base.wrapper import populate_wrapper
+from statsmodels.tools import eval_measures
 
 from qhreg._precision import VANISHING
 from qhreg._typing import FloatArray
@@ -22,14 +23,13 @@ from qhreg.covariance import (
     nonrobust_covariance,
 )
 from qhreg.covariance.information import moments_of
-from qhreg.covariance.scores import score_sum
+from qhreg.covariance.scores import score_sum, standardized
 from qhreg.exceptions import ColumnRangeError, DomainError
 from qhreg.family.domain import from_line, line_slope, to_line
 from qhreg.family.normalizer import location_level, log_curvature
-from qhreg.inference.fit_statistics import information_criterion, least_squares_fit, share_below
 from qhreg.profile.curve import curve_of
 from qhreg.results.base import ResultsWrapper, label_methods, retvals
-from qhreg.results.likelihood import LikelihoodResults
+from qhreg.results.likelihood import LikelihoodResults, least_squares_fit
 from qhreg.results.summary import Tables, linear_tables
 from qhreg.solver import Solution
 from qhreg.solver.over_kappa import KappaSolution
@@ -62,7 +62,6 @@ class QuantileHuberResults(LikelihoodResults):
     _curve_of = staticmethod(curve_of)
     _made_from_data = (
         "_covariance",
-        "llf",
         "share_below",
         "prsquared",
         "aic_ols",
@@ -124,10 +123,10 @@ class QuantileHuberResults(LikelihoodResults):
         constrained = self.constraint is not None and "tau" in self.constraint.fixed
         return self.space.tau is None and not constrained
 
-    @cached_property
+    @property
     def llf(self) -> float:
         """Ordinary log-likelihood at the estimates, whichever likelihood they maximise."""
-        return float(self.model.loglike(self.params))
+        return self.solution.loglike
 
     @property
     def reml(self) -> bool:
@@ -151,7 +150,7 @@ class QuantileHuberResults(LikelihoodResults):
         """
         solution = self._fit_solution
         _, llf = least_squares_fit(self._fit_data.gaussian_loglike(), solution.n, solution.p)
-        return information_criterion(llf, solution.rank + 1, self.nobs, "aic")
+        return float(eval_measures.aic(llf, self.nobs, solution.rank + 1))
 
     @property
     def duality_gap(self) -> float:
@@ -186,7 +185,9 @@ class QuantileHuberResults(LikelihoodResults):
         line, not below it.
         """
         slack = VANISHING if self.kappa > 0.0 else 0.0
-        return share_below(self.model.observations, self.solution, slack)
+        obs = self.model.observations
+        below, total = obs.reduce(_weight_below, summed, self.solution, slack)
+        return float(below / total)
 
     @cached_property
     def certificate(self) -> BiconvexityCertificate:
@@ -354,6 +355,13 @@ class QuantileHuberResults(LikelihoodResults):
     @property
     def _residual_scale(self) -> float:
         return float(self.sigma)
+
+
+def _weight_below(obs: Observations, fit: Solution, slack: float) -> FloatArray:
+    """Return the weight of the rows below the location by more than the slack, and that of all."""
+    below, weights = standardized(obs, fit) < -slack, obs.case_weights
+    count = np.count_nonzero(below) if weights is None else below @ weights
+    return np.array([count, obs.weight_sum])
 
 
 def wald_intervals(

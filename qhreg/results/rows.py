@@ -11,7 +11,7 @@ from qhreg._typing import FloatArray
 from qhreg.diagnostics.residuals import normal_scores
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
-from qhreg.inference.fit_statistics import robust_weights
+from qhreg.family.loss import zone_part
 from qhreg.inference.prediction import Prediction, predict, prediction_slopes
 from qhreg.specification.formulas import SPEC_NAME, design_matrix, mentions
 from qhreg.specification.inputs import RowSource, as_table, to_pandas
@@ -74,8 +74,9 @@ class RowResults:
     @property
     def weights(self) -> FloatArray:
         """What each row weighs in an equivalent least-squares fit, as in RLM: 1 in the zone."""
-        law = self._row_law
-        return robust_weights(self.resid_standardized, law.tau, law.kappa)
+        law, u = self._row_law, self.resid_standardized
+        inside = zone_part(u, law.tau, law.kappa)  # kappa psi, whose share of u is the weight
+        return np.divide(inside, u, out=np.ones_like(u), where=u != 0.0)
 
     # ------------------------------------------------------------------ predictions
 
