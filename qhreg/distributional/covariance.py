@@ -1,7 +1,7 @@
 r"""Covariance of the coefficients of location, scale and asymmetry.
 
 The nonrobust one is the inverse of the expected information (QH-53). The robust ones are the sandwich of
-:mod:`qhreg.covariance.sandwich` with the scores (QH-51) of the fit, and with the Hessian (QH-52) at the
+:mod:`qhreg.covariance.estimate` with the scores (QH-51) of the fit, and with the Hessian (QH-52) at the
 wider width of :mod:`qhreg.covariance.bandwidth`, at its own maximum. With one scale and one asymmetry
 they are those of the linear model fitted by maximum likelihood.
 """

@@ -30,8 +30,8 @@ import pandas as pd
 from scipy import special
 
 from qhreg._typing import FloatArray, IntArray
+from qhreg.covariance.choice import cluster_codes
 from qhreg.covariance.parts import Parts, covariance_parts
-from qhreg.covariance.sandwich import group_codes
 from qhreg.exceptions import DataError, DomainError, QhregError
 from qhreg.family.distribution import quantile_huber
 from qhreg.family.domain import check_alpha, from_line, to_line
@@ -159,7 +159,7 @@ def _task(data: Any, solution: Any, kind: str, groups: Any) -> _Task:
     obs = data.observations
     codes = None
     if groups is not None:
-        columns = group_codes(groups, obs.endog.size, obs.case_weights)
+        columns = cluster_codes(groups, obs.endog.size, obs.case_weights)
         if len(columns) > 1:
             raise DataError("groups must be one column of labels for the bootstrap")
         codes = columns[0]

@@ -19,7 +19,8 @@ from qhreg.covariance import (
     estimate_covariance,
 )
 from qhreg.covariance.bandwidth import quartile_range, window_width
-from qhreg.covariance.estimate import finished, from_dependent, grouping_of
+from qhreg.covariance.choice import grouping_of
+from qhreg.covariance.estimate import dependent_covariance, finished
 from qhreg.covariance.scores import standardized
 from qhreg.engine.weighted_quantile import weighted_quantiles
 from qhreg.exceptions import NotOffered
@@ -165,7 +166,7 @@ def clustered_covariance(
         "cluster", {**choice.options, "groups": labels if columns[1:] else labels[0]}
     )
     grouping = grouping_of(inner, len(sums))
-    return finished(from_dependent(inner, parts, sums.to_numpy(), None, grouping), names)
+    return finished(dependent_covariance(inner, parts, sums.to_numpy(), None, grouping), names)
 
 
 def _group_sums(part: Part, bread: Parts) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from statsmodels.tools import eval_measures
 
 from qhreg._typing import FloatArray
 from qhreg.covariance import CovarianceChoice, CovarianceEstimate, Parts
-from qhreg.covariance.estimate import meat_of
+from qhreg.covariance.estimate import independent_meat
 from qhreg.exceptions import CurvatureWarning, DataError, DomainError, NotOffered, without
 from qhreg.family.domain import check_alpha
 from qhreg.inference.bootstrap import BootstrapResult, bootstrap
@@ -246,7 +246,7 @@ class RegressionResults(
     def _information_ratio(self) -> tuple[float, float]:
         """Trace and logarithm of the determinant of inverse bread times meat."""
         parts = self._parts()
-        ratio = parts.inner @ meat_of(CovarianceChoice("HC0"), parts).products
+        ratio = parts.inner @ independent_meat("HC0", parts)[0]
         return float(np.trace(ratio)), float(np.linalg.slogdet(ratio)[1])
 
     # ------------------------------------------------------------------ uncertainty

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.covariance.sandwich import lags
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.inference.hypothesis_tests import HypothesisTest, density_note, lr_test
@@ -271,7 +270,7 @@ class LikelihoodResults(RegressionResults):
             self._wald_symmetry,
             robust=robust,
             note=density_note(self.cov_type),
-            **(self._dependence if robust else {}),
+            choice=self._choice,
         )
 
     @property
@@ -312,7 +311,7 @@ class LikelihoodResults(RegressionResults):
             self._extra_columns(exog_extra),
             robust=robust,
             held=self._known,
-            **(self._dependence if robust else {}),
+            choice=self._choice,
         )
 
     def _extra_columns(self, given: Any) -> FloatArray:
@@ -325,17 +324,6 @@ class LikelihoodResults(RegressionResults):
         except (TypeError, ValueError) as error:
             raise DataError(f"{name} must be numeric: {error}") from error
         return columns.T if named else columns
-
-    @property
-    def _dependence(self) -> dict[str, Any]:
-        """How the covariance lets rows depend on each other."""
-        options = {k: v for k, v in self._choice.options.items() if k != "width"}
-        if self.cov_type == "HAC":
-            return {
-                **options,
-                "maxlags": lags(options.get("maxlags"), self._observations.endog.size),
-            }
-        return options if self.cov_type == "cluster" else {}
 
 
 def _total_loss(fit: Solution) -> float:
