@@ -315,13 +315,16 @@ def _rendered(
 ) -> str:
     """Return a summary as ``as_latex`` or ``as_html`` of statsmodels renders it, with marks.
 
-    Until then a character of a cell that has a mark is one of no meaning, which statsmodels leaves alone.
+    A character of a cell that has a mark is held as one of no meaning, which statsmodels leaves alone.
     """
     places = {character: chr(0xE000 + j) for j, character in enumerate(marks)}
-    held = summary.with_texts(str.maketrans(places), str.maketrans(in_notes))
+    held = summary.with_texts(_codes(places), _codes(in_notes))
     text: str = render(held, **options)
-    released = {places[character]: mark for character, mark in marks.items()}
-    return text.translate(str.maketrans(released))
+    return text.translate(_codes({places[each]: mark for each, mark in marks.items()}))
+
+
+def _codes(characters: dict[str, str]) -> _Characters:
+    return {ord(character): text for character, text in characters.items()}
 
 
 class FitSummary(_Base):  # type: ignore[misc]
