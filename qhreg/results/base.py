@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import math
 import warnings
 from collections.abc import Callable
@@ -316,6 +315,9 @@ class RegressionResults(
             As in statsmodels. A combination is NaN where it involves a parameter without a variance.
         """
         known = self._covariance.identified
+        if column is not None:
+            places = positions(column, self.model.data.param_names)
+            column = places if np.ndim(column) else places[0]
         if r_matrix is None or cov_p is not None or known.all():
             return super().cov_params(r_matrix, column, scale, cov_p, other)
         covariance = np.where(np.outer(known, known), self._covariance.cov, 0.0)
@@ -616,58 +618,41 @@ class ResultsWrapper(_WrapperBase):  # type: ignore[misc]
         "cov_params_default": "cov",
     }
     _wrap_attrs = _attrs
-    _wrap_methods: dict[str, str] = {}  # noqa: RUF012
+    _wrap_methods = {"profile_intervals": "columns"}  # noqa: RUF012
 
+    @wraps(RegressionResults.bootstrap)
     def bootstrap(self, *args: Any, **kwargs: Any) -> BootstrapResult:
-        """Return bootstrap replicates with the labels that the estimates have."""
+        """Return replicates with the names of the parameters."""
         replicates: BootstrapResult = self._results.bootstrap(*args, **kwargs)
         wrapped = self._results.model.data.wrap_output(replicates.estimate, "columns")
         return replace(replicates, labelled=hasattr(wrapped, "index"))
 
+    @wraps(RegressionResults.cov_params)
+    def cov_params(
+        self, r_matrix: Any = None, column: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Return the covariance with the names of the parameters."""
+        values = self._results.cov_params(r_matrix, column, *args, **kwargs)
+        return values if r_matrix is not None else self._labelled(values, column, "cov")
+
+    @wraps(RegressionResults.conf_int)
+    def conf_int(
+        self, alpha: float = 0.05, method: str = "wald", cols: Any = None, **options: Any
+    ) -> Any:
+        """Return the limits with the names of the parameters."""
+        limits = self._results.conf_int(alpha, method, cols, **options)
+        return self._labelled(limits, cols, "columns")
+
+    def _labelled(self, values: Any, chosen: Any, kind: str) -> Any:
+        """Return a covariance, or limits, with the names of all or of the chosen parameters."""
+        data = self._results.model.data
+        if chosen is None:
+            return data.wrap_output(values, kind)
+        if not isinstance(data, PandasData) or np.ndim(values) == 0:
+            return values
+        names = [data.param_names[j] for j in positions(chosen, data.param_names)]
+        return pd.DataFrame(values, names, names if kind == "cov" else None)
+
     def _repr_html_(self) -> str:
         html: str = self._results._repr_html_()
         return html
-
-
-def label_methods(wrapper: Any, results: Any) -> None:
-    """Give a wrapper the methods that label covariances and limits of part of the parameters.
-
-    statsmodels would give the names of all parameters to the part that ``column`` or ``cols`` chooses,
-    and to the covariance of combinations.
-
-    Parameters
-    ----------
-    wrapper, results : type
-        The classes.
-    """
-    wrapper.bootstrap = wraps(results.bootstrap)(ResultsWrapper.bootstrap)
-    wrapper.cov_params = _labelled(results.cov_params, "column", "cov")
-    wrapper.conf_int = _labelled(results.conf_int, "cols", "columns")
-    wrapper.profile_intervals = _labelled(results.profile_intervals, "cols", "columns")
-    results._wrapper = wrapper
-
-
-def _labelled(method: Callable[..., Any], chooser: str, kind: str) -> Callable[..., Any]:
-    """Return a method whose values carry the names of the parameters that an argument chooses."""
-
-    @wraps(method)
-    def labelled(self: Any, *args: Any, **kwargs: Any) -> Any:
-        results = self._results
-        given = inspect.signature(method).bind(results, *args, **kwargs)
-        data, chosen = results.model.data, given.arguments.get(chooser)
-        if given.arguments.get("r_matrix") is not None:
-            return method(*given.args, **given.kwargs)
-        names = data.param_names
-        places = None if chosen is None else positions(chosen, names)
-        if places is not None:
-            given.arguments[chooser] = places
-        values = method(*given.args, **given.kwargs)
-        if places is None or not isinstance(data, PandasData):
-            values = data.wrap_output(values, kind)
-        else:
-            some = [names[j] for j in places]
-            values = pd.DataFrame(values, some, some if kind == "cov" else None)
-        single = kind == "cov" and chosen is not None and np.ndim(chosen) == 0
-        return float(np.squeeze(values)) if single else values
-
-    return labelled

@@ -31,7 +31,6 @@ class LikelihoodResults(RegressionResults):
     tau_estimated: Any
     parameters: Any
     certify_global: Any
-    _observations: Any
 
     # ------------------------------------------------------------------ profiles
 
@@ -135,7 +134,7 @@ class LikelihoodResults(RegressionResults):
     @property
     def _null_data(self) -> ModelData:
         """The model with a constant as only regressor; what is fixed stays fixed."""
-        ones, space = self._observations.constant, ParameterSpace(1, **self._fixed_at)
+        ones, space = self.model.observations.constant, ParameterSpace(1, **self._fixed_at)
         reml = self.solution.p > 0.0
         return ModelData(ones, space, self.model.tau_bounds, ("const",), reml=reml)
 

@@ -28,7 +28,7 @@ from qhreg.exceptions import ColumnRangeError, DomainError
 from qhreg.family.domain import from_line, line_slope, to_line
 from qhreg.family.normalizer import location_level, log_curvature
 from qhreg.profile.curve import curve_of
-from qhreg.results.base import ResultsWrapper, label_methods, retvals
+from qhreg.results.base import ResultsWrapper, retvals
 from qhreg.results.likelihood import LikelihoodResults, least_squares_fit
 from qhreg.results.summary import Tables, linear_tables
 from qhreg.solver import Solution
@@ -219,11 +219,6 @@ class QuantileHuberResults(LikelihoodResults):
         )
 
     @property
-    def _observations(self) -> Observations:
-        observations: Observations = self.model.observations
-        return observations
-
-    @property
     def _fit_data(self) -> ModelData:
         """The regression that was fitted: under constraints, that of the reduced coefficients."""
         data: ModelData = self.model.model_data(reml=self.reml, rank=self.solution.p or None)
@@ -350,12 +345,6 @@ class QuantileHuberResults(LikelihoodResults):
     def _wald_limits(self, critical: float) -> FloatArray:
         return wald_intervals(self.params, self.bse, self.space, critical)
 
-    # ------------------------------------------------------------------ plots
-
-    @property
-    def _residual_scale(self) -> float:
-        return float(self.sigma)
-
 
 def _weight_below(obs: Observations, fit: Solution, slack: float) -> FloatArray:
     """Return the weight of the rows below the location by more than the slack, and that of all."""
@@ -423,5 +412,5 @@ class QuantileHuberResultsWrapper(ResultsWrapper):
     """Results with the names of the parameters and the labels of the rows."""
 
 
-label_methods(QuantileHuberResultsWrapper, QuantileHuberResults)
+QuantileHuberResults._wrapper = QuantileHuberResultsWrapper
 populate_wrapper(QuantileHuberResultsWrapper, QuantileHuberResults)

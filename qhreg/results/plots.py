@@ -90,6 +90,7 @@ class DiagnosticResults(FitResults):
     resid: Any
     fittedvalues: Any
     conf_int: Any
+    sigma: Any
     _fit_data: Any
     _fit_solution: Any
     _require_likelihood: Any
@@ -104,8 +105,8 @@ class DiagnosticResults(FitResults):
 
     @property
     def _residual_scale(self) -> float:
-        """Scale of the residuals that are drawn against fitted values."""
-        return 1.0
+        """Scale of the residuals that are drawn against fitted values, 1 where rows have their own."""
+        return float(self.sigma) if np.ndim(self.sigma) == 0 else 1.0
 
     @property
     def _row_weights(self) -> FloatArray | None:
