@@ -65,13 +65,6 @@ def _number(parameter: Any, points: Any) -> Any:
     return parameter
 
 
-def _log_density(v: Any, tau: Any, kappa: Any) -> Any:
-    """Return -rho - log c."""
-    result = quantile_huber_loss(v, tau, kappa)
-    result += log_normalizer_derivatives(tau, kappa).value
-    return np.negative(result, out=result) if isinstance(result, np.ndarray) else -result
-
-
 def _both_halves(tau: Any, kappa: Any) -> Any:
     """Return c as the sum of its halves."""
     return half_normalizer(tau, kappa) + half_normalizer(1.0 - tau, kappa)
@@ -309,7 +302,10 @@ class quantile_huber_gen(_RvContinuous):  # type: ignore[misc]
         ]
 
     def _logpdf(self, x: Any, tau: Any, kappa: Any) -> Any:
-        return _log_density(x, _number(tau, x), _number(kappa, x))
+        tau, kappa = _number(tau, x), _number(kappa, x)
+        result = quantile_huber_loss(x, tau, kappa)
+        result += log_normalizer_derivatives(tau, kappa).value
+        return np.negative(result, out=result) if isinstance(result, np.ndarray) else -result
 
     def _pdf(self, x: Any, tau: Any, kappa: Any) -> Any:
         return np.exp(self._logpdf(x, tau, kappa))

@@ -362,13 +362,8 @@ def log_normalizer_higher(tau: Any, kappa: Any) -> tuple[FloatArray, FloatArray]
     with np.errstate(under="ignore"):
         third = (_third_of_half(1.0 - tau, kappa) - _third_of_half(tau, kappa)) / c
         fourth = (_fourth_of_half(1.0 - tau, kappa) + _fourth_of_half(tau, kappa)) / c
-        return _log_third_fourth(low.d_tau, low.d2_tau + low.d_tau**2, third, fourth)
-
-
-def _log_third_fourth(
-    first: FloatArray, second: FloatArray, third: FloatArray, fourth: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the third and fourth derivative of log c from the derivatives of c divided by c."""
+    # of log c from the derivatives of c divided by c
+    first, second = low.d_tau, low.d2_tau + low.d_tau**2
     d3 = third - 3.0 * second * first + 2.0 * first**3
     d4 = fourth - 4.0 * third * first - 3.0 * second**2 + 12.0 * second * first**2 - 6.0 * first**4
     return d3, d4

@@ -191,11 +191,8 @@ def _one_step(task: _Task, parts: Parts, streams: list[np.random.Generator]) -> 
 
     Steps are in the coordinates of the bread: sigma and kappa on the log scale, tau on the logit scale.
     """
-    influence, cases, codes = parts.influence, task.data.observations.freq_weights, task.codes
-    if codes is not None:
-        influence, cases = _summed(influence, cases, codes), None
-    n = influence.shape[0]
-    steps = np.array([_multipliers(rng, cases, n) @ influence for rng in streams])
+    influence, cases = _influence(task, parts)
+    steps = np.array([_multipliers(rng, cases, len(influence)) @ influence for rng in streams])
     fit, estimate = task.solution, task.data.vector(task.solution)
     params: FloatArray = estimate + steps @ parts.jacobian.T
     for j, name in enumerate(parts.extras, start=steps.shape[1] - len(parts.extras)):
@@ -205,11 +202,14 @@ def _one_step(task: _Task, parts: Parts, streams: list[np.random.Generator]) -> 
     return params
 
 
-def _summed(influence: FloatArray, cases: FloatArray | None, codes: IntArray) -> FloatArray:
-    """Return the influence of each group."""
+def _influence(task: _Task, parts: Parts) -> tuple[FloatArray, FloatArray | None]:
+    """Return the influence of each row and how many cases it is, or the sums of each group."""
+    influence, cases, codes = parts.influence, task.data.observations.freq_weights, task.codes
+    if codes is None:
+        return influence, cases
     sums = np.zeros((int(codes.max()) + 1, influence.shape[1]))
     np.add.at(sums, codes, influence if cases is None else influence * cases[:, None])
-    return sums
+    return sums, None
 
 
 def _acceleration(task: _Task, parts: Parts) -> FloatArray:
@@ -217,10 +217,8 @@ def _acceleration(task: _Task, parts: Parts) -> FloatArray:
 
     That of a parameter which the parts hold is 0; a group counts with the sum of its rows.
     """
-    influence, cases = parts.influence @ parts.jacobian.T, task.data.observations.freq_weights
-    if task.codes is not None:
-        influence, cases = _summed(influence, cases, task.codes), None
-    counts = np.ones(influence.shape[0]) if cases is None else cases
+    rows, cases = _influence(task, parts)
+    influence, counts = rows @ parts.jacobian.T, np.ones(len(rows)) if cases is None else cases
     cubes, scale = counts @ influence**3, 6.0 * (counts @ influence**2) ** 1.5
     return np.divide(cubes, scale, out=np.zeros(scale.size), where=scale > 0.0)
 

@@ -63,9 +63,17 @@ class RegressionResults(
 
     Notes
     -----
-    A subclass has `_fit_data` and `_fit_solution`, the model and its fit as numbers,
-    `_estimate_covariance`, `n_params`, and the contents of its tables (`_summary`).
+    A subclass has the attributes below, of which nothing is here.
     """
+
+    n_params: Any
+    held_fixed: Any
+    _fit_data: Any
+    """The regression that was fitted, as numbers."""
+    _estimate_covariance: Callable[[], CovarianceEstimate]
+    """What returns the chosen covariance, which is not the bootstrap's."""
+    _summary: Callable[[], Tables]
+    """What returns the contents of the tables."""
 
     _wrapper: ClassVar[Any]
     """The class that gives these results their labels."""
@@ -116,26 +124,13 @@ class RegressionResults(
         self._data_in_cache: list[str] = []
 
     @property
-    def _fit_data(self) -> Any:
-        """The regression that was fitted, as numbers."""
-        raise NotImplementedError
-
-    @property
     def _fit_solution(self) -> Any:
         """The solution of `_fit_data`."""
         return self.solution
 
-    def _estimate_covariance(self) -> CovarianceEstimate:
-        """Return the chosen covariance, which is not the bootstrap's."""
-        raise NotImplementedError
-
     def _parts(self) -> Parts:
         """Return scores, bread and leverage of the rows."""
         return self._parts_of(self._fit_data, self._fit_solution, self._known)
-
-    def _summary(self) -> Tables:
-        """Return the contents of the tables."""
-        raise NotImplementedError
 
     @property
     def converged(self) -> bool:
@@ -337,11 +332,6 @@ class RegressionResults(
         variance[gradient[:, ~known].any(axis=1)] = np.nan
         return np.asarray(variance)
 
-    @property
-    def held_fixed(self) -> dict[str, str]:
-        """Estimated parameters that the covariance treats as known, and why."""
-        return dict.fromkeys(self._covariance.held_fixed, "at bound")
-
     @cached_property
     def bse(self) -> FloatArray:
         """Standard errors; NaN for a parameter that is treated as known."""
@@ -433,7 +423,7 @@ class RegressionResults(
             cov_kwds = cov_kwds["cov_kwds"]
         choice = self.model.covariance_request(cov_type, cov_kwds)
         if choice.cov_type == "bootstrap":
-            self._require_bootstrap()
+            self._require_unconstrained("the bootstrap")
         other = copy.copy(self)
         for name in ("_covariance", "_replicates", "bse", "tvalues"):
             other.__dict__.pop(name, None)
@@ -445,15 +435,14 @@ class RegressionResults(
 
     def get_influence(self) -> QuantileHuberInfluence:
         """Return measures of how much each row moves the fit."""
-        if self.constraint is not None:
-            raise DomainError("get_influence is for fits without constraints")
+        self._require_unconstrained("get_influence")
         return QuantileHuberInfluence(self)
 
     # ------------------------------------------------------------------ bootstrap
 
-    def _require_bootstrap(self) -> None:
+    def _require_unconstrained(self, what: str) -> None:
         if self.constraint is not None:
-            raise DomainError("the bootstrap is for fits without constraints")
+            raise DomainError(f"{what} is for fits without constraints")
 
     def _bootstrap_covariance(self) -> CovarianceEstimate:
         replicates = self._replicates
@@ -501,7 +490,7 @@ class RegressionResults(
             With ``params``, ``cov``, ``bse``, ``conf_int(alpha, method)`` and
             ``summary_frame(alpha)``, which is printed.
         """
-        self._require_bootstrap()
+        self._require_unconstrained("the bootstrap")
         if groups is not None:
             groups = group_codes(self.model.row_source.take("groups", groups))
         replicates = bootstrap(

@@ -299,8 +299,7 @@ class LikelihoodResults(RegressionResults):
             covariance of these results is not "nonrobust". It allows for the clusters or lags that the
             covariance allows for.
         """
-        if self.constraint is not None:
-            raise DomainError("score_test is for fits without constraints")
+        self._require_unconstrained("score_test")
         robust = self.cov_type != "nonrobust" if robust is None else robust
         if not robust:
             self._require_likelihood("a score test that is not robust")

@@ -340,10 +340,27 @@ class QuantileHuberResults(LikelihoodResults):
         tau on the logit scale, as its interval, so that the two never contradict each other;
         `t_test` and `wald_test` are on the scale of the parameters.
         """
-        return wald_ratios(self.params, self.bse, self.null_values, self.space)
+        distance, j = self.params - self.null_values, self.space.position("tau")
+        if j is not None and np.isfinite(distance[j]):
+            tau = self.params[j]
+            distance[j] = (to_line("tau", tau) - to_line("tau", 0.5)) * line_slope("tau", tau)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(distance / self.bse)
 
     def _wald_limits(self, critical: float) -> FloatArray:
-        return wald_intervals(self.params, self.bse, self.space, critical)
+        r"""Return the limits of all parameters, none of which leaves its domain.
+
+        Coefficients on the natural scale; sigma and kappa on the log scale,
+        :math:`\hat\sigma\exp(\pm z\,\mathrm{se}/\hat\sigma)`; tau on the logit scale, where its
+        standard error is :math:`\mathrm{se}/(\hat\tau(1-\hat\tau))`.
+        """
+        limits, k = super()._wald_limits(critical), self.space.k
+        for j, name in enumerate(self.space.extra_names, start=k):
+            value = self.params[j]
+            with np.errstate(divide="ignore", invalid="ignore"):  # NaN at kappa = 0
+                step = (limits[j] - value) / line_slope(name, value)
+                limits[j] = from_line(name, to_line(name, value) + step)
+        return limits
 
 
 def _weight_below(obs: Observations, fit: Solution, slack: float) -> FloatArray:
@@ -351,61 +368,6 @@ def _weight_below(obs: Observations, fit: Solution, slack: float) -> FloatArray:
     below, weights = standardized(obs, fit) < -slack, obs.case_weights
     count = np.count_nonzero(below) if weights is None else below @ weights
     return np.array([count, obs.weight_sum])
-
-
-def wald_intervals(
-    params: FloatArray,
-    bse: FloatArray,
-    space: ParameterSpace,
-    critical: float | FloatArray,
-) -> FloatArray:
-    r"""Return the limits of all parameters, shape (size, 2).
-
-    Parameters
-    ----------
-    params, bse : ndarray, shape (size,)
-        Estimates and standard errors.
-    space : ParameterSpace
-        Which parameters they are.
-    critical : float or ndarray, shape (size,)
-        Quantile of the reference law, 1.96 for 95 %.
-
-    Notes
-    -----
-    Coefficients on the natural scale; sigma and kappa on the log scale,
-    :math:`\hat\sigma\exp(\pm z\,\mathrm{se}/\hat\sigma)`; tau on the logit scale, where its standard
-    error is :math:`\mathrm{se}/(\hat\tau(1-\hat\tau))`. No limit leaves the parameter's domain.
-    """
-    moved: FloatArray = np.multiply.outer(bse * critical, [-1.0, 1.0])
-    limits = params[:, None] + moved
-    for name, j in zip(space.extra_names, range(space.k, space.size), strict=True):
-        with np.errstate(divide="ignore", invalid="ignore"):  # NaN at kappa = 0
-            step = moved[j] / line_slope(name, params[j])
-            limits[j] = from_line(name, to_line(name, params[j]) + step)
-    return limits
-
-
-def wald_ratios(
-    params: FloatArray, bse: FloatArray, null: FloatArray, space: ParameterSpace
-) -> FloatArray:
-    """Return estimates minus tested values in standard errors, tau on the scale of its interval.
-
-    Parameters
-    ----------
-    params, bse : ndarray, shape (size,)
-        Estimates and standard errors.
-    null : ndarray, shape (size,)
-        Tested values; NaN where nothing is tested.
-    space : ParameterSpace
-        Which parameters they are.
-    """
-    distance, j = params - null, space.position("tau")
-    if j is not None and 0.0 < null[j] < 1.0:
-        distance[j] = to_line("tau", params[j]) - to_line("tau", null[j])
-        distance[j] *= line_slope("tau", params[j])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios: FloatArray = distance / bse
-    return ratios
 
 
 class QuantileHuberResultsWrapper(ResultsWrapper):
