@@ -1,7 +1,7 @@
 """Covariance matrices of the estimates: expected information, and one sandwich.
 
 - :mod:`~qhreg.covariance.choice`: the table of types, and which one a fit gets;
-- :mod:`~qhreg.covariance.parts`: scores, bread and leverage of a fit, with ``scores``, ``bandwidth`` and
+- :mod:`~qhreg.covariance.parts`: scores, bread and leverage of a fit, with ``scores`` and
   ``information``;
 - :mod:`~qhreg.covariance.estimate`: the covariance from these.
 """

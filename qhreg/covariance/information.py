@@ -194,11 +194,6 @@ class DesignMoments:
     column_sum: FloatArray
     factor: FloatArray
 
-    @property
-    def gram(self) -> FloatArray:
-        """X'WX."""
-        return self.factor.T @ self.factor
-
 
 def _gram_factor(gram: FloatArray) -> FloatArray | None:
     """Return the Cholesky factor of a Gram matrix, or None where it would be inaccurate."""
@@ -348,6 +343,7 @@ def expected_information(
     k, unit = moments.column_sum.size, unit_information(fit.tau, fit.kappa)
     cross = np.outer(moments.column_sum, unit[0, 1:])
     corner = moments.weight_sum * unit[1:, 1:]
-    info = np.block([[unit[0, 0] * moments.gram, cross], [cross.T, corner]])
+    gram = moments.factor.T @ moments.factor
+    info = np.block([[unit[0, 0] * gram, cross], [cross.T, corner]])
     scale, kept = score_scale(k, fit.sigma), places(free, k)
     return np.asarray((info * np.outer(scale, scale))[np.ix_(kept, kept)])

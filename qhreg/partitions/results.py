@@ -18,9 +18,9 @@ from qhreg.covariance import (
     covariance_parts,
     estimate_covariance,
 )
-from qhreg.covariance.bandwidth import quartile_range, window_width
 from qhreg.covariance.choice import grouping_of
 from qhreg.covariance.estimate import dependent_covariance, finished
+from qhreg.covariance.parts import quartile_range, window_width
 from qhreg.covariance.scores import standardized
 from qhreg.engine.weighted_quantile import weighted_quantiles
 from qhreg.exceptions import NotOffered

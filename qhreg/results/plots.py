@@ -34,14 +34,14 @@ class FitResults:
     model: Any
     params: Any
     resid_standardized: Any
+    _new_law: Any
     _new_rows: Any
 
     def _typical_law(self, typical: TypicalRows, values: FloatArray) -> RowLaw:
         """Return the law where the regressor has some values and the others typical ones."""
         rows = {"offset": 0.0 if "offset" in self.model._init_keys else None, **typical.at(values)}
         exog, transform, offset = (rows.pop(name) for name in ("exog", "transform", "offset"))
-        designs, _ = self._new_rows(exog, transform, offset, rows)
-        law: RowLaw = self.model.law(np.asarray(self.params), designs)
+        law: RowLaw = self._new_law(exog, transform, offset, rows)[0]
         return law
 
     def plot_fit(

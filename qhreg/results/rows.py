@@ -115,8 +115,7 @@ class RowResults:
         ndarray, Series or DataFrame
             With the labels of `exog`.
         """
-        rows, labels = self._new_rows(exog, transform, offset, further)
-        law = self.model.law(np.asarray(self.params), rows)
+        law, _, labels = self._new_law(exog, transform, offset, further)
         predicted = predict(law, which, q=q, y_values=y_values)
         if labels is None:
             return predicted
@@ -161,8 +160,7 @@ class RowResults:
         quantiles that those of the estimates have. The interval at the row (0, 1, 0) is that of the
         second coefficient.
         """
-        rows, labels = self._new_rows(exog, transform, offset, further)
-        law = self.model.law(self.params, rows)
+        law, rows, labels = self._new_law(exog, transform, offset, further)
         predicted = predict(law, which, q=q, y_values=y_values)
         if predicted.ndim > 1:
             raise DomainError("get_prediction takes one level q or one threshold at a time")
@@ -188,9 +186,15 @@ class RowResults:
         exog, transform, offset, **further
             New rows, as in `predict`; those of the model by default.
         """
-        rows, _ = self._new_rows(exog, transform, offset, further)
-        law = self.model.law(np.asarray(self.params), rows)
+        law, _, _ = self._new_law(exog, transform, offset, further)
         return quantile_huber(law.tau, law.kappa, loc=law.location, scale=law.sigma)
+
+    def _new_law(
+        self, exog: Any, transform: bool, offset: Any, further: dict[str, Any]
+    ) -> tuple[RowLaw, Any, Any]:
+        """Return the law of new rows, their regressors, and their labels."""
+        rows, labels = self._new_rows(exog, transform, offset, further)
+        return self.model.law(np.asarray(self.params), rows), rows, labels
 
     def _new_rows(
         self, exog: Any, transform: bool, offset: Any, further: dict[str, Any]
