@@ -26,7 +26,7 @@ from qhreg.inference.bootstrap import BootstrapResult, bootstrap
 from qhreg.inference.influence import QuantileHuberInfluence
 from qhreg.results.plots import DiagnosticResults
 from qhreg.results.profiles import ProfileResults
-from qhreg.results.rows import RowResults
+from qhreg.results.rows import RowResults, of_solution
 from qhreg.results.summary import Tables, summary2_tables, summary_tables
 from qhreg.results.wald import WaldResults
 from qhreg.specification.inputs import group_codes
@@ -50,6 +50,11 @@ RETVALS = {"value": "fopt", "passes": "fcalls", "gap": "duality_gap", "reason": 
 
 DATA_ROWS = ("exog", "endog", "orig_exog", "orig_endog", "frame")
 """Those of the holder in which statsmodels keeps the data."""
+
+
+def _criterion(crit: str, doc: str) -> Any:
+    """Return the property that is an information criterion."""
+    return property(lambda results: results.info_criteria(crit), doc=doc)
 
 
 class RegressionResults(
@@ -132,11 +137,7 @@ class RegressionResults(
         """Return scores, bread and leverage of the rows."""
         return self._parts_of(self._fit_data, self._fit_solution, self._known)
 
-    @property
-    def converged(self) -> bool:
-        """Whether the solver proved its result."""
-        converged: bool = self.solution.converged
-        return converged
+    converged = of_solution("converged", "Whether the solver proved its result.")
 
     def _require_likelihood(self, what: str) -> None:
         """Raise a DomainError where sampling weights replace the likelihood of the sample."""
@@ -180,30 +181,11 @@ class RegressionResults(
 
     # ------------------------------------------------------------------ criteria
 
-    @property
-    def aic(self) -> float:
-        """Akaike's criterion; every estimated parameter counts."""
-        return self.info_criteria("aic")
-
-    @property
-    def bic(self) -> float:
-        """Schwarz's criterion."""
-        return self.info_criteria("bic")
-
-    @property
-    def hqic(self) -> float:
-        """Criterion of Hannan and Quinn."""
-        return self.info_criteria("hqic")
-
-    @property
-    def tic(self) -> float:
-        """Takeuchi's criterion: Akaike's for a wrong model."""
-        return self.info_criteria("tic")
-
-    @property
-    def gbic(self) -> float:
-        """Schwarz's criterion for a wrong model."""
-        return self.info_criteria("gbic")
+    aic = _criterion("aic", "Akaike's criterion; every estimated parameter counts.")
+    bic = _criterion("bic", "Schwarz's criterion.")
+    hqic = _criterion("hqic", "Criterion of Hannan and Quinn.")
+    tic = _criterion("tic", "Takeuchi's criterion: Akaike's for a wrong model.")
+    gbic = _criterion("gbic", "Schwarz's criterion for a wrong model.")
 
     def info_criteria(self, crit: str = "aic") -> float:
         r"""Return an information criterion.

@@ -30,6 +30,7 @@ from qhreg.family.normalizer import location_level, log_curvature
 from qhreg.profile.curve import curve_of
 from qhreg.results.base import ResultsWrapper, retvals
 from qhreg.results.likelihood import LikelihoodResults, least_squares_fit
+from qhreg.results.rows import of_solution
 from qhreg.results.summary import Tables, linear_tables
 from qhreg.solver import Solution
 from qhreg.solver.over_kappa import KappaSolution
@@ -123,10 +124,13 @@ class QuantileHuberResults(LikelihoodResults):
         constrained = self.constraint is not None and "tau" in self.constraint.fixed
         return self.space.tau is None and not constrained
 
-    @property
-    def llf(self) -> float:
-        """Ordinary log-likelihood at the estimates, whichever likelihood they maximise."""
-        return self.solution.loglike
+    llf = of_solution(
+        "loglike", "Ordinary log-likelihood at the estimates, whichever likelihood they maximise."
+    )
+    duality_gap = of_solution(
+        "gap", "How far the log-likelihood at the fitted tau can be below its maximum."
+    )
+    rows_in_zone = of_solution("rows_in_zone", "Rows whose residual lies in the quadratic zone.")
 
     @property
     def reml(self) -> bool:
@@ -151,16 +155,6 @@ class QuantileHuberResults(LikelihoodResults):
         solution = self._fit_solution
         _, llf = least_squares_fit(self._fit_data.gaussian_loglike(), solution.n, solution.p)
         return float(eval_measures.aic(llf, self.nobs, solution.rank + 1))
-
-    @property
-    def duality_gap(self) -> float:
-        """How far the log-likelihood at the fitted tau can be below its maximum."""
-        return self.solution.gap
-
-    @property
-    def rows_in_zone(self) -> int:
-        """Rows whose residual lies in the quadratic zone."""
-        return self.solution.rows_in_zone
 
     @property
     def quantile_level(self) -> float:

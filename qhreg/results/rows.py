@@ -18,6 +18,11 @@ from qhreg.specification.inputs import RowSource, as_table, to_pandas
 from qhreg.specification.parameters import RowLaw
 
 
+def of_solution(name: str, doc: str) -> Any:
+    """Return a property of results that their solution has."""
+    return property(lambda results: getattr(results.solution, name), doc=doc)
+
+
 class RowResults:
     """The part of the results that has one number for each row, old or new."""
 
