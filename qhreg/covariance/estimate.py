@@ -111,7 +111,7 @@ def sandwich(
     freq : ndarray, shape (n,), or None
         Frequency weights.
     groups : list of ndarray of int
-        Clusters of the rows in one or two ways, from :func:`group_codes`.
+        Clusters of the rows in one or two ways, from :func:`qhreg.covariance.choice.cluster_codes`.
     maxlags : int or None
         Highest lag of a time series.
     kernel : {"bartlett", "uniform"} or callable
@@ -134,7 +134,7 @@ def sandwich(
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.covariance.sandwich import sandwich
+    >>> from qhreg.covariance import sandwich
     >>> scores = np.array([[-1.0], [2.0], [-1.0]])
     >>> sandwich(scores, np.array([[1 / 3]])).round(4)
     array([[0.6667]])
@@ -296,10 +296,9 @@ def estimate_covariance(
         nothing, every = np.zeros((full.size, full.size)), np.ones(full.size, dtype=bool)
         return CovarianceEstimate(nothing, text, fixed, every)
     if choice.cov_type == "nonrobust":
-        obs = data.observations
-        if obs.weights is not None:
+        if data.observations.weights is not None:
             raise DomainError(NEEDS_CASES)
-        estimate = nonrobust_covariance(moments_of(obs), solution, data.space, known)
+        estimate = nonrobust_covariance(data, solution, known)
     else:
         estimate = robust_covariance(choice, parts_of(data, solution, known))
     if data.constraint is not None:
@@ -315,24 +314,13 @@ def estimate_covariance(
 
 
 def nonrobust_covariance(
-    moments: DesignMoments,
-    solution: Solution,
-    space: ParameterSpace,
-    held: Sequence[str] = (),
+    data: ModelData, solution: Solution, held: Sequence[str] = ()
 ) -> CovarianceEstimate:
-    """Return the inverse of the expected information (QH-21) at the fit.
+    """Return the inverse of the expected information (QH-21) at the fit, as `estimate_covariance` does.
 
-    Parameters
-    ----------
-    moments : DesignMoments
-        Of the regressors, with the weights.
-    solution : Solution
-        The fit.
-    space : ParameterSpace
-        The parameters.
-    held : sequence of str
-        Estimated parameters to treat as known, besides tau on its bound.
+    Those of `data` are all parameters.
     """
+    moments, space = moments_of(data.observations), data.space
     known = treated_as_known(solution, space, held)
     extras = tuple(name for name in space.extra_names if name not in known)
     weight = moments.weight_sum

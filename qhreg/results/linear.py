@@ -22,7 +22,6 @@ from qhreg.covariance import (
     estimate_covariance,
     nonrobust_covariance,
 )
-from qhreg.covariance.information import moments_of
 from qhreg.covariance.scores import score_sum, standardized
 from qhreg.exceptions import ColumnRangeError, DomainError
 from qhreg.family.domain import from_line, line_slope, to_line
@@ -287,7 +286,7 @@ class QuantileHuberResults(LikelihoodResults):
             for name in data.space.extra_names:
                 score[data.space.position(name)] += more[name]
         known = [name for name in self._known if name in data.space.extra_names]
-        covariance = nonrobust_covariance(moments_of(obs), solution, data.space, known).cov
+        covariance = nonrobust_covariance(data, solution, known).cov
         return math.sqrt(max(float(score @ covariance @ score), 0.0))
 
     @cached_property
