@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -177,6 +177,13 @@ def _task(data: Any, solution: Any, kind: str, groups: Any) -> _Task:
     return _Task(data.compared_with(solution), solution, kind, codes)
 
 
+class _Influence(NamedTuple):
+    """How far each row, or group, moves the working parameters, and how many cases it is."""
+
+    steps: FloatArray
+    cases: FloatArray | None
+
+
 def _multipliers(rng: np.random.Generator, cases: FloatArray | None, n: int) -> FloatArray:
     """Return n multipliers; a row of several cases has the sum of as many."""
     if cases is None:
@@ -186,12 +193,14 @@ def _multipliers(rng: np.random.Generator, cases: FloatArray | None, n: int) -> 
     return np.asarray(low * LOW + (counts - low) * HIGH)
 
 
-def _one_step(task: _Task, parts: Parts, streams: list[np.random.Generator]) -> FloatArray:
+def _one_step(
+    task: _Task, parts: Parts, streams: list[np.random.Generator], rows: _Influence
+) -> FloatArray:
     """Return the replicates of the multiplier bootstrap, shape (B, size).
 
     Steps are in the coordinates of the bread: sigma and kappa on the log scale, tau on the logit scale.
     """
-    influence, cases = _influence(task, parts)
+    influence, cases = rows
     steps = np.array([_multipliers(rng, cases, len(influence)) @ influence for rng in streams])
     fit, estimate = task.solution, task.data.vector(task.solution)
     params: FloatArray = estimate + steps @ parts.jacobian.T
@@ -202,23 +211,23 @@ def _one_step(task: _Task, parts: Parts, streams: list[np.random.Generator]) -> 
     return params
 
 
-def _influence(task: _Task, parts: Parts) -> tuple[FloatArray, FloatArray | None]:
+def _influence(task: _Task, parts: Parts) -> _Influence:
     """Return the influence of each row and how many cases it is, or the sums of each group."""
     influence, cases, codes = parts.influence, task.data.observations.freq_weights, task.codes
     if codes is None:
-        return influence, cases
+        return _Influence(influence, cases)
     sums = np.zeros((int(codes.max()) + 1, influence.shape[1]))
     np.add.at(sums, codes, influence if cases is None else influence * cases[:, None])
-    return sums, None
+    return _Influence(sums, None)
 
 
-def _acceleration(task: _Task, parts: Parts) -> FloatArray:
+def _acceleration(parts: Parts, rows: _Influence) -> FloatArray:
     r"""Return the acceleration of BCa intervals, :math:`\sum I^3 / (6 (\sum I^2)^{3/2})`.
 
     That of a parameter which the parts hold is 0; a group counts with the sum of its rows.
     """
-    rows, cases = _influence(task, parts)
-    influence, counts = rows @ parts.jacobian.T, np.ones(len(rows)) if cases is None else cases
+    influence = rows.steps @ parts.jacobian.T
+    counts = np.ones(len(influence)) if rows.cases is None else rows.cases
     cubes, scale = counts @ influence**3, 6.0 * (counts @ influence**2) ** 1.5
     return np.divide(cubes, scale, out=np.zeros(scale.size), where=scale > 0.0)
 
@@ -306,10 +315,11 @@ def bootstrap(
     task, jobs = _task(data, solution, kind, groups), _jobs(n_jobs)
     streams = _streams(rng, int(n_boot))
     parts = parts_of(task.data, solution, held)
+    rows = _influence(task, parts)
     failures: dict[str, int] = {}
     at_bound = 0
     if kind == "multiplier":
-        params = _one_step(task, parts, streams)
+        params = _one_step(task, parts, streams, rows)
     else:
         outcomes = list(
             with_progress(_outcomes(task, streams, jobs), progress, "bootstrap", int(n_boot))
@@ -323,7 +333,7 @@ def bootstrap(
     return BootstrapResult(
         params,
         task.data.vector(solution),
-        _acceleration(task, parts),
+        _acceleration(parts, rows),
         task.data.free,
         kind,
         int(n_boot),
