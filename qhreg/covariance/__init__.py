@@ -1,10 +1,9 @@
 """Covariance matrices of the estimates: expected information, and one sandwich.
 
 - :mod:`~qhreg.covariance.choice`: the table of types, and which one a fit gets;
-- :mod:`~qhreg.covariance.parts`: scores, bread and leverage of a fit, with ``scores``, ``bandwidth`` and
+- :mod:`~qhreg.covariance.parts`: scores, bread and leverage of a fit, with ``scores`` and
   ``information``;
-- :mod:`~qhreg.covariance.sandwich`: the covariance from these;
-- :mod:`~qhreg.covariance.estimate`: both, for a linear fit.
+- :mod:`~qhreg.covariance.estimate`: the covariance from these.
 """
 
 from __future__ import annotations
@@ -13,22 +12,19 @@ from qhreg.covariance.choice import (
     COVARIANCE_TYPES,
     SANDWICHES,
     CovarianceChoice,
-    CovarianceType,
     choose_covariance,
 )
 from qhreg.covariance.estimate import (
     CovarianceEstimate,
     estimate_covariance,
     nonrobust_covariance,
-    robust_covariance,
+    sandwich,
 )
 from qhreg.covariance.information import (
-    DesignMoments,
     design_moments,
     expected_information,
 )
 from qhreg.covariance.parts import Parts, covariance_parts
-from qhreg.covariance.sandwich import group_codes, sandwich
 from qhreg.covariance.scores import observed_hessian, score_obs, score_sum
 
 __all__ = [
@@ -36,18 +32,14 @@ __all__ = [
     "SANDWICHES",
     "CovarianceChoice",
     "CovarianceEstimate",
-    "CovarianceType",
-    "DesignMoments",
     "Parts",
     "choose_covariance",
     "covariance_parts",
     "design_moments",
     "estimate_covariance",
     "expected_information",
-    "group_codes",
     "nonrobust_covariance",
     "observed_hessian",
-    "robust_covariance",
     "sandwich",
     "score_obs",
     "score_sum",

@@ -1,17 +1,17 @@
-"""The types of covariance in one table, and which of them a fit gets."""
+"""The types of covariance in one table, which of them a fit gets, and how its rows then depend."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+from statsmodels.stats import sandwich_covariance as statsmodels_sandwich
 
-from qhreg._typing import FloatArray
-from qhreg.covariance.sandwich import group_codes as require_clusters
-from qhreg.covariance.sandwich import lag_weights, lags
+from qhreg._typing import FloatArray, IntArray
 from qhreg.exceptions import DataError, DomainError
 from qhreg.specification.inputs import RowSource, group_codes
 
@@ -91,7 +91,10 @@ OPTIONS = {name: each.options for name, each in COVARIANCE_TYPES.items()}
 DEFAULT_TYPE = "HC3"
 """The covariance of a fit for which none is asked."""
 
-SANDWICHES = ("HC0", "HC1", "HC2", "HC3", "cluster", "HAC")
+CORRECTIONS = ("HC0", "HC1", "HC2", "HC3")
+"""The sandwiches of independent rows: what allows for few of them."""
+
+SANDWICHES = (*CORRECTIONS, "cluster", "HAC")
 """The types that do not rely on the density."""
 
 NEEDS_CASES = (
@@ -170,7 +173,7 @@ def choose_covariance(
         options["groups"] = group_codes(_take_groups(options["groups"], rows))
         both = [each for each in (weights, freq_weights) if each is not None]
         total = np.prod(both, axis=0) if both else None
-        require_clusters(options["groups"], rows.n_kept, total)
+        cluster_codes(options["groups"], rows.n_kept, total)
     elif cov_type == "cluster":
         raise DomainError(
             'cov_type="cluster" needs cov_kwds={"groups": ...}: one label per row, or two columns'
@@ -225,3 +228,105 @@ def _take_groups(groups: Any, rows: RowSource) -> Any:
         if len(columns) > 2:
             raise DataError(f"groups must be at most two columns, got a list of {len(groups)}")
     return rows.take("groups", groups)
+
+
+# ---------------------------------------------------------------------- dependent rows
+
+
+class Grouping(NamedTuple):
+    """How rows depend on each other, as :func:`qhreg.covariance.estimate.sandwich` takes it.
+
+    Attributes
+    ----------
+    keywords : dict
+        Keywords of the sandwich.
+    df : float or None
+        Clusters minus one, in the way with fewest of them.
+    text : str
+        What a table says of it.
+    """
+
+    keywords: dict[str, Any]
+    df: float | None
+    text: str
+
+
+def grouping_of(
+    choice: CovarianceChoice, n_rows: int, weights: FloatArray | None = None
+) -> Grouping:
+    """Return how the rows depend on each other in a type of covariance.
+
+    Parameters
+    ----------
+    choice : CovarianceChoice
+        Type and options.
+    n_rows : int
+        Number of rows.
+    weights : ndarray, shape (n_rows,), or None
+        Weights of the rows; those of weight zero make no cluster.
+    """
+    options = choice.options
+    if choice.cov_type in CORRECTIONS:
+        return Grouping({"correction": choice.cov_type}, None, "")
+    corrected = options.get("use_correction")
+    if choice.cov_type == "cluster":
+        codes = cluster_codes(options.get("groups"), n_rows, weights)
+        counts = [int(code.max()) + 1 for code in codes]
+        text = f", {' x '.join(map(str, counts))} clusters"
+        return Grouping(
+            {"groups": codes, "use_correction": corrected}, float(min(counts) - 1), text
+        )
+    if choice.cov_type == "HAC":
+        last, kernel = lags(options.get("maxlags"), n_rows), options.get("kernel") or "bartlett"
+        used = {"maxlags": last, "kernel": kernel, "use_correction": corrected}
+        return Grouping(used, None, f", {last} lags")
+    raise DomainError(f"cov_type must be one of {', '.join(SANDWICHES)}; got {choice.cov_type!r}")
+
+
+def cluster_codes(groups: Any, n: int, weights: FloatArray | None = None) -> list[IntArray]:
+    """Return one or two arrays of cluster numbers, or raise a DataError where there is one cluster.
+
+    Parameters
+    ----------
+    groups : array_like, shape (n,) or (n, 2), or two arrays of shape (n,)
+        Labels of the clusters.
+    n : int
+        Number of rows.
+    weights : ndarray, shape (n,), or None
+        Weights of the rows. Those of weight zero make no cluster: they are counted to the first.
+    """
+    columns = list(groups) if isinstance(groups, (list, tuple)) else [*np.asarray(groups).T]
+    columns = [np.asarray(groups)] if np.ndim(columns[0]) == 0 else columns
+    weighted = np.ones(n, dtype=bool) if weights is None else weights > 0.0
+    codes = []
+    for number, column in enumerate(columns):
+        code = np.zeros(n, dtype=np.intp)
+        code[weighted], labels = pd.factorize(np.asarray(column)[weighted])
+        if len(labels) < 2:
+            name = "groups" if len(columns) == 1 else f"groups column {number}"
+            with_weight = "" if weights is None else " with weight"
+            raise DataError(
+                f"{name} has only one cluster{with_weight}: its covariance is not estimable"
+            )
+        codes.append(code)
+    return codes
+
+
+def lag_weights(kernel: Any) -> Callable[[int], FloatArray]:
+    """Return the function that gives the weights of the lags."""
+    if callable(kernel):
+        return kernel  # type: ignore[no-any-return]
+    known = statsmodels_sandwich.kernel_dict
+    if kernel not in known:
+        raise DomainError(f"kernel must be callable or one of {sorted(known)}, got {kernel!r}")
+    return known[kernel]  # type: ignore[no-any-return]
+
+
+def lags(maxlags: Any, n: int) -> int:
+    """Return the highest lag: the given one, or floor(4 (n / 100)^(2/9))."""
+    if maxlags is None:
+        return int(4.0 * (n / 100.0) ** (2.0 / 9.0))
+    number = isinstance(maxlags, (int, float, np.number)) and not isinstance(maxlags, bool)
+    if not (number and 0 <= maxlags < n and int(maxlags) == maxlags):
+        raise DomainError(f"maxlags must be a whole number from 0 to {n - 1}, got {maxlags!r}")
+    return int(maxlags)

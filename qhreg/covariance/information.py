@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special
 from scipy.linalg.lapack import dpotrf
 
 from qhreg._blocks import row_blocks
@@ -31,6 +30,7 @@ from qhreg.family.normalizer import (
     LogNormalizer,
     log_normalizer_derivatives,
     restricted_normalizer,
+    zone_integral,
 )
 from qhreg.solver.setup import CHOLESKY_SAFE
 from qhreg.specification.observations import Observations
@@ -39,20 +39,10 @@ PARAMETERS = ("beta", "sigma", "tau", "kappa")
 """The parameters in the order of the rows of every matrix."""
 
 
-def _zone_integral(n: int, z: float, kappa: float) -> float:
-    """Return the integral of v^n exp(-kappa v^2 / 2) over (0, z), for even n."""
-    a, x = 0.5 * (n + 1), 0.5 * kappa * z * z
-    if x > 1.0:
-        return float(0.5 * (2.0 / kappa) ** a * special.gamma(a) * special.gammainc(a, x))
-    return float(z ** (n + 1) / (n + 1) * math.exp(-x) * special.hyp1f1(1.0, a + 1.0, x))
-
-
-def zone_integrals(tau: float, kappa: float) -> tuple[float, float, float]:
+def zone_integrals(tau: float, kappa: float) -> FloatArray:
     """Return the integrals G_0, G_2 and G_4 of (QH-21) over the zone."""
-    g0, g2, g4 = (
-        _zone_integral(n, tau, kappa) + _zone_integral(n, 1.0 - tau, kappa) for n in (0, 2, 4)
-    )
-    return g0, g2, g4
+    powers, ends = np.array([[0], [2], [4]]), np.array([tau, 1.0 - tau])
+    return np.asarray(zone_integral(powers, ends, kappa).sum(axis=1))
 
 
 def unit_information(tau: float, kappa: float) -> FloatArray:
@@ -204,11 +194,6 @@ class DesignMoments:
     column_sum: FloatArray
     factor: FloatArray
 
-    @property
-    def gram(self) -> FloatArray:
-        """X'WX."""
-        return self.factor.T @ self.factor
-
 
 def _gram_factor(gram: FloatArray) -> FloatArray | None:
     """Return the Cholesky factor of a Gram matrix, or None where it would be inaccurate."""
@@ -358,6 +343,7 @@ def expected_information(
     k, unit = moments.column_sum.size, unit_information(fit.tau, fit.kappa)
     cross = np.outer(moments.column_sum, unit[0, 1:])
     corner = moments.weight_sum * unit[1:, 1:]
-    info = np.block([[unit[0, 0] * moments.gram, cross], [cross.T, corner]])
+    gram = moments.factor.T @ moments.factor
+    info = np.block([[unit[0, 0] * gram, cross], [cross.T, corner]])
     scale, kept = score_scale(k, fit.sigma), places(free, k)
     return np.asarray((info * np.outer(scale, scale))[np.ix_(kept, kept)])

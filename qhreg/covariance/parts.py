@@ -7,8 +7,8 @@ the ordinary negative log-likelihood, at the wider width
 .. math:: \tilde\kappa = \sqrt{\kappa^2 + w^2},
 
 at *its own* minimum, found from the fit: at kappa = 0 the Hessian of the fit itself counts no row, and
-for small kappa few. w is the window of :mod:`qhreg.covariance.bandwidth`, which vanishes as rows
-accumulate. At a minimum the Hessian is positive.
+for small kappa few. w is the window of :func:`bread_window`, which vanishes as rows accumulate. At a
+minimum the Hessian is positive.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+from scipy import special
 from scipy.linalg import block_diag
 from statsmodels.tools.sm_exceptions import ModelWarning
 
 from qhreg._precision import ROUNDING, VANISHING
 from qhreg._typing import BoolArray, FloatArray
-from qhreg.covariance.bandwidth import bread_window
 from qhreg.covariance.information import places, score_scale, stacked_factors
 from qhreg.covariance.scores import (
     CriterionHessian,
@@ -36,10 +36,11 @@ from qhreg.covariance.scores import (
     standardized,
     with_normalizer,
 )
-from qhreg.exceptions import RankWarning
+from qhreg.engine.rows import weighted_quantiles
+from qhreg.family.domain import line_slope
 from qhreg.solver import Solution
 from qhreg.solver.setup import basis_of, minimum_norm
-from qhreg.specification.model_data import ModelData, fit_model
+from qhreg.specification.model_data import ModelData, refit
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import ParameterSpace
 
@@ -50,6 +51,104 @@ LOADING = 1e-8
 """Share of its standard error below which an estimate does not move along a direction."""
 
 _Self = TypeVar("_Self", bound="Parts")
+
+
+# ---------------------------------------------------------------------- the window
+
+
+def hall_sheather(level: float, nobs: float) -> float:
+    r"""Return the bandwidth of Hall and Sheather for the sparsity at a quantile.
+
+    Parameters
+    ----------
+    level : float
+        Level of the quantile, in (0, 1).
+    nobs : float
+        Number of observations.
+
+    Notes
+    -----
+    With :math:`z = \Phi^{-1}(q)` [1]_
+
+    .. math:: h = n^{-1/3}\,1.96^{2/3}\Big(\frac{1.5\,\varphi(z)^2}{2z^2+1}\Big)^{1/3}.
+
+    It is ``bandwidth.rq(q, n, hs = TRUE)`` of R's quantreg.
+
+    References
+    ----------
+    .. [1] P. Hall and S. J. Sheather (1988), On the distribution of a studentized quantile, Journal of
+       the Royal Statistical Society B 50, 381-391.
+
+    Examples
+    --------
+    >>> from qhreg.covariance.parts import hall_sheather
+    >>> round(hall_sheather(0.5, 235), 6)
+    0.157439
+    """
+    z = float(special.ndtri(level))
+    density = math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    size = nobs ** (-1.0 / 3.0) * float(special.ndtri(0.975)) ** (2.0 / 3.0)
+    return float(size * (1.5 * density**2 / (2.0 * z * z + 1.0)) ** (1.0 / 3.0))
+
+
+def bread_window(
+    u: FloatArray, tau: float, nobs: float, weights: FloatArray | None = None
+) -> float:
+    r"""Return the width w of the window in which residuals tell of the density at the line.
+
+    Parameters
+    ----------
+    u : ndarray, shape (n,)
+        Standardised residuals.
+    tau : float
+        Asymmetry; the line is near the quantile q = 1 - tau.
+    nobs : float
+        Number of observations.
+    weights : ndarray, shape (n,), or None
+        Weights of the rows.
+
+    Notes
+    -----
+    :math:`w = s\,(\Phi^{-1}(q + h) - \Phi^{-1}(q - h))`, h Hall and Sheather's bandwidth and s the
+    smaller of the standard deviation and the interquartile range over 1.349, the standard deviation
+    where that range is zero: the window of R's quantreg. Levels beyond 1/(2n) and 1 - 1/(2n), those of
+    the extreme ones of n observations, are these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.covariance.parts import bread_window
+    >>> round(bread_window(np.linspace(-1.0, 1.0, 101), 0.5, 101), 3)
+    0.644
+    """
+    mean = float(np.average(u, weights=weights))
+    variance = float(np.average((u - mean) ** 2, weights=weights))
+    return window_width(variance, quartile_range(u, weights), tau, nobs)
+
+
+def window_width(variance: float, middle: float, tau: float, nobs: float) -> float:
+    """Return w of :func:`bread_window` from mean squared deviation and interquartile range."""
+    level = 1.0 - tau
+    h, edge = hall_sheather(level, nobs), 0.5 / nobs
+    low, high = max(level - h, min(level, edge)), min(level + h, max(level, 1.0 - edge))
+    spread = math.sqrt(variance * nobs / max(nobs - 1.0, 1.0))
+    if middle > 0.0:
+        spread = min(spread, middle / 1.349)
+    return spread * float(special.ndtri(high) - special.ndtri(low))
+
+
+def quartile_range(u: FloatArray, weights: FloatArray | None) -> float:
+    """Return the interquartile range, the mean of those of u and of -u.
+
+    They differ where a quarter of the weight ends between two values, and the width must not depend on
+    the sign of the response.
+    """
+    low, high = weighted_quantiles(u, (0.25, 0.75), weights)
+    below, above = weighted_quantiles(-u, (0.25, 0.75), weights)
+    return 0.5 * (high - low + above - below)
+
+
+# ---------------------------------------------------------------------- the bread
 
 
 class Inverse(NamedTuple):
@@ -130,8 +229,7 @@ def coordinates_of(every: FloatArray, zone: FloatArray) -> tuple[FloatArray, Flo
 
 def working_slopes(fit: Fitted, extras: Sequence[str]) -> FloatArray:
     """Return the derivatives of sigma, tau and kappa in log sigma, logit tau and log kappa."""
-    slope = {"sigma": fit.sigma, "tau": fit.tau * (1.0 - fit.tau), "kappa": fit.kappa}
-    return np.array([slope[name] for name in extras])
+    return np.array([line_slope(name, getattr(fit, name)) for name in extras])
 
 
 def to_parameters(space: ParameterSpace, fit: Fitted, extras: Sequence[str]) -> FloatArray:
@@ -304,34 +402,6 @@ def treated_as_known(
     return tuple(dict.fromkeys((*bound, *held)))
 
 
-def wide_fit(
-    data: ModelData, solution: Solution, held: Sequence[str] = (), window: float | None = None
-) -> Solution:
-    """Return the fit at the width of the bread, started from that at the model's own.
-
-    Parameters
-    ----------
-    data : ModelData
-        The model.
-    solution : Solution
-        Its fit.
-    held : sequence of str
-        Which of the estimated sigma, tau and kappa stay at the fit.
-    window : float, optional
-        The window of the bread, where it is known.
-    """
-    obs = data.observations
-    if window is None:
-        u = standardized(obs, solution)
-        window = bread_window(u, solution.tau, obs.nobs, obs.case_weights)
-    fixed = {name: float(getattr(solution, name)) for name in held}
-    fixed["kappa"] = math.hypot(solution.kappa, window)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ModelWarning)
-        warnings.simplefilter("ignore", RankWarning)
-        return fit_model(replace(data, tau_bounds=OPEN), fixed, start=solution, search=False)
-
-
 def covariance_parts(
     data: ModelData, solution: Solution, held: Sequence[str] = (), window: float | None = None
 ) -> Parts:
@@ -359,11 +429,17 @@ def covariance_parts(
     >>> parts.scores.shape, parts.bread.shape, float(parts.leverage.sum().round(9))
     ((201, 4), (4, 4), 2.0)
     """
-    obs = data.observations
-    known = treated_as_known(solution, data.space, held)
-    wide = wide_fit(data, solution, known, window)
+    obs, known = data.observations, treated_as_known(solution, data.space, held)
+    if window is None:
+        u = standardized(obs, solution)
+        window = bread_window(u, solution.tau, obs.nobs, obs.case_weights)
+    fixed = {name: float(getattr(solution, name)) for name in known}
+    fixed["kappa"] = math.hypot(solution.kappa, window)
+    with warnings.catch_warnings():  # the rank was told with the fit, and nobody asked for this one
+        warnings.simplefilter("ignore", ModelWarning)
+        wide = refit(replace(data, tau_bounds=OPEN), fixed, start=solution, search=False)
     loss = obs.reduce(loss_hessian, _summed, wide)
-    return assembled(obs, data.space, solution, wide, known, loss)
+    return _assembled(data, solution, wide, known, loss)
 
 
 def _summed(parts: list[CriterionHessian]) -> CriterionHessian:
@@ -373,29 +449,15 @@ def _summed(parts: list[CriterionHessian]) -> CriterionHessian:
     )
 
 
-def assembled(
-    obs: Observations,
-    space: ParameterSpace,
+def _assembled(
+    data: ModelData,
     solution: Solution,
     wide: Solution,
     held: tuple[str, ...],
     loss: CriterionHessian,
 ) -> Parts:
-    """Return the parts of a fit from the derivatives of the loss at the wider one.
-
-    Parameters
-    ----------
-    obs : Observations
-        The rows that the parts are to give scores of: all, or some of them.
-    space : ParameterSpace
-        The parameters.
-    solution, wide : Solution
-        The fit, and that at the width of the bread.
-    held : tuple of str
-        Estimated parameters that are treated as known.
-    loss : CriterionHessian
-        Derivatives of the loss of all rows at `wide`.
-    """
+    """Return the parts of a fit from the derivatives of the loss at the wider one."""
+    space = data.space
     hessian = with_normalizer(loss, wide, wide.n, wide.p)
     extras = tuple(name for name in space.extra_names if name not in held)
     slope = np.array([1.0, wide.tau * (1.0 - wide.tau), wide.kappa])
@@ -414,4 +476,5 @@ def assembled(
     inverse = positive_inverse(np.block([[unit, inner_cross], [inner_cross.T, corner]]), wide.n)
     lost = inverse.moved(change, np.pad(unseen, ((0, len(kept)), (0, 0))))
     outward = to_parameters(space, solution, extras)
+    obs = data.observations
     return Parts(obs, solution, wide, extras, held, bread, change, inverse.inverse, ~lost, outward)

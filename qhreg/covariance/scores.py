@@ -1,4 +1,4 @@
-r"""Derivatives of the likelihood of the rows: scores, and the Hessian of what a fit minimises.
+r"""The likelihood of the rows and its derivatives: scores, and the Hessian of what a fit minimises.
 
 With psi the slope of the loss and e the excess beyond the zone the scores of one observation are (QH-20)
 
@@ -24,7 +24,7 @@ from qhreg.covariance.information import (
     places,
     score_scale,
 )
-from qhreg.family.loss import zone_part
+from qhreg.family.loss import quantile_huber_loss, slope_part, zone_part
 from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.solver import Solution
 from qhreg.specification.observations import Observations
@@ -71,12 +71,6 @@ def standardized(obs: Observations, fit: Fitted) -> FloatArray:
     return u
 
 
-def slopes(u: FloatArray, tau: float, kappa: float) -> FloatArray:
-    """Return psi (QH-1); outside the zone it is exactly -tau or 1 - tau, and 0 at u = kappa = 0."""
-    with np.errstate(over="ignore"):
-        return zone_part(u / kappa if kappa > 0.0 else np.sign(u), tau, 1.0)
-
-
 def row_scores(obs: Observations, fit: Fitted) -> tuple[FloatArray, FloatArray]:
     """Return psi, and the scores (QH-20) in log sigma, tau and kappa, shapes (n,) and (n, 3).
 
@@ -88,12 +82,23 @@ def row_scores(obs: Observations, fit: Fitted) -> tuple[FloatArray, FloatArray]:
         Where to differentiate.
     """
     u = standardized(obs, fit)
-    psi, log_c = slopes(u, fit.tau, fit.kappa), log_normalizer_derivatives(fit.tau, fit.kappa)
+    psi, log_c = slope_part(u, fit.tau, fit.kappa), log_normalizer_derivatives(fit.tau, fit.kappa)
     extras = np.empty((u.size, 3))
     extras[:, 0] = u * psi - 1.0
     extras[:, 1] = u - zone_part(u, fit.tau, fit.kappa) - log_c.d_tau
     extras[:, 2] = 0.5 * psi**2 - log_c.d_kappa
     return psi, extras
+
+
+def loglike_obs(obs: Observations, fit: Fitted) -> FloatArray:
+    r"""Return the log-likelihood of each row, times its weights.
+
+    .. math:: \ell_i = -w_i\,\big(\rho_\tau(u_i) + \log c(\tau) + \log\sigma\big),
+              \qquad u_i = (y_i - x_i'\beta) / \sigma
+    """
+    value: FloatArray = quantile_huber_loss(obs.residuals(fit.beta) / fit.sigma, fit.tau, fit.kappa)
+    value += log_normalizer_derivatives(fit.tau, fit.kappa).value + np.log(fit.sigma)
+    return -value if obs.case_weights is None else -value * obs.case_weights
 
 
 def score_obs(
@@ -241,7 +246,7 @@ def loss_hessian(obs: Observations, fit: Fitted) -> CriterionHessian:
     start = 0
     for block in obs.blocks():
         u = standardized(block, fit)
-        psi, excess = slopes(u, tau, kappa), u - zone_part(u, tau, kappa)
+        psi, excess = slope_part(u, tau, kappa), u - zone_part(u, tau, kappa)
         w = np.ones(u.size) if block.case_weights is None else block.case_weights
         w_in = w * (excess == 0.0) if kappa > 0.0 else np.zeros(u.size)
         in_zone[start : start + u.size] = w_in

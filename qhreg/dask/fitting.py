@@ -152,7 +152,7 @@ class DaskRegression:
 def _fitted(model: DaskModel, cov_type: Any, cov_kwds: Any, options: Any) -> DaskResultsWrapper:
     """Return the fit with its covariance: the cluster may be gone when that is asked for."""
     results: DaskResultsWrapper = model.fit(cov_type, cov_kwds, **options)
-    results.cov_params()
+    results._results.cov_params()
     return results
 
 

@@ -1,8 +1,8 @@
 r"""Covariance of the coefficients of location, scale and asymmetry.
 
 The nonrobust one is the inverse of the expected information (QH-53). The robust ones are the sandwich of
-:mod:`qhreg.covariance.sandwich` with the scores (QH-51) of the fit, and with the Hessian (QH-52) at the
-wider width of :mod:`qhreg.covariance.bandwidth`, at its own maximum. With one scale and one asymmetry
+:mod:`qhreg.covariance.estimate` with the scores (QH-51) of the fit, and with the Hessian (QH-52) at the
+wider width of :mod:`qhreg.covariance.parts`, at its own maximum. With one scale and one asymmetry
 they are those of the linear model fitted by maximum likelihood.
 """
 
@@ -16,10 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from qhreg._typing import FloatArray, IntArray
-from qhreg.covariance.bandwidth import bread_window
 from qhreg.covariance.choice import NEEDS_CASES, CovarianceChoice
 from qhreg.covariance.estimate import CovarianceEstimate, describe, finished, robust_covariance
-from qhreg.covariance.parts import Parts, RowParts, positive_inverse
+from qhreg.covariance.parts import Parts, RowParts, bread_window, positive_inverse
 from qhreg.distributional.ascent import limits_of
 from qhreg.distributional.coordinates import Coordinates, block_basis, coordinates
 from qhreg.distributional.data import DistributionalData

@@ -19,7 +19,8 @@ from qhreg.distributional.likelihood import BLOCKS, Regression
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.inference.hypothesis_tests import HypothesisTest, density_note, lr_test
-from qhreg.results.base import RegressionResults, ResultsWrapper, label_methods, retvals
+from qhreg.results.base import RegressionResults, ResultsWrapper, retvals
+from qhreg.results.rows import of_solution
 from qhreg.results.summary import Tables, covariance_note, criteria, head, zone
 from qhreg.specification.model_data import refit
 from qhreg.specification.typical import typical_rows
@@ -81,10 +82,7 @@ class DistributionalResults(RegressionResults):
 
     # ------------------------------------------------------------------ the fit
 
-    @property
-    def llf(self) -> float:
-        """Log-likelihood."""
-        return self.solution.loglike
+    llf = of_solution("loglike", "Log-likelihood.")
 
     @property
     def llf_homoskedastic(self) -> float:
@@ -306,5 +304,5 @@ class DistributionalResultsWrapper(ResultsWrapper):
     _wrap_attrs = _attrs
 
 
-label_methods(DistributionalResultsWrapper, DistributionalResults)
+DistributionalResults._wrapper = DistributionalResultsWrapper
 populate_wrapper(DistributionalResultsWrapper, DistributionalResults)

@@ -33,6 +33,7 @@ from qhreg.family.normalizer import (
     half_normalizer,
     log_normalizer_derivatives,
     log_normalizer_higher,
+    zone_integral,
 )
 
 # scipy's methods take *args where a distribution names its shapes: no override can match them.
@@ -62,13 +63,6 @@ def _number(parameter: Any, points: Any) -> Any:
     if 0 < flat.size <= np.size(points) and np.all(flat == flat[0]):
         return float(flat[0])
     return parameter
-
-
-def _log_density(v: Any, tau: Any, kappa: Any) -> Any:
-    """Return -rho - log c."""
-    result = quantile_huber_loss(v, tau, kappa)
-    result += log_normalizer_derivatives(tau, kappa).value
-    return np.negative(result, out=result) if isinstance(result, np.ndarray) else -result
 
 
 def _both_halves(tau: Any, kappa: Any) -> Any:
@@ -164,31 +158,22 @@ def _far_quantile(p: Any, t: Any, other: Any, kappa: Any, c: Any) -> Any:
     return np.where(p < 0.5, anchored, _near_quantile(np.where(p < 0.5, 0.5, 1.0 - p), t, kappa, c))
 
 
-def _left_quantile(q: Any, tau: Any, kappa: Any) -> Any:
-    """Return the point with probability q to its left."""
-    c = _both_halves(tau, kappa)
-    return np.where(
-        q * c <= half_normalizer(tau, kappa),
-        -_near_quantile(q, tau, kappa, c),
-        _far_quantile(q, 1.0 - tau, tau, kappa, c),
-    )
+def _tail_quantile(p: Any, t: Any, other: Any, kappa: Any) -> Any:
+    """Return the distance from zero, on the side with slope t, beyond which there is probability p.
 
-
-def _right_quantile(p: Any, tau: Any, kappa: Any) -> Any:
-    """Return the point with probability p to its right."""
-    c = _both_halves(tau, kappa)
+    It is negative where the point lies on the other side.
+    """
+    half = half_normalizer(t, kappa)
+    c = half + half_normalizer(other, kappa)
     return np.where(
-        p * c <= half_normalizer(1.0 - tau, kappa),
-        _near_quantile(p, 1.0 - tau, kappa, c),
-        -_far_quantile(p, tau, 1.0 - tau, kappa, c),
+        p * c <= half, _near_quantile(p, t, kappa, c), -_far_quantile(p, other, t, kappa, c)
     )
 
 
 def _half_moment(n: int, t: Any, kappa: Any) -> Any:
     """Return the integral of u^n exp(-rho) over the positive half line with slope t (QH-18)."""
     x = np.minimum(kappa * t * t, FARTHEST)
-    order = 0.5 * (n + 1)
-    zone = 0.5 * (2.0 * kappa) ** order * special.gamma(order) * special.gammainc(order, 0.5 * x)
+    zone = kappa ** (n + 1) * zone_integral(n, t, kappa)
     partial_exponential = sum(x**j / math.factorial(j) for j in range(n + 1))
     tail = math.factorial(n) * partial_exponential * np.exp(-0.5 * x) / t ** (n + 1)
     return zone + tail
@@ -237,9 +222,12 @@ def _quadrature_cuts(tau: float, kappa: float) -> FloatArray:
     """Return increasing points between which the density is smooth and of one scale."""
     p = np.array([1e-300, 1e-60, 1e-12, 1e-3])
     kinks = [-kappa * tau, 0.0, kappa * (1.0 - tau)]
-    cuts = np.unique([*_left_quantile(p, tau, kappa), *kinks, *_right_quantile(p, tau, kappa)])
-    low, high = _left_quantile(p[0], tau, kappa), _right_quantile(p[0], tau, kappa)
-    inside: FloatArray = cuts[(cuts >= low) & (cuts <= high)]
+    low, high = (
+        -_tail_quantile(p, tau, 1.0 - tau, kappa),
+        _tail_quantile(p, 1.0 - tau, tau, kappa),
+    )
+    cuts = np.unique([*low, *kinks, *high])
+    inside: FloatArray = cuts[(cuts >= low[0]) & (cuts <= high[0])]
     return inside
 
 
@@ -314,7 +302,10 @@ class quantile_huber_gen(_RvContinuous):  # type: ignore[misc]
         ]
 
     def _logpdf(self, x: Any, tau: Any, kappa: Any) -> Any:
-        return _log_density(x, _number(tau, x), _number(kappa, x))
+        tau, kappa = _number(tau, x), _number(kappa, x)
+        result = quantile_huber_loss(x, tau, kappa)
+        result += log_normalizer_derivatives(tau, kappa).value
+        return np.negative(result, out=result) if isinstance(result, np.ndarray) else -result
 
     def _pdf(self, x: Any, tau: Any, kappa: Any) -> Any:
         return np.exp(self._logpdf(x, tau, kappa))
@@ -336,10 +327,12 @@ class quantile_huber_gen(_RvContinuous):  # type: ignore[misc]
         return np.where(x <= 0.0, log_far, log_near)
 
     def _ppf(self, q: Any, tau: Any, kappa: Any) -> Any:
-        return _left_quantile(q, _number(tau, q), _number(kappa, q))
+        tau = _number(tau, q)
+        return -_tail_quantile(q, tau, 1.0 - tau, _number(kappa, q))
 
     def _isf(self, q: Any, tau: Any, kappa: Any) -> Any:
-        return _right_quantile(q, _number(tau, q), _number(kappa, q))
+        tau = _number(tau, q)
+        return _tail_quantile(q, 1.0 - tau, tau, _number(kappa, q))
 
     def _stats(self, tau: Any, kappa: Any) -> tuple[Any, Any, Any, Any]:
         log_c = log_normalizer_derivatives(tau, kappa)

@@ -1,15 +1,18 @@
-"""The parameter domains: 0 < tau < 1, 0 <= kappa < inf, 0 < sigma < inf, checked in one place.
+"""The parameter domains: 0 < tau < 1, 0 <= kappa < inf, 0 < sigma < inf, 0 < alpha < 1 of intervals.
 
-And that of the level of intervals, 0 < alpha < 1.
+They are checked here and nowhere else. What moves a parameter, a standard error or a replicate, moves
+its coordinate on the whole line, so that nothing leaves a domain: the logit of tau and of probabilities,
+the logarithm of sigma, kappa and variances.
 """
 
 from __future__ import annotations
 
 from numbers import Number
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from qhreg._typing import FloatArray
 from qhreg.exceptions import DomainError
@@ -68,33 +71,21 @@ def _reject(name: str, value: float | FloatArray, good: Any, allowed: str) -> No
     raise DomainError(f"{name} must satisfy {allowed}, got {float(offending.flat[0])!r}{count}")
 
 
-@overload
-def check_tau(tau: float) -> float: ...
-@overload
-def check_tau(tau: Any) -> float | FloatArray: ...
-def check_tau(tau: Any) -> float | FloatArray:
+def check_tau(tau: Any) -> Any:
     """Return tau as float64, or raise a DomainError unless 0 < tau < 1 everywhere."""
     value = check_real("tau", tau)
     _reject("tau", value, (value > 0) & (value < 1), "0 < tau < 1")
     return value
 
 
-@overload
-def check_kappa(kappa: float) -> float: ...
-@overload
-def check_kappa(kappa: Any) -> float | FloatArray: ...
-def check_kappa(kappa: Any) -> float | FloatArray:
+def check_kappa(kappa: Any) -> Any:
     """Return kappa as float64, or raise a DomainError unless 0 <= kappa < inf everywhere."""
     value = check_real("kappa", kappa)
     _reject("kappa", value, (value >= 0) & (value < np.inf), "0 <= kappa < inf")
     return value
 
 
-@overload
-def check_sigma(sigma: float) -> float: ...
-@overload
-def check_sigma(sigma: Any) -> float | FloatArray: ...
-def check_sigma(sigma: Any) -> float | FloatArray:
+def check_sigma(sigma: Any) -> Any:
     """Return sigma as float64, or raise a DomainError unless 0 < sigma < inf everywhere."""
     value = check_real("sigma", sigma)
     _reject("sigma", value, (value > 0) & (value < np.inf), "0 < sigma < inf")
@@ -105,3 +96,23 @@ def check_alpha(alpha: Any) -> None:
     """Raise a DomainError unless 0 < alpha < 1: one minus the coverage of intervals."""
     value = check_real("alpha", alpha)
     _reject("alpha", value, (value > 0) & (value < 1), "0 < alpha < 1")
+
+
+UNIT = ("tau", "prob")
+"""What lies in (0, 1); all else that has a coordinate on the line is positive."""
+
+
+def to_line(name: str, value: Any) -> Any:
+    """Return the logit of a number in (0, 1), and the logarithm of a positive one, by its name."""
+    return special.logit(value) if name in UNIT else np.log(value)
+
+
+def from_line(name: str, coordinate: Any) -> Any:
+    """Return the number that has a coordinate; infinity where it is enormous."""
+    with np.errstate(over="ignore"):
+        return special.expit(coordinate) if name in UNIT else np.exp(coordinate)
+
+
+def line_slope(name: str, value: Any) -> Any:
+    """Return the derivative of a number in its coordinate."""
+    return value * (1.0 - value) if name in UNIT else value

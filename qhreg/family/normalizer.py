@@ -223,17 +223,33 @@ def _curvature(tau: Any, kappa: Any, f: _Backend) -> LogNormalizer:
     e_t, e_s = f.exp(-0.5 * kappa * t * t), f.exp(-0.5 * kappa * s * s)
     slope = (e_t - e_s) / size
     bend = -kappa * (t * e_t + s * e_s) / size - slope * slope
-    second = _second_moment(t, kappa) + _second_moment(s, kappa)
+    second = zone_integral(2, t, kappa) + zone_integral(2, s, kappa)
     return LogNormalizer(value, slope - c.d_tau, bend - c.d2_tau, -0.5 * second / size - c.d_kappa)
 
 
-def _second_moment(t: Any, kappa: Any) -> Any:
-    """Return the integral of z^2 exp(-kappa z^2 / 2) from 0 to t."""
-    x = 0.5 * kappa * t * t
+def zone_integral(n: Any, t: Any, kappa: Any) -> Any:
+    r"""Return :math:`\int_0^t z^n e^{-\kappa z^2/2}\,dz`, of which moments and information are made.
+
+    Parameters
+    ----------
+    n : int or ndarray of int
+        Power, n >= 0.
+    t : float or ndarray
+        End of the zone in units of kappa, t > 0.
+    kappa : float or ndarray
+        Huber width, 0 <= kappa < inf.
+
+    Examples
+    --------
+    >>> from qhreg.family.normalizer import zone_integral
+    >>> float(zone_integral(2, 0.5, 0.0)), float(zone_integral(1, 1.0, 2.0).round(6))
+    (0.041666666666666664, 0.31606)
+    """
+    order, x = 0.5 * (n + 1), 0.5 * kappa * t * t
     tiny = x < 1e-100
     safe = np.where(tiny, 1.0, x)
-    ratio = 0.25 * _SQRT_PI * special.gammainc(1.5, safe) / safe**1.5  # Gamma(3/2) = sqrt(pi) / 2
-    return t**3 * np.where(tiny, 1.0 / 3.0, ratio)
+    ratio = 0.5 * special.gamma(order) * special.gammainc(order, safe) / safe**order
+    return t ** (n + 1) * np.where(tiny, 0.5 / order, ratio)
 
 
 @lru_cache(maxsize=256)
@@ -346,13 +362,8 @@ def log_normalizer_higher(tau: Any, kappa: Any) -> tuple[FloatArray, FloatArray]
     with np.errstate(under="ignore"):
         third = (_third_of_half(1.0 - tau, kappa) - _third_of_half(tau, kappa)) / c
         fourth = (_fourth_of_half(1.0 - tau, kappa) + _fourth_of_half(tau, kappa)) / c
-        return _log_third_fourth(low.d_tau, low.d2_tau + low.d_tau**2, third, fourth)
-
-
-def _log_third_fourth(
-    first: FloatArray, second: FloatArray, third: FloatArray, fourth: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the third and fourth derivative of log c from the derivatives of c divided by c."""
+    # of log c from the derivatives of c divided by c
+    first, second = low.d_tau, low.d2_tau + low.d_tau**2
     d3 = third - 3.0 * second * first + 2.0 * first**3
     d4 = fourth - 4.0 * third * first - 3.0 * second**2 + 12.0 * second * first**2 - 6.0 * first**4
     return d3, d4

@@ -23,18 +23,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import special
 
 from qhreg._typing import FloatArray, IntArray
+from qhreg.covariance.choice import cluster_codes
 from qhreg.covariance.parts import Parts, covariance_parts
-from qhreg.covariance.sandwich import group_codes
 from qhreg.exceptions import DataError, DomainError, QhregError
 from qhreg.family.distribution import quantile_huber
-from qhreg.family.domain import check_alpha
+from qhreg.family.domain import check_alpha, from_line, to_line
 from qhreg.progress import with_progress
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import positions
@@ -159,7 +159,7 @@ def _task(data: Any, solution: Any, kind: str, groups: Any) -> _Task:
     obs = data.observations
     codes = None
     if groups is not None:
-        columns = group_codes(groups, obs.endog.size, obs.case_weights)
+        columns = cluster_codes(groups, obs.endog.size, obs.case_weights)
         if len(columns) > 1:
             raise DataError("groups must be one column of labels for the bootstrap")
         codes = columns[0]
@@ -177,6 +177,13 @@ def _task(data: Any, solution: Any, kind: str, groups: Any) -> _Task:
     return _Task(data.compared_with(solution), solution, kind, codes)
 
 
+class _Influence(NamedTuple):
+    """How far each row, or group, moves the working parameters, and how many cases it is."""
+
+    steps: FloatArray
+    cases: FloatArray | None
+
+
 def _multipliers(rng: np.random.Generator, cases: FloatArray | None, n: int) -> FloatArray:
     """Return n multipliers; a row of several cases has the sum of as many."""
     if cases is None:
@@ -186,43 +193,41 @@ def _multipliers(rng: np.random.Generator, cases: FloatArray | None, n: int) -> 
     return np.asarray(low * LOW + (counts - low) * HIGH)
 
 
-def _one_step(task: _Task, parts: Parts, streams: list[np.random.Generator]) -> FloatArray:
+def _one_step(
+    task: _Task, parts: Parts, streams: list[np.random.Generator], rows: _Influence
+) -> FloatArray:
     """Return the replicates of the multiplier bootstrap, shape (B, size).
 
     Steps are in the coordinates of the bread: sigma and kappa on the log scale, tau on the logit scale.
     """
-    influence, cases, codes = parts.influence, task.data.observations.freq_weights, task.codes
-    if codes is not None:
-        influence, cases = _summed(influence, cases, codes), None
-    n = influence.shape[0]
-    steps = np.array([_multipliers(rng, cases, n) @ influence for rng in streams])
+    influence, cases = rows
+    steps = np.array([_multipliers(rng, cases, len(influence)) @ influence for rng in streams])
     fit, estimate = task.solution, task.data.vector(task.solution)
     params: FloatArray = estimate + steps @ parts.jacobian.T
     for j, name in enumerate(parts.extras, start=steps.shape[1] - len(parts.extras)):
-        value, place = float(getattr(fit, name)), task.data.space.position(name)
-        moved = value * np.exp(steps[:, j])
-        if name == "tau":
-            moved = special.expit(special.logit(value) + steps[:, j])
-        params[:, place] = moved
+        with np.errstate(divide="ignore"):  # kappa = 0 stays there
+            middle = to_line(name, getattr(fit, name))
+        params[:, task.data.space.position(name)] = from_line(name, middle + steps[:, j])
     return params
 
 
-def _summed(influence: FloatArray, cases: FloatArray | None, codes: IntArray) -> FloatArray:
-    """Return the influence of each group."""
+def _influence(task: _Task, parts: Parts) -> _Influence:
+    """Return the influence of each row and how many cases it is, or the sums of each group."""
+    influence, cases, codes = parts.influence, task.data.observations.freq_weights, task.codes
+    if codes is None:
+        return _Influence(influence, cases)
     sums = np.zeros((int(codes.max()) + 1, influence.shape[1]))
     np.add.at(sums, codes, influence if cases is None else influence * cases[:, None])
-    return sums
+    return _Influence(sums, None)
 
 
-def _acceleration(task: _Task, parts: Parts) -> FloatArray:
+def _acceleration(parts: Parts, rows: _Influence) -> FloatArray:
     r"""Return the acceleration of BCa intervals, :math:`\sum I^3 / (6 (\sum I^2)^{3/2})`.
 
     That of a parameter which the parts hold is 0; a group counts with the sum of its rows.
     """
-    influence, cases = parts.influence @ parts.jacobian.T, task.data.observations.freq_weights
-    if task.codes is not None:
-        influence, cases = _summed(influence, cases, task.codes), None
-    counts = np.ones(influence.shape[0]) if cases is None else cases
+    influence = rows.steps @ parts.jacobian.T
+    counts = np.ones(len(influence)) if rows.cases is None else rows.cases
     cubes, scale = counts @ influence**3, 6.0 * (counts @ influence**2) ** 1.5
     return np.divide(cubes, scale, out=np.zeros(scale.size), where=scale > 0.0)
 
@@ -310,10 +315,11 @@ def bootstrap(
     task, jobs = _task(data, solution, kind, groups), _jobs(n_jobs)
     streams = _streams(rng, int(n_boot))
     parts = parts_of(task.data, solution, held)
+    rows = _influence(task, parts)
     failures: dict[str, int] = {}
     at_bound = 0
     if kind == "multiplier":
-        params = _one_step(task, parts, streams)
+        params = _one_step(task, parts, streams, rows)
     else:
         outcomes = list(
             with_progress(_outcomes(task, streams, jobs), progress, "bootstrap", int(n_boot))
@@ -327,7 +333,7 @@ def bootstrap(
     return BootstrapResult(
         params,
         task.data.vector(solution),
-        _acceleration(task, parts),
+        _acceleration(parts, rows),
         task.data.free,
         kind,
         int(n_boot),
@@ -484,16 +490,12 @@ class BootstrapResult:
 
     def _mirrored(self, limits: FloatArray) -> FloatArray:
         """Return limits mirrored at the estimates, each on the scale of its parameter."""
-        estimate = self.estimate[:, None]
-        mirrored: FloatArray = 2.0 * estimate - limits[:, ::-1]
+        mirrored: FloatArray = 2.0 * self.estimate[:, None] - limits[:, ::-1]
         others = [name for name in self.free if name != "beta"]
         for j, name in enumerate(others, start=self.estimate.size - len(others)):
             with np.errstate(divide="ignore", invalid="ignore"):
-                if name == "tau":
-                    middle = special.logit(self.estimate[j])
-                    mirrored[j] = special.expit(2.0 * middle - special.logit(limits[j, ::-1]))
-                else:
-                    mirrored[j] = estimate[j] ** 2 / limits[j, ::-1]
+                middle, ends = to_line(name, self.estimate[j]), to_line(name, limits[j, ::-1])
+                mirrored[j] = from_line(name, 2.0 * middle - ends)
         return mirrored
 
     def _bca_levels(self, levels: FloatArray) -> FloatArray:

@@ -13,23 +13,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import special, stats
+from scipy import stats
 
 from qhreg._typing import FloatArray
 from qhreg.exceptions import DomainError
 from qhreg.family.distribution import quantile_huber
-from qhreg.family.domain import check_alpha
+from qhreg.family.domain import check_alpha, from_line, line_slope, to_line
 from qhreg.family.normalizer import log_normalizer_derivatives, log_normalizer_higher
 from qhreg.specification.parameters import RowLaw
 
 KINDS = ("location", "mean", "median", "quantile", "sigma", "tau", "var", "prob")
 """What can be predicted."""
-
-POSITIVE = ("sigma", "var")
-"""Predictions whose intervals are made on the log scale."""
-
-UNIT = ("tau", "prob")
-"""Predictions whose intervals are made on the logit scale."""
 
 OF_RESPONSE = ("location", "mean", "median", "quantile")
 """Predictions in the units of the response, beside which an observation interval makes sense."""
@@ -243,18 +237,13 @@ class Prediction:
         """
         check_alpha(alpha)
         law = stats.norm if self.df is None else stats.t(self.df)
-        half = float(law.ppf(1.0 - 0.5 * alpha)) * self.se
-        value = self.predicted
-        signs = (-1.0, 1.0)
-        if self.which in POSITIVE:
-            with np.errstate(over="ignore"):
-                return np.column_stack([value * np.exp(sign * half / value) for sign in signs])
-        if self.which in UNIT:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                centre = special.logit(value)
-                half = np.where(half > 0.0, half / (value * (1.0 - value)), 0.0)
-            return np.column_stack([special.expit(centre + sign * half) for sign in signs])
-        return np.column_stack([value + sign * half for sign in signs])
+        moved = np.multiply.outer(float(law.ppf(1.0 - 0.5 * alpha)) * self.se, [-1.0, 1.0])
+        value = self.predicted[:, None]
+        if self.which in OF_RESPONSE:
+            return np.asarray(value + moved)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = np.where(moved == 0.0, 0.0, moved / line_slope(self.which, value))
+            return np.asarray(from_line(self.which, to_line(self.which, value) + step))
 
     def obs_int(self, alpha: float = 0.05) -> FloatArray:
         """Return limits between which a new observation falls with probability 1 - alpha, (n, 2).

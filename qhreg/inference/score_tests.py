@@ -24,9 +24,10 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
+from qhreg.covariance.choice import CovarianceChoice, grouping_of
+from qhreg.covariance.estimate import sandwich
 from qhreg.covariance.information import design_moments, expected_information, places
 from qhreg.covariance.parts import Parts, covariance_parts, treated_as_known
-from qhreg.covariance.sandwich import group_codes, sandwich
 from qhreg.covariance.scores import loss_hessian, score_obs, score_sum
 from qhreg.exceptions import DataError
 from qhreg.family.loss import zone_part
@@ -39,7 +40,7 @@ NULL = "tau = 1/2"
 
 
 def effective_variance(
-    effective: FloatArray, parts: Parts, groups: Any = None, **lags: Any
+    effective: FloatArray, parts: Parts, choice: CovarianceChoice | None = None
 ) -> FloatArray:
     """Return the variance of the sum of effective scores, shape (r, r).
 
@@ -49,13 +50,14 @@ def effective_variance(
         Effective scores of one observation of each row.
     parts : Parts
         Of the fit under the hypothesis.
-    groups, **lags
-        How rows depend on each other, as in :func:`qhreg.covariance.sandwich.sandwich`.
+    choice : CovarianceChoice, optional
+        A covariance whose clusters or lags to allow for; that of independent rows is HC0.
     """
-    if groups is not None:
-        lags["groups"] = group_codes(groups, len(effective), parts.observations.case_weights)
-    lags |= {"nobs": parts.nobs, "df_resid": parts.df_resid, "freq": parts.freq}
-    return sandwich(effective, None, **lags)
+    options: dict[str, Any] = {"nobs": parts.nobs, "df_resid": parts.df_resid, "freq": parts.freq}
+    if choice is not None and choice.cov_type in ("cluster", "HAC"):
+        weights = parts.observations.case_weights
+        options |= grouping_of(choice, len(effective), weights).keywords
+    return sandwich(effective, None, **options)
 
 
 def score_test(
@@ -65,7 +67,7 @@ def score_test(
     *,
     robust: bool = True,
     held: Sequence[str] = (),
-    **dependence: Any,
+    choice: CovarianceChoice | None = None,
 ) -> HypothesisTest:
     r"""Return the score test of adding columns to the model, without fitting the larger one.
 
@@ -82,8 +84,8 @@ def score_test(
         information. Sampling weights need it.
     held : sequence of str
         Estimated parameters to treat as known, such as a kappa at a limit.
-    **dependence
-        Of :func:`effective_variance`: groups or lags, where robust.
+    choice : CovarianceChoice, optional
+        A covariance whose clusters or lags the robust variance allows for.
 
     Examples
     --------
@@ -114,7 +116,7 @@ def score_test(
         others = (loss.cross[k:] * slope)[:, chosen].T
         total, effective = _effective(scores, np.vstack([beta, others]), parts, k)
         independent = effective_variance(effective, parts)
-        variance = effective_variance(effective, parts, **dependence)
+        variance = effective_variance(effective, parts, choice)
     else:
         # orthonormal columns in place of exog, whose units may differ
         basis = _independent(obs.exog)
@@ -240,7 +242,7 @@ def symmetry_test(
     *,
     robust: bool = True,
     note: str = "",
-    **dependence: Any,
+    choice: CovarianceChoice | None = None,
 ) -> SymmetryTest:
     r"""Return the likelihood-ratio, score and Wald test of tau = 1/2.
 
@@ -257,8 +259,8 @@ def symmetry_test(
         information.
     note : str
         What the likelihood ratio takes for granted.
-    **dependence
-        Of :func:`effective_variance`: groups or lags, where robust.
+    choice : CovarianceChoice, optional
+        A covariance whose clusters or lags the robust variance allows for.
 
     Returns
     -------
@@ -289,12 +291,12 @@ def symmetry_test(
         null=NULL,
         note=note,
     )
-    score = _score_of_tau(data, restricted, robust, dependence)
+    score = _score_of_tau(data, restricted, robust, choice)
     return SymmetryTest(lr, score, wald, solution.tau, restricted)
 
 
 def _score_of_tau(
-    data: ModelData, restricted: Solution, robust: bool, dependence: dict[str, Any]
+    data: ModelData, restricted: Solution, robust: bool, choice: CovarianceChoice | None
 ) -> HypothesisTest:
     """Return the score test at the fit with tau = 1/2."""
     obs = data.observations
@@ -311,7 +313,7 @@ def _score_of_tau(
         loss = loss_hessian(obs, parts.wide)
         cross = np.append(loss.cross[:, 1], [loss.corner[0, 1]] * len(parts.extras))
         total, effective = _effective(scores, cross[:, None], parts, data.space.k)
-        variance = effective_variance(effective, parts, **dependence)
+        variance = effective_variance(effective, parts, choice)
     else:
         free = tuple(each for each in data.space.free if each != "kappa")
         moments = design_moments(obs.exog, obs.case_weights)

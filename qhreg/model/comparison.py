@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from statsmodels.tools import eval_measures
 
 from qhreg.exceptions import BoundaryWarning, DomainError
-from qhreg.inference.fit_statistics import information_criterion, least_squares_fit
 from qhreg.model import QuantileHuberMLE
+from qhreg.results.likelihood import least_squares_fit
 from qhreg.specification.formulas import formula_namespace
 
 _COLUMNS = ["tau", "kappa", "sigma", "k", "llf", "aic", "bic", "delta_aic"]
@@ -163,7 +164,7 @@ def compare_models(
     table["k"] = table["k"].astype(int)
     for kind in ("aic", "bic"):
         table[kind] = [
-            information_criterion(llf, k, nobs, kind)
+            float(getattr(eval_measures, kind)(llf, nobs, k))
             for llf, k in zip(table["llf"], table["k"], strict=True)
         ]
     table["delta_aic"] = table["aic"] - table["aic"].min()

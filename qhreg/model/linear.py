@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from contextlib import nullcontext
 from typing import Any
@@ -17,9 +18,10 @@ from qhreg.covariance import (
     score_sum,
 )
 from qhreg.covariance.information import unit_information
+from qhreg.covariance.scores import loglike_obs
 from qhreg.exceptions import ConvergenceWarning, DataError, DataWarning, DomainError, warn_caller
 from qhreg.family.loss import loss_curvature, loss_slope
-from qhreg.inference.fit_statistics import loglike_obs, starting_values
+from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.inference.prediction import PredictionSlopes
 from qhreg.model.base import Rows, located
 from qhreg.model.fits import OtherFits
@@ -310,12 +312,25 @@ class QuantileHuberMLE(OtherFits):
 
     @property
     def start_params(self) -> FloatArray:
-        """Starting values from least squares; the solver has its own and does not need them."""
-        kappa = 1.0 if self.kappa is None else self.kappa
-        guess = starting_values(self.observations, kappa, self.tau)
-        tau = float(np.clip(guess.tau, *self.tau_bounds)) if self.tau is None else self.tau
-        sigma = guess.sigma if self.sigma is None else self.sigma
-        return self.space.pack(Parameters(guess.beta, sigma, tau, kappa))
+        """Starting values from least squares; the solver has its own and does not need them.
+
+        The share of residuals below zero tells the asymmetry, and their spread the scale: the variance
+        of the density is sigma^2 (kappa + (log c)'').
+        """
+        obs, kappa = self.observations, 1.0 if self.kappa is None else self.kappa
+        weights = np.ones(obs.endog.size) if obs.case_weights is None else obs.case_weights
+        root, known = np.sqrt(weights), 0.0 if obs.offset is None else obs.offset
+        exog, endog = obs.exog * root[:, None], (obs.endog - known) * root
+        beta = np.asarray(np.linalg.lstsq(exog, endog, rcond=None)[0], dtype=np.float64)
+        resid, tau, sigma = obs.residuals(beta), self.tau, self.sigma
+        if tau is None:
+            below = float(np.average(resid < 0.0, weights=weights))
+            tau = float(np.clip(min(max(below, 0.05), 0.95), *self.tau_bounds))
+        if sigma is None:
+            spread = float(np.average(resid**2, weights=weights))
+            unit = kappa + log_normalizer_derivatives(tau, kappa).d2_tau
+            sigma = math.sqrt(spread / unit) if spread > 0.0 else 1.0
+        return self.space.pack(Parameters(beta, sigma, tau, kappa))
 
     # ------------------------------------------------------------------ prediction
 

@@ -18,8 +18,9 @@ from qhreg.covariance import (
     covariance_parts,
     estimate_covariance,
 )
-from qhreg.covariance.bandwidth import quartile_range, window_width
-from qhreg.covariance.estimate import finished, from_dependent, grouping_of
+from qhreg.covariance.choice import grouping_of
+from qhreg.covariance.estimate import dependent_covariance, finished
+from qhreg.covariance.parts import quartile_range, window_width
 from qhreg.covariance.scores import standardized
 from qhreg.engine.rows import weighted_quantiles
 from qhreg.exceptions import NotOffered
@@ -72,11 +73,6 @@ class PartitionedResults(QuantileHuberResults):
     remove_data = NotOffered(
         "there are no data in memory; use to_local() to be free of their source"
     )
-
-    @cached_property
-    def llf(self) -> float:
-        """Ordinary log-likelihood at the estimates, whichever likelihood they maximise."""
-        return self.solution.loglike
 
     def _estimate_covariance(self) -> CovarianceEstimate:
         names = [str(name) for name in self.model.data.param_names]
@@ -170,7 +166,7 @@ def clustered_covariance(
         "cluster", {**choice.options, "groups": labels if columns[1:] else labels[0]}
     )
     grouping = grouping_of(inner, len(sums))
-    return finished(from_dependent(inner, parts, sums.to_numpy(), None, grouping), names)
+    return finished(dependent_covariance(inner, parts, sums.to_numpy(), None, grouping), names)
 
 
 def _group_sums(part: Part, bread: Parts) -> pd.DataFrame:

@@ -17,7 +17,7 @@ import pandas as pd
 
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.covariance import CovarianceChoice, Parts, sandwich
-from qhreg.covariance.estimate import grouping_of
+from qhreg.covariance.choice import grouping_of
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.domain import check_kappa, check_tau
 from qhreg.inference.hypothesis_tests import HypothesisTest, chi2_test, f_test

@@ -16,7 +16,6 @@ from qhreg.covariance import SANDWICHES, covariance_parts
 from qhreg.diagnostics.figures import ProcessFigure
 from qhreg.exceptions import CurvatureWarning, DomainError, warn_caller
 from qhreg.family.domain import check_alpha
-from qhreg.inference.summary_tables import FitSummary2
 from qhreg.process.fits import (
     Crossings,
     equality_test,
@@ -24,6 +23,7 @@ from qhreg.process.fits import (
     joint_covariance,
     sup_t,
 )
+from qhreg.results.summary import FitSummary2
 from qhreg.specification.parameters import positions
 
 Read = TypeVar("Read")

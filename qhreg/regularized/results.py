@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from qhreg._typing import BoolArray, FloatArray
+from qhreg.covariance.scores import loglike_obs
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.normalizer import location_level
-from qhreg.inference.fit_statistics import loglike_obs
 from qhreg.progress import with_progress
 from qhreg.regularized.fit import RegularizedSolution, regularized_path
 from qhreg.results.plots import FitResults
-from qhreg.results.rows import RowResults
+from qhreg.results.rows import RowResults, of_solution
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import Parameters, ParameterSpace
 
@@ -34,11 +34,6 @@ def _labelled(name: str) -> Any:
         return array if labels is None else pd.Series(array, index=labels)
 
     return property(values, doc=plain.__doc__)
-
-
-def _solved(name: str, doc: str) -> Any:
-    """Return a property that the solution has."""
-    return property(lambda results: getattr(results.solution, name), doc=doc)
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,13 +58,13 @@ class RegularizedResults(FitResults, RowResults):
     resid_pit = _labelled("resid_pit")
     resid_quantile = _labelled("resid_quantile")
     weights = _labelled("weights")
-    sigma = _solved("sigma", "Scale.")
-    tau = _solved("tau", "Asymmetry.")
-    kappa = _solved("kappa", "Huber width.")
-    llf = _solved("loglike", "Ordinary log-likelihood at the estimates, without the penalty.")
-    converged = _solved("converged", "Whether the duality gap is closed and tau stationary.")
-    duality_gap = _solved("gap", "How far the objective can be above its minimum at this tau.")
-    subgradient = _solved("subgradient", "Largest violation of the subgradient condition.")
+    sigma = of_solution("sigma", "Scale.")
+    tau = of_solution("tau", "Asymmetry.")
+    kappa = of_solution("kappa", "Huber width.")
+    llf = of_solution("loglike", "Ordinary log-likelihood at the estimates, without the penalty.")
+    converged = of_solution("converged", "Whether the duality gap is closed and tau stationary.")
+    duality_gap = of_solution("gap", "How far the objective can be above its minimum at this tau.")
+    subgradient = of_solution("subgradient", "Largest violation of the subgradient condition.")
 
     @property
     def space(self) -> ParameterSpace:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import math
 import warnings
 from collections.abc import Callable
@@ -16,18 +15,18 @@ import pandas as pd
 from scipy import special
 from statsmodels.base.data import PandasData
 from statsmodels.base.model import GenericLikelihoodModelResults, LikelihoodResultsWrapper
+from statsmodels.tools import eval_measures
 
 from qhreg._typing import FloatArray
 from qhreg.covariance import CovarianceChoice, CovarianceEstimate, Parts
-from qhreg.covariance.estimate import meat_of
+from qhreg.covariance.estimate import independent_meat
 from qhreg.exceptions import CurvatureWarning, DataError, DomainError, NotOffered, without
 from qhreg.family.domain import check_alpha
 from qhreg.inference.bootstrap import BootstrapResult, bootstrap
-from qhreg.inference.fit_statistics import information_criterion
 from qhreg.inference.influence import QuantileHuberInfluence
 from qhreg.results.plots import DiagnosticResults
 from qhreg.results.profiles import ProfileResults
-from qhreg.results.rows import RowResults
+from qhreg.results.rows import RowResults, of_solution
 from qhreg.results.summary import Tables, summary2_tables, summary_tables
 from qhreg.results.wald import WaldResults
 from qhreg.specification.inputs import group_codes
@@ -53,6 +52,11 @@ DATA_ROWS = ("exog", "endog", "orig_exog", "orig_endog", "frame")
 """Those of the holder in which statsmodels keeps the data."""
 
 
+def _criterion(crit: str, doc: str) -> Any:
+    """Return the property that is an information criterion."""
+    return property(lambda results: results.info_criteria(crit), doc=doc)
+
+
 class RegressionResults(
     WaldResults,
     ProfileResults,
@@ -64,9 +68,17 @@ class RegressionResults(
 
     Notes
     -----
-    A subclass has `_fit_data` and `_fit_solution`, the model and its fit as numbers,
-    `_estimate_covariance`, `n_params`, and the contents of its tables (`_summary`).
+    A subclass has the attributes below, of which nothing is here.
     """
+
+    n_params: Any
+    held_fixed: Any
+    _fit_data: Any
+    """The regression that was fitted, as numbers."""
+    _estimate_covariance: Callable[[], CovarianceEstimate]
+    """What returns the chosen covariance, which is not the bootstrap's."""
+    _summary: Callable[[], Tables]
+    """What returns the contents of the tables."""
 
     _wrapper: ClassVar[Any]
     """The class that gives these results their labels."""
@@ -117,32 +129,15 @@ class RegressionResults(
         self._data_in_cache: list[str] = []
 
     @property
-    def _fit_data(self) -> Any:
-        """The regression that was fitted, as numbers."""
-        raise NotImplementedError
-
-    @property
     def _fit_solution(self) -> Any:
         """The solution of `_fit_data`."""
         return self.solution
-
-    def _estimate_covariance(self) -> CovarianceEstimate:
-        """Return the chosen covariance, which is not the bootstrap's."""
-        raise NotImplementedError
 
     def _parts(self) -> Parts:
         """Return scores, bread and leverage of the rows."""
         return self._parts_of(self._fit_data, self._fit_solution, self._known)
 
-    def _summary(self) -> Tables:
-        """Return the contents of the tables."""
-        raise NotImplementedError
-
-    @property
-    def converged(self) -> bool:
-        """Whether the solver proved its result."""
-        converged: bool = self.solution.converged
-        return converged
+    converged = of_solution("converged", "Whether the solver proved its result.")
 
     def _require_likelihood(self, what: str) -> None:
         """Raise a DomainError where sampling weights replace the likelihood of the sample."""
@@ -186,30 +181,11 @@ class RegressionResults(
 
     # ------------------------------------------------------------------ criteria
 
-    @property
-    def aic(self) -> float:
-        """Akaike's criterion; every estimated parameter counts."""
-        return self.info_criteria("aic")
-
-    @property
-    def bic(self) -> float:
-        """Schwarz's criterion."""
-        return self.info_criteria("bic")
-
-    @property
-    def hqic(self) -> float:
-        """Criterion of Hannan and Quinn."""
-        return self.info_criteria("hqic")
-
-    @property
-    def tic(self) -> float:
-        """Takeuchi's criterion: Akaike's for a wrong model."""
-        return self.info_criteria("tic")
-
-    @property
-    def gbic(self) -> float:
-        """Schwarz's criterion for a wrong model."""
-        return self.info_criteria("gbic")
+    aic = _criterion("aic", "Akaike's criterion; every estimated parameter counts.")
+    bic = _criterion("bic", "Schwarz's criterion.")
+    hqic = _criterion("hqic", "Criterion of Hannan and Quinn.")
+    tic = _criterion("tic", "Takeuchi's criterion: Akaike's for a wrong model.")
+    gbic = _criterion("gbic", "Schwarz's criterion for a wrong model.")
 
     def info_criteria(self, crit: str = "aic") -> float:
         r"""Return an information criterion.
@@ -236,17 +212,17 @@ class RegressionResults(
         if crit not in CRITERIA:
             raise DomainError(f"crit must be one of {', '.join(CRITERIA)}; got {crit!r}")
         if crit not in ("tic", "gbic", "gbicp"):
-            return information_criterion(self.solution.loglike, self.n_params, self.nobs, crit)
+            return float(getattr(eval_measures, crit)(self.llf, self.nobs, self.n_params))
         trace, log_det = self._information_ratio
         if crit == "tic":
-            return float(-2.0 * self.solution.loglike + 2.0 * trace)
+            return float(-2.0 * self.llf + 2.0 * trace)
         return self.info_criteria("bic") - log_det + (trace if crit == "gbicp" else 0.0)
 
     @cached_property
     def _information_ratio(self) -> tuple[float, float]:
         """Trace and logarithm of the determinant of inverse bread times meat."""
         parts = self._parts()
-        ratio = parts.inner @ meat_of(CovarianceChoice("HC0"), parts).products
+        ratio = parts.inner @ independent_meat("HC0", parts)[0]
         return float(np.trace(ratio)), float(np.linalg.slogdet(ratio)[1])
 
     # ------------------------------------------------------------------ uncertainty
@@ -316,6 +292,9 @@ class RegressionResults(
             As in statsmodels. A combination is NaN where it involves a parameter without a variance.
         """
         known = self._covariance.identified
+        if column is not None:
+            places = positions(column, self.model.data.param_names)
+            column = places if np.ndim(column) else places[0]
         if r_matrix is None or cov_p is not None or known.all():
             return super().cov_params(r_matrix, column, scale, cov_p, other)
         covariance = np.where(np.outer(known, known), self._covariance.cov, 0.0)
@@ -334,11 +313,6 @@ class RegressionResults(
         variance = np.einsum("ij,ij->i", gradient @ covariance, gradient)
         variance[gradient[:, ~known].any(axis=1)] = np.nan
         return np.asarray(variance)
-
-    @property
-    def held_fixed(self) -> dict[str, str]:
-        """Estimated parameters that the covariance treats as known, and why."""
-        return dict.fromkeys(self._covariance.held_fixed, "at bound")
 
     @cached_property
     def bse(self) -> FloatArray:
@@ -431,7 +405,7 @@ class RegressionResults(
             cov_kwds = cov_kwds["cov_kwds"]
         choice = self.model.covariance_request(cov_type, cov_kwds)
         if choice.cov_type == "bootstrap":
-            self._require_bootstrap()
+            self._require_unconstrained("the bootstrap")
         other = copy.copy(self)
         for name in ("_covariance", "_replicates", "bse", "tvalues"):
             other.__dict__.pop(name, None)
@@ -443,15 +417,14 @@ class RegressionResults(
 
     def get_influence(self) -> QuantileHuberInfluence:
         """Return measures of how much each row moves the fit."""
-        if self.constraint is not None:
-            raise DomainError("get_influence is for fits without constraints")
+        self._require_unconstrained("get_influence")
         return QuantileHuberInfluence(self)
 
     # ------------------------------------------------------------------ bootstrap
 
-    def _require_bootstrap(self) -> None:
+    def _require_unconstrained(self, what: str) -> None:
         if self.constraint is not None:
-            raise DomainError("the bootstrap is for fits without constraints")
+            raise DomainError(f"{what} is for fits without constraints")
 
     def _bootstrap_covariance(self) -> CovarianceEstimate:
         replicates = self._replicates
@@ -499,7 +472,7 @@ class RegressionResults(
             With ``params``, ``cov``, ``bse``, ``conf_int(alpha, method)`` and
             ``summary_frame(alpha)``, which is printed.
         """
-        self._require_bootstrap()
+        self._require_unconstrained("the bootstrap")
         if groups is not None:
             groups = group_codes(self.model.row_source.take("groups", groups))
         replicates = bootstrap(
@@ -616,58 +589,41 @@ class ResultsWrapper(_WrapperBase):  # type: ignore[misc]
         "cov_params_default": "cov",
     }
     _wrap_attrs = _attrs
-    _wrap_methods: dict[str, str] = {}  # noqa: RUF012
+    _wrap_methods = {"profile_intervals": "columns"}  # noqa: RUF012
 
+    @wraps(RegressionResults.bootstrap)
     def bootstrap(self, *args: Any, **kwargs: Any) -> BootstrapResult:
-        """Return bootstrap replicates with the labels that the estimates have."""
+        """Return replicates with the names of the parameters."""
         replicates: BootstrapResult = self._results.bootstrap(*args, **kwargs)
         wrapped = self._results.model.data.wrap_output(replicates.estimate, "columns")
         return replace(replicates, labelled=hasattr(wrapped, "index"))
 
+    @wraps(RegressionResults.cov_params)
+    def cov_params(
+        self, r_matrix: Any = None, column: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Return the covariance with the names of the parameters."""
+        values = self._results.cov_params(r_matrix, column, *args, **kwargs)
+        return values if r_matrix is not None else self._labelled(values, column, "cov")
+
+    @wraps(RegressionResults.conf_int)
+    def conf_int(
+        self, alpha: float = 0.05, method: str = "wald", cols: Any = None, **options: Any
+    ) -> Any:
+        """Return the limits with the names of the parameters."""
+        limits = self._results.conf_int(alpha, method, cols, **options)
+        return self._labelled(limits, cols, "columns")
+
+    def _labelled(self, values: Any, chosen: Any, kind: str) -> Any:
+        """Return a covariance, or limits, with the names of all or of the chosen parameters."""
+        data = self._results.model.data
+        if chosen is None:
+            return data.wrap_output(values, kind)
+        if not isinstance(data, PandasData) or np.ndim(values) == 0:
+            return values
+        names = [data.param_names[j] for j in positions(chosen, data.param_names)]
+        return pd.DataFrame(values, names, names if kind == "cov" else None)
+
     def _repr_html_(self) -> str:
         html: str = self._results._repr_html_()
         return html
-
-
-def label_methods(wrapper: Any, results: Any) -> None:
-    """Give a wrapper the methods that label covariances and limits of part of the parameters.
-
-    statsmodels would give the names of all parameters to the part that ``column`` or ``cols`` chooses,
-    and to the covariance of combinations.
-
-    Parameters
-    ----------
-    wrapper, results : type
-        The classes.
-    """
-    wrapper.bootstrap = wraps(results.bootstrap)(ResultsWrapper.bootstrap)
-    wrapper.cov_params = _labelled(results.cov_params, "column", "cov")
-    wrapper.conf_int = _labelled(results.conf_int, "cols", "columns")
-    wrapper.profile_intervals = _labelled(results.profile_intervals, "cols", "columns")
-    results._wrapper = wrapper
-
-
-def _labelled(method: Callable[..., Any], chooser: str, kind: str) -> Callable[..., Any]:
-    """Return a method whose values carry the names of the parameters that an argument chooses."""
-
-    @wraps(method)
-    def labelled(self: Any, *args: Any, **kwargs: Any) -> Any:
-        results = self._results
-        given = inspect.signature(method).bind(results, *args, **kwargs)
-        data, chosen = results.model.data, given.arguments.get(chooser)
-        if given.arguments.get("r_matrix") is not None:
-            return method(*given.args, **given.kwargs)
-        names = data.param_names
-        places = None if chosen is None else positions(chosen, names)
-        if places is not None:
-            given.arguments[chooser] = places
-        values = method(*given.args, **given.kwargs)
-        if places is None or not isinstance(data, PandasData):
-            values = data.wrap_output(values, kind)
-        else:
-            some = [names[j] for j in places]
-            values = pd.DataFrame(values, some, some if kind == "cov" else None)
-        single = kind == "cov" and chosen is not None and np.ndim(chosen) == 0
-        return float(np.squeeze(values)) if single else values
-
-    return labelled

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from qhreg._typing import FloatArray
-from qhreg.covariance.sandwich import lags
 from qhreg.exceptions import DataError, DomainError
-from qhreg.inference.fit_statistics import null_loss, total_loss
+from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.inference.hypothesis_tests import HypothesisTest, density_note, lr_test
 from qhreg.inference.score_tests import SymmetryTest, score_test, symmetry_test
 from qhreg.profile.maxima import LocalMaxima, local_maxima
@@ -32,7 +31,6 @@ class LikelihoodResults(RegressionResults):
     tau_estimated: Any
     parameters: Any
     certify_global: Any
-    _observations: Any
 
     # ------------------------------------------------------------------ profiles
 
@@ -136,7 +134,7 @@ class LikelihoodResults(RegressionResults):
     @property
     def _null_data(self) -> ModelData:
         """The model with a constant as only regressor; what is fixed stays fixed."""
-        ones, space = self._observations.constant, ParameterSpace(1, **self._fixed_at)
+        ones, space = self.model.observations.constant, ParameterSpace(1, **self._fixed_at)
         reml = self.solution.p > 0.0
         return ModelData(ones, space, self.model.tau_bounds, ("const",), reml=reml)
 
@@ -201,9 +199,9 @@ class LikelihoodResults(RegressionResults):
 
         NaN where a constant fits exactly.
         """
-        loss = total_loss(self.solution.loglike, self.solution.n, self.parameters)
-        null = null_loss(self._observations, self.parameters)
-        return 1.0 - loss / null if null > 0.0 else math.nan
+        at_fit = replace(self._null_data, space=ParameterSpace(1, *self.parameters[1:]))
+        null = _total_loss(refit(at_fit))
+        return 1.0 - _total_loss(self.solution) / null if null > 0.0 else math.nan
 
     @property
     def _fixed_at(self) -> dict[str, float | None]:
@@ -271,7 +269,7 @@ class LikelihoodResults(RegressionResults):
             self._wald_symmetry,
             robust=robust,
             note=density_note(self.cov_type),
-            **(self._dependence if robust else {}),
+            choice=self._choice,
         )
 
     @property
@@ -301,8 +299,7 @@ class LikelihoodResults(RegressionResults):
             covariance of these results is not "nonrobust". It allows for the clusters or lags that the
             covariance allows for.
         """
-        if self.constraint is not None:
-            raise DomainError("score_test is for fits without constraints")
+        self._require_unconstrained("score_test")
         robust = self.cov_type != "nonrobust" if robust is None else robust
         if not robust:
             self._require_likelihood("a score test that is not robust")
@@ -312,7 +309,7 @@ class LikelihoodResults(RegressionResults):
             self._extra_columns(exog_extra),
             robust=robust,
             held=self._known,
-            **(self._dependence if robust else {}),
+            choice=self._choice,
         )
 
     def _extra_columns(self, given: Any) -> FloatArray:
@@ -326,13 +323,28 @@ class LikelihoodResults(RegressionResults):
             raise DataError(f"{name} must be numeric: {error}") from error
         return columns.T if named else columns
 
-    @property
-    def _dependence(self) -> dict[str, Any]:
-        """How the covariance lets rows depend on each other."""
-        options = {k: v for k, v in self._choice.options.items() if k != "width"}
-        if self.cov_type == "HAC":
-            return {
-                **options,
-                "maxlags": lags(options.get("maxlags"), self._observations.endog.size),
-            }
-        return options if self.cov_type == "cluster" else {}
+
+def _total_loss(fit: Solution) -> float:
+    """Return the sum of w rho(u), from which the log-likelihood differs by the normalising terms."""
+    log_c = float(log_normalizer_derivatives(fit.tau, fit.kappa).value)
+    return -fit.loglike - fit.n * (log_c + math.log(fit.sigma))
+
+
+def least_squares_fit(highest: float, n: float, p: float = 0.0) -> tuple[float, float]:
+    r"""Return sigma and log-likelihood of the normal law fitted by least squares.
+
+    .. math:: \sigma^2 = \mathrm{RSS} / m, \qquad
+              \ell = -\frac n2 \log(2\pi\sigma^2) - \frac m2, \qquad m = n - p
+
+    Parameters
+    ----------
+    highest : float
+        Maximum of the ordinary log-likelihood, of :func:`qhreg.solver.over_kappa.gaussian_loglike`.
+    n : float
+        Sum of the weights.
+    p : float
+        Rank of the regressors for the restricted likelihood, 0 for the ordinary one.
+    """
+    log_ratio = math.log(n / (n - p))
+    log_variance = log_ratio - 1.0 - math.log(2.0 * math.pi) - 2.0 * highest / n
+    return math.exp(0.5 * log_variance), highest - 0.5 * (n * log_ratio - p)

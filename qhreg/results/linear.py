@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import special
 from statsmodels.base.wrapper import populate_wrapper
+from statsmodels.tools import eval_measures
 
 from qhreg._precision import VANISHING
 from qhreg._typing import FloatArray
@@ -22,14 +22,14 @@ from qhreg.covariance import (
     estimate_covariance,
     nonrobust_covariance,
 )
-from qhreg.covariance.information import moments_of
-from qhreg.covariance.scores import score_sum
+from qhreg.covariance.scores import score_sum, standardized
 from qhreg.exceptions import ColumnRangeError, DomainError
+from qhreg.family.domain import from_line, line_slope, to_line
 from qhreg.family.normalizer import location_level, log_curvature
-from qhreg.inference.fit_statistics import information_criterion, least_squares_fit, share_below
 from qhreg.profile.curve import curve_of
-from qhreg.results.base import ResultsWrapper, label_methods, retvals
-from qhreg.results.likelihood import LikelihoodResults
+from qhreg.results.base import ResultsWrapper, retvals
+from qhreg.results.likelihood import LikelihoodResults, least_squares_fit
+from qhreg.results.rows import of_solution
 from qhreg.results.summary import Tables, linear_tables
 from qhreg.solver import Solution
 from qhreg.solver.over_kappa import KappaSolution
@@ -62,7 +62,6 @@ class QuantileHuberResults(LikelihoodResults):
     _curve_of = staticmethod(curve_of)
     _made_from_data = (
         "_covariance",
-        "llf",
         "share_below",
         "prsquared",
         "aic_ols",
@@ -124,10 +123,13 @@ class QuantileHuberResults(LikelihoodResults):
         constrained = self.constraint is not None and "tau" in self.constraint.fixed
         return self.space.tau is None and not constrained
 
-    @cached_property
-    def llf(self) -> float:
-        """Ordinary log-likelihood at the estimates, whichever likelihood they maximise."""
-        return float(self.model.loglike(self.params))
+    llf = of_solution(
+        "loglike", "Ordinary log-likelihood at the estimates, whichever likelihood they maximise."
+    )
+    duality_gap = of_solution(
+        "gap", "How far the log-likelihood at the fitted tau can be below its maximum."
+    )
+    rows_in_zone = of_solution("rows_in_zone", "Rows whose residual lies in the quadratic zone.")
 
     @property
     def reml(self) -> bool:
@@ -151,17 +153,7 @@ class QuantileHuberResults(LikelihoodResults):
         """
         solution = self._fit_solution
         _, llf = least_squares_fit(self._fit_data.gaussian_loglike(), solution.n, solution.p)
-        return information_criterion(llf, solution.rank + 1, self.nobs, "aic")
-
-    @property
-    def duality_gap(self) -> float:
-        """How far the log-likelihood at the fitted tau can be below its maximum."""
-        return self.solution.gap
-
-    @property
-    def rows_in_zone(self) -> int:
-        """Rows whose residual lies in the quadratic zone."""
-        return self.solution.rows_in_zone
+        return float(eval_measures.aic(llf, self.nobs, solution.rank + 1))
 
     @property
     def quantile_level(self) -> float:
@@ -186,7 +178,9 @@ class QuantileHuberResults(LikelihoodResults):
         line, not below it.
         """
         slack = VANISHING if self.kappa > 0.0 else 0.0
-        return share_below(self.model.observations, self.solution, slack)
+        obs = self.model.observations
+        below, total = obs.reduce(_weight_below, summed, self.solution, slack)
+        return float(below / total)
 
     @cached_property
     def certificate(self) -> BiconvexityCertificate:
@@ -216,11 +210,6 @@ class QuantileHuberResults(LikelihoodResults):
             tol=tol,
             **options,
         )
-
-    @property
-    def _observations(self) -> Observations:
-        observations: Observations = self.model.observations
-        return observations
 
     @property
     def _fit_data(self) -> ModelData:
@@ -297,7 +286,7 @@ class QuantileHuberResults(LikelihoodResults):
             for name in data.space.extra_names:
                 score[data.space.position(name)] += more[name]
         known = [name for name in self._known if name in data.space.extra_names]
-        covariance = nonrobust_covariance(moments_of(obs), solution, data.space, known).cov
+        covariance = nonrobust_covariance(data, solution, known).cov
         return math.sqrt(max(float(score @ covariance @ score), 0.0))
 
     @cached_property
@@ -344,87 +333,39 @@ class QuantileHuberResults(LikelihoodResults):
         tau on the logit scale, as its interval, so that the two never contradict each other;
         `t_test` and `wald_test` are on the scale of the parameters.
         """
-        return wald_ratios(self.params, self.bse, self.null_values, self.space)
+        distance, j = self.params - self.null_values, self.space.position("tau")
+        if j is not None and np.isfinite(distance[j]):
+            tau = self.params[j]
+            distance[j] = (to_line("tau", tau) - to_line("tau", 0.5)) * line_slope("tau", tau)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(distance / self.bse)
 
     def _wald_limits(self, critical: float) -> FloatArray:
-        return wald_intervals(self.params, self.bse, self.space, critical)
+        r"""Return the limits of all parameters, none of which leaves its domain.
 
-    # ------------------------------------------------------------------ plots
-
-    @property
-    def _residual_scale(self) -> float:
-        return float(self.sigma)
-
-
-def wald_intervals(
-    params: FloatArray,
-    bse: FloatArray,
-    space: ParameterSpace,
-    critical: float | FloatArray,
-) -> FloatArray:
-    r"""Return the limits of all parameters, shape (size, 2).
-
-    Parameters
-    ----------
-    params, bse : ndarray, shape (size,)
-        Estimates and standard errors.
-    space : ParameterSpace
-        Which parameters they are.
-    critical : float or ndarray, shape (size,)
-        Quantile of the reference law, 1.96 for 95 %.
-
-    Notes
-    -----
-    Coefficients on the natural scale; sigma and kappa on the log scale,
-    :math:`\hat\sigma\exp(\pm z\,\mathrm{se}/\hat\sigma)`; tau on the logit scale, where its standard
-    error is :math:`\mathrm{se}/(\hat\tau(1-\hat\tau))`. No limit leaves the parameter's domain.
-    """
-    moved: FloatArray = np.multiply.outer(bse * critical, [-1.0, 1.0])
-    limits = params[:, None] + moved
-    for name in space.extra_names:
-        j = space.position(name)
-        value = float(params[j])
-        if name == "tau":
-            logit = np.log(value) - np.log1p(-value)
-            limits[j] = special.expit(logit + moved[j] / (value * (1.0 - value)))
-        elif value > 0.0:
-            limits[j] = [value * _exp(step / value) for step in moved[j].tolist()]
-        else:
-            limits[j] = np.nan
-    return limits
+        Coefficients on the natural scale; sigma and kappa on the log scale,
+        :math:`\hat\sigma\exp(\pm z\,\mathrm{se}/\hat\sigma)`; tau on the logit scale, where its
+        standard error is :math:`\mathrm{se}/(\hat\tau(1-\hat\tau))`.
+        """
+        limits, k = super()._wald_limits(critical), self.space.k
+        for j, name in enumerate(self.space.extra_names, start=k):
+            value = self.params[j]
+            with np.errstate(divide="ignore", invalid="ignore"):  # NaN at kappa = 0
+                step = (limits[j] - value) / line_slope(name, value)
+                limits[j] = from_line(name, to_line(name, value) + step)
+        return limits
 
 
-def _exp(x: float) -> float:
-    """Return exp(x), infinity where a standard error is enormous: no upper limit."""
-    return math.inf if x > 709.0 else math.exp(x)
-
-
-def wald_ratios(
-    params: FloatArray, bse: FloatArray, null: FloatArray, space: ParameterSpace
-) -> FloatArray:
-    """Return estimates minus tested values in standard errors, tau on the scale of its interval.
-
-    Parameters
-    ----------
-    params, bse : ndarray, shape (size,)
-        Estimates and standard errors.
-    null : ndarray, shape (size,)
-        Tested values; NaN where nothing is tested.
-    space : ParameterSpace
-        Which parameters they are.
-    """
-    distance, j = params - null, space.position("tau")
-    if j is not None and 0.0 < null[j] < 1.0:
-        tau = float(params[j])
-        distance[j] = tau * (1.0 - tau) * float(special.logit(tau) - special.logit(null[j]))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios: FloatArray = distance / bse
-    return ratios
+def _weight_below(obs: Observations, fit: Solution, slack: float) -> FloatArray:
+    """Return the weight of the rows below the location by more than the slack, and that of all."""
+    below, weights = standardized(obs, fit) < -slack, obs.case_weights
+    count = np.count_nonzero(below) if weights is None else below @ weights
+    return np.array([count, obs.weight_sum])
 
 
 class QuantileHuberResultsWrapper(ResultsWrapper):
     """Results with the names of the parameters and the labels of the rows."""
 
 
-label_methods(QuantileHuberResultsWrapper, QuantileHuberResults)
+QuantileHuberResults._wrapper = QuantileHuberResultsWrapper
 populate_wrapper(QuantileHuberResultsWrapper, QuantileHuberResults)

@@ -34,14 +34,14 @@ class FitResults:
     model: Any
     params: Any
     resid_standardized: Any
+    _new_law: Any
     _new_rows: Any
 
     def _typical_law(self, typical: TypicalRows, values: FloatArray) -> RowLaw:
         """Return the law where the regressor has some values and the others typical ones."""
         rows = {"offset": 0.0 if "offset" in self.model._init_keys else None, **typical.at(values)}
         exog, transform, offset = (rows.pop(name) for name in ("exog", "transform", "offset"))
-        designs, _ = self._new_rows(exog, transform, offset, rows)
-        law: RowLaw = self.model.law(np.asarray(self.params), designs)
+        law: RowLaw = self._new_law(exog, transform, offset, rows)[0]
         return law
 
     def plot_fit(
@@ -90,27 +90,15 @@ class DiagnosticResults(FitResults):
     resid: Any
     fittedvalues: Any
     conf_int: Any
+    sigma: Any
     _fit_data: Any
     _fit_solution: Any
     _require_likelihood: Any
 
     @property
-    def _standardized(self) -> tuple[FloatArray, float, float]:
-        """Standardised residuals, and tau and kappa of the law that they have."""
-        standardized: tuple[FloatArray, float, float] = self._fit_data.standardized(
-            self._fit_solution
-        )
-        return standardized
-
-    @property
     def _residual_scale(self) -> float:
-        """Scale of the residuals that are drawn against fitted values."""
-        return 1.0
-
-    @property
-    def _row_weights(self) -> FloatArray | None:
-        weights: FloatArray | None = self.model.observations.case_weights
-        return weights
+        """Scale of the residuals that are drawn against fitted values, 1 where rows have their own."""
+        return float(self.sigma) if np.ndim(self.sigma) == 0 else 1.0
 
     @property
     def _residuals(self) -> StandardizedResiduals:
@@ -121,7 +109,8 @@ class DiagnosticResults(FitResults):
             count = 1.0 if obs.freq_weights is None else obs.freq_weights
             share = obs.weights / obs.weights.max()
             nobs = float((count * share).sum()) ** 2 / float((count * share**2).sum())
-        return StandardizedResiduals(*self._standardized, self._row_weights, nobs)
+        u, tau, kappa = self._fit_data.standardized(self._fit_solution)
+        return StandardizedResiduals(u, tau, kappa, obs.case_weights, nobs)
 
     def _sampled(self, n_simulations: int | None, rng: Any) -> StandardizedResiduals:
         """Return residuals one for each observation, with simulated ones where they are wanted."""
@@ -167,9 +156,10 @@ class DiagnosticResults(FitResults):
         """
         from qhreg.plotting import plot_tau_loss
 
-        u, _, kappa = self._standardized
-        bounds = self.model.tau_bounds
-        figure = tau_loss_figure(u, kappa, weights=self._row_weights, taus=taus, tau_bounds=bounds)
+        residuals, bounds = self._residuals, self.model.tau_bounds
+        figure = tau_loss_figure(
+            residuals.u, residuals.kappa, weights=residuals.weights, taus=taus, tau_bounds=bounds
+        )
         return plot_tau_loss(figure, ax=ax)
 
     def plot_density(self, ax: Any = None, *, bins: int | None = None) -> Any:
@@ -318,7 +308,7 @@ class DiagnosticResults(FitResults):
             name=name,
             term=term,
             categories=levels,
-            weights=self._row_weights,
+            weights=model.observations.case_weights,
         )
         return plot_partial_residuals(figure, ax=ax)
 

@@ -11,11 +11,16 @@ from qhreg._typing import FloatArray
 from qhreg.diagnostics.residuals import normal_scores
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
-from qhreg.inference.fit_statistics import robust_weights
+from qhreg.family.loss import zone_part
 from qhreg.inference.prediction import Prediction, predict, prediction_slopes
 from qhreg.specification.formulas import SPEC_NAME, design_matrix, mentions
 from qhreg.specification.inputs import RowSource, as_table, to_pandas
 from qhreg.specification.parameters import RowLaw
+
+
+def of_solution(name: str, doc: str) -> Any:
+    """Return a property of results that their solution has."""
+    return property(lambda results: getattr(results.solution, name), doc=doc)
 
 
 class RowResults:
@@ -74,8 +79,9 @@ class RowResults:
     @property
     def weights(self) -> FloatArray:
         """What each row weighs in an equivalent least-squares fit, as in RLM: 1 in the zone."""
-        law = self._row_law
-        return robust_weights(self.resid_standardized, law.tau, law.kappa)
+        law, u = self._row_law, self.resid_standardized
+        inside = zone_part(u, law.tau, law.kappa)  # kappa psi, whose share of u is the weight
+        return np.divide(inside, u, out=np.ones_like(u), where=u != 0.0)
 
     # ------------------------------------------------------------------ predictions
 
@@ -114,8 +120,7 @@ class RowResults:
         ndarray, Series or DataFrame
             With the labels of `exog`.
         """
-        rows, labels = self._new_rows(exog, transform, offset, further)
-        law = self.model.law(np.asarray(self.params), rows)
+        law, _, labels = self._new_law(exog, transform, offset, further)
         predicted = predict(law, which, q=q, y_values=y_values)
         if labels is None:
             return predicted
@@ -160,8 +165,7 @@ class RowResults:
         quantiles that those of the estimates have. The interval at the row (0, 1, 0) is that of the
         second coefficient.
         """
-        rows, labels = self._new_rows(exog, transform, offset, further)
-        law = self.model.law(self.params, rows)
+        law, rows, labels = self._new_law(exog, transform, offset, further)
         predicted = predict(law, which, q=q, y_values=y_values)
         if predicted.ndim > 1:
             raise DomainError("get_prediction takes one level q or one threshold at a time")
@@ -187,9 +191,15 @@ class RowResults:
         exog, transform, offset, **further
             New rows, as in `predict`; those of the model by default.
         """
-        rows, _ = self._new_rows(exog, transform, offset, further)
-        law = self.model.law(np.asarray(self.params), rows)
+        law, _, _ = self._new_law(exog, transform, offset, further)
         return quantile_huber(law.tau, law.kappa, loc=law.location, scale=law.sigma)
+
+    def _new_law(
+        self, exog: Any, transform: bool, offset: Any, further: dict[str, Any]
+    ) -> tuple[RowLaw, Any, Any]:
+        """Return the law of new rows, their regressors, and their labels."""
+        rows, labels = self._new_rows(exog, transform, offset, further)
+        return self.model.law(np.asarray(self.params), rows), rows, labels
 
     def _new_rows(
         self, exog: Any, transform: bool, offset: Any, further: dict[str, Any]

@@ -1,7 +1,12 @@
-"""The tables of a fit: what it is, its estimates in blocks, notes."""
+"""The tables of a fit: what it is, its estimates in blocks, notes; as text, LaTeX and HTML.
+
+statsmodels escapes some characters of the cells for LaTeX, none of the notes, and nothing for HTML: a
+regressor called ``u^2`` or a note with an underscore does not compile, and ``age[T.<18]`` is a tag.
+"""
 
 from __future__ import annotations
 
+import copy
 import math
 import textwrap
 from collections.abc import Callable
@@ -10,12 +15,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from statsmodels.iolib.summary import forg
+from statsmodels.iolib.summary import Summary, forg
+from statsmodels.iolib.summary2 import Summary as Summary2
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
 from qhreg.covariance import COVARIANCE_TYPES
-from qhreg.inference.summary_tables import FitSummary, FitSummary2
 from qhreg.solver.joint import bound_reached
 from qhreg.solver.over_kappa import limit_reached
 
@@ -272,3 +277,109 @@ def summary2_tables(
     for note in tables.notes:
         summary.add_text(note)
     return summary
+
+
+# ---------------------------------------------------------------------- names and notes of any character
+
+# statsmodels carries no types, and mypy forbids a base class without one.
+_Base: Any = Summary
+_Base2: Any = Summary2
+
+_Characters = dict[int, str]
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": "$<$",
+}
+_LATEX_NOTES = {
+    **_LATEX,
+    "#": r"\#",
+    "$": r"\$",
+    "%": r"\%",
+    "&": r"\&",
+    "_": r"\_",
+    ">": "$>$",
+    "|": "$|$",
+}
+"""Of the cells statsmodels escapes the others."""
+
+_HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+
+def _rendered(
+    render: Any, summary: Any, marks: dict[str, str], in_notes: dict[str, str], **options: Any
+) -> str:
+    """Return a summary as ``as_latex`` or ``as_html`` of statsmodels renders it, with marks.
+
+    A character of a cell that has a mark is held as one of no meaning, which statsmodels leaves alone.
+    """
+    places = {character: chr(0xE000 + j) for j, character in enumerate(marks)}
+    held = summary.with_texts(_codes(places), _codes(in_notes))
+    text: str = render(held, **options)
+    return text.translate(_codes({places[each]: mark for each, mark in marks.items()}))
+
+
+def _codes(characters: dict[str, str]) -> _Characters:
+    return {ord(character): text for character, text in characters.items()}
+
+
+class FitSummary(_Base):  # type: ignore[misc]
+    """The tables of ``summary()``."""
+
+    def as_latex(self) -> str:
+        """Return the tables and notes as LaTeX."""
+        return _rendered(_Base.as_latex, self, _LATEX, _LATEX_NOTES)
+
+    def as_html(self) -> str:
+        """Return the tables and notes as HTML."""
+        return _rendered(_Base.as_html, self, _HTML, _HTML)
+
+    def with_texts(self, in_cells: _Characters, in_notes: _Characters) -> FitSummary:
+        """Return the same tables and notes with some characters in the place of others."""
+        made = copy.deepcopy(self)
+        for table in made.tables:
+            table.title = _translated(table.title, in_cells)
+            for cell in (cell for row in table for cell in row):
+                cell.data = _translated(cell.data, in_cells)
+        made.extra_txt = _translated(made.extra_txt, in_notes)
+        return made
+
+
+class FitSummary2(_Base2):  # type: ignore[misc]
+    """The tables of ``summary2()``."""
+
+    def as_latex(self, label: str = "") -> str:
+        """Return the tables and notes as LaTeX.
+
+        Parameters
+        ----------
+        label : str
+            Label to refer to the table by.
+        """
+        return _rendered(_Base2.as_latex, self, _LATEX, _LATEX_NOTES, label=label)
+
+    def as_html(self) -> str:
+        """Return the tables and notes as HTML."""
+        return _rendered(_Base2.as_html, self, _HTML, _HTML)
+
+    def with_texts(self, in_cells: _Characters, in_notes: _Characters) -> FitSummary2:
+        """Return the same tables and notes with some characters in the place of others."""
+        made = copy.copy(self)
+        made.tables = [
+            table.map(_translated, characters=in_cells).rename(
+                index=lambda name: _translated(name, in_cells),
+                columns=lambda name: _translated(name, in_cells),
+            )
+            for table in self.tables
+        ]
+        made.extra_txt = [_translated(text, in_notes) for text in self.extra_txt]
+        return made
+
+
+def _translated(value: Any, characters: _Characters) -> Any:
+    """Return a text with other characters, and what is no text as it is."""
+    return value.translate(characters) if isinstance(value, str) else value

@@ -25,8 +25,8 @@ from qhreg.covariance import (
     sandwich,
     score_obs,
 )
-from qhreg.covariance.bandwidth import bread_window, hall_sheather
 from qhreg.covariance.information import PARAMETERS, normalizer_hessian, unit_information
+from qhreg.covariance.parts import bread_window, hall_sheather
 from qhreg.exceptions import BoundaryWarning, CurvatureWarning, DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.family.normalizer import log_normalizer_derivatives, restricted_normalizer

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from qhreg import QuantileHuberMLE
-from qhreg.covariance.parts import covariance_parts
-from qhreg.covariance.sandwich import group_codes, sandwich
+from qhreg.covariance import covariance_parts, sandwich
+from qhreg.covariance.choice import cluster_codes
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.inference.bootstrap import BootstrapResult, bootstrap
@@ -188,7 +188,7 @@ def test_multiplier_replicates_spread_like_the_sandwich(data, kappa, clustered, 
     fit = solve(exog, endog, kappa=kappa, weights=product, search=False)
     made = resampled(exog, endog, fit, kind="multiplier", groups=groups, n_boot=4000, rng=0, **rows)
     parts = parts_of(exog, endog, fit, **rows)
-    codes = group_codes(groups, 300) if clustered else None
+    codes = cluster_codes(groups, 300) if clustered else None
     expected = sandwich(
         parts.scores, parts.inverse, freq=parts.freq, groups=codes, use_correction=False
     )
