@@ -23,9 +23,10 @@ from qhreg.specification.formulas import (
     eval_env_argument,
     formula_frame,
     formula_namespace,
-    formula_rows,
     load_spec,
+    new_design,
     unknown_names_told,
+    usable_rows,
 )
 from qhreg.specification.inputs import (
     KEYWORDS,
@@ -34,11 +35,10 @@ from qhreg.specification.inputs import (
     as_table,
     bounds,
     check_design,
+    chosen_rows,
     complete_rows,
     default_names,
-    formula_extras,
     gaps,
-    match_extras,
     number,
     numeric_vector,
     regressors,
@@ -86,6 +86,7 @@ class RegressionModel(_Base):  # type: ignore[misc]
     ``law_gradient(law, rows, slopes)``, which predictions are made from.
     """
 
+    endog: Any
     _formula_max_endog = 1
     _keywords: ClassVar[tuple[str, ...]] = KEYWORDS
     _formula_keywords: ClassVar[tuple[str, ...]] = (*KEYWORDS, "eval_env")
@@ -125,19 +126,17 @@ class RegressionModel(_Base):  # type: ignore[misc]
         endog, exog = as_table("endog", endog), as_table("exog", exog)
         if len(endog) != len(exog):
             raise DataError(f"endog has {len(endog)} rows, exog has {len(exog)}")
-        extras = {"freq_weights": freq_weights, "weights": weights, "offset": offset}
-        if "missing_idx" not in kwargs:  # of a formula they are matched already
-            extras = match_extras(endog, exog, extras)
-        arrays = {name: values for name, values in extras.items() if values is not None}
-        labels = next((t.index for t in (exog, endog) if hasattr(t, "index")), None)
-        source = RowSource(len(endog), labels=labels)
-        self.further_names: dict[str, list[str]] = {}
-        for name, values in further.items():
-            arrays[name], self.further_names[name] = regressors(name, values, source)
         mask = kwargs.pop("missing_idx", None)  # rows that the formula left out
         given = np.arange(len(endog)) if mask is None else np.flatnonzero(~mask)
         self.nobs_given = len(given) if mask is None else len(mask)
-        arrays = {k: v if len(v) == len(endog) else v[given] for k, v in arrays.items()}
+        labels = next((t.index for t in (exog, endog) if hasattr(t, "index")), None)
+        source = RowSource(self.nobs_given, None if mask is None else given, labels)
+        arrays = source.vectors(
+            {"freq_weights": freq_weights, "weights": weights, "offset": offset}
+        )
+        self.further_names: dict[str, list[str]] = {}
+        for name, values in further.items():
+            arrays[name], self.further_names[name] = regressors(name, values, source)
         tables = {"endog": endog, "exog": exog, **arrays}
         complete = None if missing == "none" else complete_rows(tables, missing)
         if complete is not None:
@@ -193,14 +192,11 @@ class RegressionModel(_Base):  # type: ignore[misc]
     def _check_rows(self) -> None:
         """Raise a DataError that names the array in which a row is no number, or no weight."""
         n, self.k_exog = self.exog.shape
+        self.endog = numeric_vector("endog", self.endog)
         for name in ("endog", *ROW_EXTRAS):
             array = getattr(self, name, None)
             if array is None:
                 continue
-            array = numeric_vector(name, array)
-            setattr(self, name, array)
-            if array.shape != (n,):
-                raise DataError(f"{name} has length {array.size}, exog has {n} rows")
             bad = np.flatnonzero(~np.isfinite(array))
             if bad.size:
                 where = f"the first in row {bad[0]}"
@@ -239,13 +235,21 @@ class RegressionModel(_Base):  # type: ignore[misc]
         namespace = formula_namespace(text, kwargs.pop("eval_env", None), depth=3)
         data = formula_frame(data, text)
         named = {key: kwargs.pop(key) for key in ROW_EXTRAS if key in kwargs}
-        data, extras = formula_extras(data, subset, named)
-        n_given, kept, specs = len(data), None, {}
+        chosen = None if subset is None else chosen_rows(data.index, subset)
+        frame, data = data, data if chosen is None else data.iloc[chosen]
+        extras: dict[str, Any] = RowSource(len(frame), chosen, data.index, frame).vectors(named)
+        specs, usable = {}, np.ones(len(data), dtype=bool)
         if others:
-            missing = kwargs.setdefault("missing", "drop")
-            rows = formula_rows(formula, others, data, extras, namespace, missing)
-            data, kept, specs = rows.data, rows.kept, rows.specs
-            extras = {**rows.extras, **rows.designs}
+            usable = usable_rows(formula, others, data, extras, namespace)
+            if not usable.all() and kwargs.get("missing", "drop") != "drop":
+                raise DataError(
+                    f"{int((~usable).sum())} row(s) have missing values, the first of them labelled "
+                    f"{data.index[int(np.argmin(usable))]!r}"
+                )
+        if not usable.all():
+            data, extras = data[usable], {name: row[usable] for name, row in extras.items()}
+        for name, text in others.items():
+            extras[name], specs[name] = new_design(text, data, namespace)
         with unknown_names_told(formula, list(data.columns)):
             model: _Model = super().from_formula(
                 formula,
@@ -257,9 +261,9 @@ class RegressionModel(_Base):  # type: ignore[misc]
                 **extras,
             )
         model._namespace, model._specs = namespace, specs
-        if kept is not None:
-            model.nobs_given = n_given
-            model.data.missing_row_idx = np.setdiff1d(np.arange(n_given), kept).tolist()
+        if not usable.all():
+            model.nobs_given = usable.size
+            model.data.missing_row_idx = np.flatnonzero(~usable).tolist()
         if isinstance(named.get("offset"), str):
             model._offset_name = named["offset"]
         return model
