@@ -152,7 +152,7 @@ def compare_models(
                     warning.message, warning.category, warning.filename, warning.lineno
                 )
     any_fit = fits["quantile Huber"]
-    rank, highest = any_fit.solution.rank, any_fit.model.model_data().gaussian_loglike()
+    rank, highest = any_fit.solution.rank, any_fit.model.observations.gaussian_loglike()
     sigma, llf = least_squares_fit(highest, any_fit.solution.n, rank)
     rows = {"least squares": [np.nan, np.inf, sigma, rank + 1, llf]}
     for name, fit in fits.items():

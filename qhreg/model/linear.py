@@ -25,7 +25,7 @@ from qhreg.model.base import Rows, located
 from qhreg.model.fits import OtherFits
 from qhreg.results import QuantileHuberResults, QuantileHuberResultsWrapper
 from qhreg.solver import Solution
-from qhreg.specification.model_data import ModelData, solution_and_width
+from qhreg.specification.model_data import ModelData
 from qhreg.specification.observations import most_common
 from qhreg.specification.parameters import EXTRA_NAMES, Parameters, ParameterSpace, RowLaw
 
@@ -214,7 +214,7 @@ class QuantileHuberMLE(OtherFits):
             if not warn_convergence:
                 warnings.simplefilter("ignore", ConvergenceWarning)
             data = self.model_data(reml=reml)
-            solution, width = solution_and_width(data, start=start, search=search, names=data.names)
+            solution, width = data.solved(start=start, search=search, names=data.names)
         settings |= {"search": search, "reml": reml}
         self._warn_of_the_data(solution)
         results = QuantileHuberResults(

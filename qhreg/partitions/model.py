@@ -18,7 +18,6 @@ from qhreg.partitions.results import PartitionedResults, PartitionedResultsWrapp
 from qhreg.partitions.rows import Part, PartitionedRows
 from qhreg.results.base import DATA_ROWS, MODEL_ROWS
 from qhreg.specification.formulas import SPEC_NAME
-from qhreg.specification.model_data import solution_and_width
 from qhreg.specification.observations import find_constant, spans_ones
 
 OFFERED = ("nonrobust", "HC0", "HC1", "HC2", "HC3", "cluster")
@@ -159,7 +158,7 @@ class PartitionedModel(QuantileHuberMLE):
         """
         request = self.covariance_request(cov_type, cov_kwds)
         data = self.model_data(reml=reml)
-        solution, width = solution_and_width(data, search=search, names=data.names)
+        solution, width = data.solved(search=search, names=data.names)
         self._warn_of_the_data(solution)
         settings = {"optimizer": "newton", "search": search, "reml": reml}
         results = self.results_class(
