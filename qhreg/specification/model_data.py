@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,8 +13,8 @@ import numpy as np
 from qhreg._typing import FloatArray, IntArray
 from qhreg.engine.rows import GivenRows, rows_of
 from qhreg.exceptions import BoundaryWarning, DomainError, RankWarning
-from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution
-from qhreg.solver.over_kappa import KappaSolution
+from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve_rows, task_of
+from qhreg.solver.over_kappa import KappaSolution, profile_over_kappa
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import (
     EXTRA_NAMES,
@@ -114,8 +115,21 @@ class ModelData:
         """Return the fit as `fit_model`, and that of the width where kappa is estimated."""
         space = self.space
         fixed = {"tau": space.tau, "sigma": space.sigma, "kappa": space.kappa, **(held or {})}
-        rule = {"tau_bounds": self.tau_bounds, "reml": self.reml, "rank": self.rank}
-        return self.observations.solved(**fixed, **rule, **options)  # type: ignore[no-any-return]
+        tau, sigma = fixed["tau"], fixed["sigma"]
+        rows = self.rows
+        criterion: dict[str, Any] = {"reml": self.reml, "rank": self.rank}
+
+        def fit(kappa: float, tau: float | None = tau, **options: Any) -> Solution:
+            task = task_of(kappa, tau, sigma, self.tau_bounds, **criterion)
+            return solve_rows(rows, task, **options)
+
+        if fixed["kappa"] is not None:
+            return fit(fixed["kappa"], **options), None
+        gaussian = -math.inf
+        if sigma is None:
+            gaussian = self.observations.gaussian_loglike(**criterion)
+        width = profile_over_kappa(fit, gaussian, tau=tau, sigma=sigma, **options)
+        return width.solution, width
 
     def fit(
         self,

@@ -10,8 +10,7 @@ import numpy as np
 
 from qhreg._blocks import row_blocks
 from qhreg._typing import BoolArray, FloatArray, IntArray
-from qhreg.solver import Solution, solve
-from qhreg.solver.over_kappa import KappaSolution, gaussian_loglike, solve_kappa
+from qhreg.solver.over_kappa import gaussian_loglike
 
 T = TypeVar("T")
 _Self = TypeVar("_Self", bound="Observations")
@@ -129,14 +128,6 @@ class Observations:
         """Return the maximum of the normal log-likelihood; options of that of the solver."""
         options |= {"weights": self.case_weights, "offset": self.offset}
         return gaussian_loglike(self.exog, self.endog, **options)
-
-    def solved(self, kappa: float | None, **options: Any) -> tuple[Solution, KappaSolution | None]:
-        """Return the fit, and that of the width where kappa is None; options of `solve`."""
-        options |= {"weights": self.case_weights, "offset": self.offset}
-        if kappa is None:
-            width = solve_kappa(self.exog, self.endog, **options)
-            return width.solution, width
-        return solve(self.exog, self.endog, kappa=kappa, **options), None
 
 
 def summed(values: list[FloatArray]) -> FloatArray:
