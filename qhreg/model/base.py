@@ -11,7 +11,7 @@ from statsmodels.base.model import GenericLikelihoodModel, LikelihoodModel
 
 from qhreg._typing import FloatArray
 from qhreg.covariance.choice import OPTIONS, CovarianceChoice, choose_covariance
-from qhreg.exceptions import DataError, DomainError, NotOffered, without
+from qhreg.exceptions import DataError, DomainError, NotOffered, warn_caller, without
 from qhreg.family.distribution import quantile_huber
 from qhreg.family.domain import check_kappa, check_sigma, check_tau
 from qhreg.inference.prediction import predict
@@ -48,7 +48,6 @@ from qhreg.specification.inputs import (
     remedy,
     require_rows,
     to_pandas,
-    warn_of_maxiter,
 )
 from qhreg.specification.observations import Observations, find_constant
 from qhreg.specification.parameters import RowLaw
@@ -82,11 +81,13 @@ class RegressionModel(_Base):  # type: ignore[misc]
 
     Notes
     -----
-    A subclass names its parameters (``_name_parameters``) and has ``law(params, rows)`` and
+    A subclass names its parameters (``_name_parameters``) and the class of its results, and has
+    ``loglikeobs``, ``score_obs`` and ``information`` at given parameters, and ``law(params, rows)`` and
     ``law_gradient(law, rows, slopes)``, which predictions are made from.
     """
 
     endog: Any
+    results_class: ClassVar[Any]
     _formula_max_endog = 1
     _keywords: ClassVar[tuple[str, ...]] = KEYWORDS
     _formula_keywords: ClassVar[tuple[str, ...]] = (*KEYWORDS, "eval_env")
@@ -328,12 +329,24 @@ class RegressionModel(_Base):  # type: ignore[misc]
         """Return the settings of a fit, or raise an error that says where a keyword belongs."""
         unknown = {name: value for name, value in others.items() if name not in NOT_USED}
         reject_fit_keywords(self.fit, unknown, self._keywords, OPTIONS)
-        warn_of_maxiter(maxiter)
+        if maxiter is not None:
+            warn_caller(
+                f"maxiter={maxiter!r} is not used: the solver stops by itself, and converged says "
+                "whether it proved its result",
+                UserWarning,
+            )
         if method != "newton":
             raise DomainError(f"method must be 'newton', got {method!r}: it is proved, or says so")
         if start_params is not None:
             reject_scalar_start(start_params, self.nparams)
         return {"optimizer": method, "start_params": start_params, "maxiter": maxiter, **others}
+
+    def _labelled(self, solution: Any, choice: CovarianceChoice, **options: Any) -> Any:
+        """Return the results of a fit with their labels; replicates of a bootstrap are made now."""
+        results = self.results_class(self, solution, choice, **options)
+        if choice.cov_type == "bootstrap":
+            results.cov_params()
+        return results._wrapper(results)
 
     # ------------------------------------------------------------------ likelihood
 
@@ -344,6 +357,22 @@ class RegressionModel(_Base):  # type: ignore[misc]
     def nloglike(self, params: Any) -> float:
         """Return the negative log-likelihood."""
         return -self.loglike(params)
+
+    def score(self, params: Any) -> FloatArray:
+        """Return the derivative of the log-likelihood."""
+        return np.asarray(self.score_obs(params).sum(axis=0))
+
+    def hessian(self, params: Any) -> FloatArray:
+        """Return the second derivative of the log-likelihood.
+
+        The location block counts the rows in the quadratic zone only: for small kappa it says little
+        about the curvature of the expected likelihood, and no standard error here is based on it.
+        """
+        return -self.information(params, observed=True)
+
+    def information(self, params: Any, observed: bool = False) -> FloatArray:
+        """Return the Fisher information: expected, in closed form, or minus the Hessian."""
+        raise NotImplementedError
 
     # ------------------------------------------------------------------ prediction
 

@@ -23,7 +23,6 @@ from qhreg.regularized.results import (
     cross_validate,
 )
 from qhreg.results import (
-    QuantileHuberResults,
     QuantileHuberResultsWrapper,
 )
 from qhreg.specification.formulas import linear_constraints
@@ -79,16 +78,8 @@ class OtherFits(RegressionModel):
         found, width = data.solved(constraint.fixed, search=search)
         solution = replace(found, beta=constraint.expand(found.beta), dependent=(), undetermined=())
         settings = {"optimizer": method, "constraints": constraints, "search": search}
-        results = QuantileHuberResults(
-            self,
-            solution,
-            choice,
-            use_t=use_t,
-            settings=settings,
-            width=width,
-            constraint=constraint,
-        )
-        return QuantileHuberResultsWrapper(results)
+        options = {"use_t": use_t, "settings": settings, "width": width, "constraint": constraint}
+        return self._labelled(solution, choice, **options)  # type: ignore[no-any-return]
 
     def fit_process(
         self,
@@ -153,8 +144,7 @@ class OtherFits(RegressionModel):
         data, fits = self.model_data(reml=reml), []
         for tau in with_progress(levels, progress, "process"):
             solution = fit_model(data, {"tau": tau}, names=data.names)
-            fit = QuantileHuberResults(self._at_tau(tau), solution, choice, use_t=use_t)
-            fits.append(QuantileHuberResultsWrapper(fit))
+            fits.append(self._at_tau(tau)._labelled(solution, choice, use_t=use_t))
         asked = None if quantiles is None else tuple(np.ravel(quantiles).tolist())
         return ProcessResults(levels, tuple(fits), asked)
 

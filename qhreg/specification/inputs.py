@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from qhreg._typing import BoolArray, FloatArray, IntArray
-from qhreg.exceptions import DataError, DomainError, MissingValuesError, warn_caller
+from qhreg.exceptions import DataError, DomainError, MissingValuesError
 from qhreg.family.domain import check_real
 from qhreg.specification.observations import find_constant
 
@@ -489,14 +489,4 @@ def reject_scalar_start(start_params: Any, size: int) -> None:
         raise DataError(
             f"the first argument of fit is start_params, {size} number(s) to start from; got "
             f"{start_params!r}{level}"
-        )
-
-
-def warn_of_maxiter(maxiter: int | None) -> None:
-    """Warn that a limit on the iterations was given, which the solvers do not have."""
-    if maxiter is not None:
-        warn_caller(
-            f"maxiter={maxiter!r} is not used: the solver stops by itself, and converged says whether "
-            "it proved its result",
-            UserWarning,
         )

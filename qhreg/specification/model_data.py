@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,6 @@ from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import (
     EXTRA_NAMES,
     Constraint,
-    Parameters,
     ParameterSpace,
     RowLaw,
 )
@@ -110,7 +109,12 @@ class ModelData:
         return replace(self, reml=solution.p > 0.0, rank=solution.p or None)
 
     def solved(
-        self, held: Mapping[str, float] | None = None, **options: Any
+        self,
+        held: Mapping[str, float] | None = None,
+        *,
+        start: Any = None,
+        search: bool | None = None,
+        names: Sequence[str] | None = None,
     ) -> tuple[Solution, KappaSolution | None]:
         """Return the fit as `fit_model`, and that of the width where kappa is estimated."""
         space = self.space
@@ -123,6 +127,7 @@ class ModelData:
             task = task_of(kappa, tau, sigma, self.tau_bounds, **criterion)
             return solve_rows(rows, task, **options)
 
+        options: dict[str, Any] = {"start": start, "search": search, "names": names}
         if fixed["kappa"] is not None:
             return fit(fixed["kappa"], **options), None
         gaussian = -math.inf
@@ -147,9 +152,7 @@ class ModelData:
 
     def vector(self, solution: Solution) -> FloatArray:
         """Return the estimated parameters of a fit as one vector."""
-        return self.space.pack(
-            Parameters(solution.beta, solution.sigma, solution.tau, solution.kappa)
-        )
+        return self.space.pack(solution)
 
     def freed(self, param: str) -> ModelData:
         """Return the model in which sigma, tau or kappa is estimated."""

@@ -14,6 +14,7 @@ from qhreg._precision import ROUNDING
 from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.domain import check_kappa, check_sigma, check_tau
+from qhreg.solver import Solution
 from qhreg.specification.observations import Observations
 
 EXTRA_NAMES = ("sigma", "tau", "kappa")
@@ -97,7 +98,7 @@ class ParameterSpace:
         names = self.extra_names
         return self.k + names.index(name) if name in names else None
 
-    def pack(self, parameters: Parameters) -> FloatArray:
+    def pack(self, parameters: Parameters | Solution) -> FloatArray:
         """Return the vector of the estimated parameters."""
         extra = [getattr(parameters, name) for name in self.extra_names]
         return np.append(np.asarray(parameters.beta, dtype=np.float64), extra)
