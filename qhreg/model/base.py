@@ -350,14 +350,6 @@ class RegressionModel(_Base):  # type: ignore[misc]
 
     # ------------------------------------------------------------------ likelihood
 
-    def loglike(self, params: Any) -> float:
-        """Return the log-likelihood."""
-        return float(self.loglikeobs(params).sum())
-
-    def nloglike(self, params: Any) -> float:
-        """Return the negative log-likelihood."""
-        return -self.loglike(params)
-
     def score(self, params: Any) -> FloatArray:
         """Return the derivative of the log-likelihood."""
         return np.asarray(self.score_obs(params).sum(axis=0))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -135,15 +137,18 @@ def compare_models(
         "quantile Huber": {"kappa": kappa, "tau": None},
         "quantile Huber, kappa estimated": {"kappa": None, "tau": None},
     }
+    if (formula is not None and data is not None) == (endog is not None and exog is not None):
+        raise DomainError("pass a formula with data, or endog with exog")
+    model: Callable[..., Any] = partial(QuantileHuberMLE, endog, exog)
     if formula is not None:
-        namespace = formula_namespace(formula, options.pop("eval_env", None), depth=2)
-        options["eval_env"] = namespace
+        model = partial(QuantileHuberMLE.from_formula, formula, data)
+        options["eval_env"] = formula_namespace(formula, options.get("eval_env"), depth=2)
     fits, notes = {}, {}
     for name, law in laws.items():
-        model = _model(formula, data, endog, exog, {**options, **law})
+        candidate = model(**options, **law)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", BoundaryWarning)
-            fits[name] = model.fit()
+            fits[name] = candidate.fit()
         for warning in said:
             if issubclass(warning.category, BoundaryWarning):
                 notes[name] = str(warning.message)
@@ -168,15 +173,3 @@ def compare_models(
         ]
     table["delta_aic"] = table["aic"] - table["aic"].min()
     return ModelComparison(table, fits, nobs, notes)
-
-
-def _model(
-    formula: str | None, data: Any, endog: Any, exog: Any, options: dict[str, Any]
-) -> QuantileHuberMLE:
-    """Return the model from a formula or from arrays."""
-    by_formula = formula is not None and data is not None
-    if by_formula == (endog is not None and exog is not None):
-        raise DomainError("pass a formula with data, or endog with exog")
-    if formula is not None:
-        return QuantileHuberMLE.from_formula(formula, data, **options)
-    return QuantileHuberMLE(endog, exog, **options)

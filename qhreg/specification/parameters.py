@@ -305,14 +305,12 @@ def require_nested(
             )
     if not np.array_equal(inner.endog, outer.endog):
         raise DataError("the fits are not nested: their responses differ")
-    for one, other in (
-        (inner.freq_weights, outer.freq_weights),
-        (outer.freq_weights, inner.freq_weights),
-    ):
-        if one is not None and not np.array_equal(
-            one, np.ones(len(one)) if other is None else other
-        ):
-            raise DataError("the fits are not nested: their frequency weights differ")
+    one, other = (
+        np.ones(len(obs.endog)) if obs.freq_weights is None else obs.freq_weights
+        for obs in (inner, outer)
+    )
+    if not np.array_equal(one, other):
+        raise DataError("the fits are not nested: their frequency weights differ")
     outside = _outside(_differing(inner, outer), outer.exog)
     if outside > DISTANCE:
         raise DataError(
