@@ -38,14 +38,13 @@ from qhreg.specification.inputs import (
     chosen_rows,
     complete_rows,
     default_names,
-    gaps,
+    not_finite,
     number,
     numeric_vector,
     regressors,
     reject_fit_keywords,
     reject_scalar_start,
     reject_unknown,
-    remedy,
     require_rows,
     to_pandas,
 )
@@ -200,8 +199,7 @@ class RegressionModel(_Base):  # type: ignore[misc]
                 continue
             bad = np.flatnonzero(~np.isfinite(array))
             if bad.size:
-                where = f"the first in row {bad[0]}"
-                raise DataError(f"{name} contains {gaps(array)}, {where}{remedy(array)}")
+                raise not_finite(name, array, f"the first in row {bad[0]}")
             if name.endswith("weights") and float(array.min(initial=0.0)) < 0.0:
                 raise DataError(f"{name} must not be negative, got {float(array.min())!r}")
             if name.endswith("weights") and n and not array.any():

@@ -108,6 +108,21 @@ def stands_alone(formula: Any, name: Any) -> bool:
     return re.search(alone, text) is not None
 
 
+def is_factor(column: pd.Series[Any], text: str) -> bool:
+    """Return whether a variable stands for levels: it is not numeric, or the formula says C(it).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from qhreg.specification.formulas import is_factor
+    >>> [is_factor(pd.Series([1, 2], name="g"), text) for text in ("x + C(g)", "C(x) + g")]
+    [True, False]
+    """
+    numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    quoted = rf"""(Q\(\s*['"])?{re.escape(str(column.name))}(?!\w)"""
+    return not numeric or re.search(rf"(?<!\w)C\(\s*{quoted}", text) is not None
+
+
 def reject_dates(formula: Any, frame: pd.DataFrame) -> None:
     """Raise a DataError for dates as they are: patsy makes categories of them, formulaic nothing."""
     for name, dtype in frame.dtypes.items():
@@ -133,8 +148,7 @@ def reject_text_response(formula: Any, frame: pd.DataFrame) -> None:
 def reject_wide_factors(formula: Any, frame: pd.DataFrame) -> None:
     """Raise a DataError for a factor whose columns do not fit into memory."""
     for name in (name for name in frame if mentions(formula, name)):
-        coded = re.search(rf"\bC\(\s*{re.escape(str(name))}\b", str(formula)) is not None
-        if frame[name].dtype.kind in "iufb" and not coded:
+        if not is_factor(frame[name], str(formula)):
             continue
         shape = len(frame), frame[name].nunique()
         try:
@@ -272,16 +286,10 @@ def formula_frame(data: Any, formula: Any) -> pd.DataFrame:
 
 def _plain_columns(frame: pd.DataFrame) -> pd.DataFrame:
     """Return nullable columns as numpy's, which both engines know, with NaN or None for NA."""
-    nullable = [
-        place
-        for place, dtype in enumerate(frame.dtypes)
-        if isinstance(dtype, pd.api.extensions.ExtensionDtype) and dtype.na_value is pd.NA
-    ]
-    if not nullable:
-        return frame
     made = frame.copy(deep=False)
-    for place in nullable:
-        made.isetitem(place, _plain(frame.iloc[:, place]).array)
+    for place, dtype in enumerate(frame.dtypes):
+        if getattr(dtype, "na_value", None) is pd.NA:
+            made.isetitem(place, _plain(frame.iloc[:, place]).array)
     return made
 
 

@@ -371,20 +371,15 @@ def check_design(name: str, exog: FloatArray, names: Sequence[Any] | None = None
     bad = np.flatnonzero(~np.isfinite(exog).all(axis=0))
     if bad.size:
         columns = [str(j if names is None else names[j]) for j in bad[:10]]
-        where = f"in column(s) {', '.join(columns)}"
-        raise DataError(f"{name} contains {gaps(exog)}, {where}{remedy(exog)}")
+        raise not_finite(name, exog, f"in column(s) {', '.join(columns)}")
 
 
-def gaps(array: FloatArray) -> str:
-    """Return how many values of an array are NaN and how many infinite, in words."""
+def not_finite(name: str, array: FloatArray, where: str) -> DataError:
+    """Return the error that counts the values that are no numbers, and says what to do with them."""
     counts = {"NaN": int(np.isnan(array).sum()), "infinite": int(np.isinf(array).sum())}
-    return " and ".join(f"{n} {kind} value(s)" for kind, n in counts.items() if n)
-
-
-def remedy(array: FloatArray) -> str:
-    """Return the end of a message about values that are no numbers: what to do with their rows."""
-    drop = 'use missing="drop" for NaN, or ' if bool(np.isnan(array).any()) else ""
-    return f": {drop}remove these rows"
+    gaps = " and ".join(f"{n} {kind} value(s)" for kind, n in counts.items() if n)
+    drop = 'use missing="drop" for NaN, or ' if counts["NaN"] else ""
+    return DataError(f"{name} contains {gaps}, {where}: {drop}remove these rows")
 
 
 def default_names(k: int, constant: int | None) -> list[str]:

@@ -52,9 +52,7 @@ class Observations:
         """The same rows with sampling weights of which all together count as many as `nobs`."""
         if self.weights is None:
             return self
-        total = self.case_weights
-        assert total is not None
-        return replace(self, weights=self.weights * (self.nobs / total.sum()))
+        return replace(self, weights=self.weights * (self.nobs / self.weight_sum))
 
     @property
     def nobs(self) -> float:
@@ -97,7 +95,7 @@ class Observations:
         """The regression on a constant."""
         return replace(self, exog=np.ones((self.endog.size, 1)))
 
-    def take(self, rows: IntArray | BoolArray, *, apart: bool = False) -> Observations:
+    def take(self, rows: IntArray | BoolArray | slice, *, apart: bool = False) -> Observations:
         """Return some rows, by number or mask; `apart` leaves frequency weights out."""
         extras = (self.offset, None if apart else self.freq_weights, self.weights)
         part = (None if extra is None else extra[rows] for extra in extras)
@@ -105,10 +103,7 @@ class Observations:
 
     def blocks(self) -> Iterator[Observations]:
         """Iterate over blocks of rows that fit in cache; views, nothing is copied."""
-        extras = (self.offset, self.freq_weights, self.weights)
-        for rows in row_blocks(*self.exog.shape):
-            part = (None if extra is None else extra[rows] for extra in extras)
-            yield Observations(self.exog[rows], self.endog[rows], *part)
+        return (self.take(rows) for rows in row_blocks(*self.exog.shape))
 
     def reduce(self, function: Callable[..., T], combine: Callable[[list[T]], T], *args: Any) -> T:
         """Return ``function(self, *args)``: these rows are one part, with nothing to combine."""

@@ -107,14 +107,9 @@ class ParameterSpace:
         """Return the four parts of a vector, or raise if its length or its values are wrong."""
         wanted = ", ".join((f"{self.k} coefficients", *self.extra_names))
         vector = checked_vector(params, self.size, wanted)
-        values = {name: getattr(self, name) for name in EXTRA_NAMES}
-        values.update(zip(self.extra_names, (float(v) for v in vector[self.k :]), strict=True))
-        return Parameters(
-            vector[: self.k],
-            check_sigma(values["sigma"]),
-            check_tau(values["tau"]),
-            check_kappa(values["kappa"]),
-        )
+        free = dict(zip(self.extra_names, vector[self.k :].tolist(), strict=True))
+        sigma, tau, kappa = (free.get(name, getattr(self, name)) for name in EXTRA_NAMES)
+        return Parameters(vector[: self.k], check_sigma(sigma), check_tau(tau), check_kappa(kappa))
 
 
 def checked_vector(params: Any, size: int, wanted: str) -> FloatArray:

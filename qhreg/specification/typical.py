@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,7 +10,13 @@ import pandas as pd
 
 from qhreg._typing import FloatArray
 from qhreg.exceptions import DomainError
-from qhreg.specification.formulas import SPEC_NAME, spec_text, term_columns, variable_names
+from qhreg.specification.formulas import (
+    SPEC_NAME,
+    is_factor,
+    spec_text,
+    term_columns,
+    variable_names,
+)
 
 POINTS = 101
 """Points of a line over a numeric regressor."""
@@ -170,21 +175,6 @@ def _of_variable(model: Any, variable: str, variables: list[str]) -> TypicalRows
     if not float(np.ptp(observed)) > 0.0:
         raise DomainError(f"{variable} is constant: there is nothing to plot it against")
     return TypicalRows(variable, observed, None, others, None, {})
-
-
-def is_factor(column: pd.Series[Any], text: str) -> bool:
-    """Return whether a variable stands for levels: it is not numeric, or the formula says C(it).
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from qhreg.specification.typical import is_factor
-    >>> [is_factor(pd.Series([1, 2], name="g"), text) for text in ("x + C(g)", "C(x) + g")]
-    [True, False]
-    """
-    numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
-    quoted = rf"""(Q\(\s*['"])?{re.escape(str(column.name))}(?!\w)"""
-    return not numeric or re.search(rf"(?<!\w)C\(\s*{quoted}", text) is not None
 
 
 class Term(NamedTuple):
