@@ -138,8 +138,7 @@ class RegressionModel(_Base):  # type: ignore[misc]
         for name, values in further.items():
             arrays[name], self.further_names[name] = regressors(name, values, source)
         tables = {"endog": endog, "exog": exog, **arrays}
-        complete = None if missing == "none" else complete_rows(tables, missing)
-        if complete is not None:
+        if missing != "none" and not (complete := complete_rows(tables, missing)).all():
             given, tables = given[complete], {k: v[complete] for k, v in tables.items()}
         self.weights = self.offset = None
         LikelihoodModel.__init__(self, missing="none", hasconst=hasconst, **tables, **kwargs)

@@ -322,8 +322,8 @@ def chosen_rows(index: pd.Index, subset: Any) -> npt.NDArray[np.intp]:
     return np.asarray(found, dtype=np.intp)
 
 
-def complete_rows(tables: dict[str, Any], missing: str) -> BoolArray | None:
-    """Return which rows have no missing value in any table, None when all are complete.
+def complete_rows(tables: dict[str, Any], missing: str) -> BoolArray:
+    """Return which rows have no missing value in any table.
 
     Parameters
     ----------
@@ -332,18 +332,14 @@ def complete_rows(tables: dict[str, Any], missing: str) -> BoolArray | None:
     missing : {"drop", "raise"}
         Whether a missing value is an error, which says where it is.
     """
-    complete: BoolArray | None = None
-    reasons = []
+    complete, reasons = np.ones(len(tables["endog"]), dtype=bool), []
     for name, table in tables.items():
-        gap = np.isnan(np.asarray(table, dtype=np.float64))
-        if not gap.any():
-            continue
-        columns = getattr(table, "columns", range(gap.shape[-1]))
-        bad = np.flatnonzero(gap.any(axis=0)) if gap.ndim > 1 else ()
-        where = f" in column(s) {', '.join(str(columns[j]) for j in bad[:10])}" if len(bad) else ""
-        reasons.append(f"{name} contains {int(gap.sum())} NaN value(s){where}")
-        rows = ~gap.reshape(len(gap), -1).any(axis=1)
-        complete = np.asarray(rows if complete is None else complete & rows)
+        gaps = pd.DataFrame(table).isna()
+        columns = gaps.columns[gaps.any()]
+        if len(columns):
+            where = f" in column(s) {', '.join(map(str, columns[:10]))}" if table.ndim > 1 else ""
+            reasons.append(f"{name} contains {int(gaps.to_numpy().sum())} NaN value(s){where}")
+            complete &= ~gaps.any(axis=1).to_numpy()
     if reasons and missing == "raise":
         raise MissingValuesError(f'{"; ".join(reasons)}, and missing="raise"')
     return complete
