@@ -141,18 +141,11 @@ def find_constant(exog: FloatArray) -> tuple[int, int | None]:
     if n == 0 or k == 0:
         return 0, None
     few = exog[: 4 * k + 8]
-    constant: int | None = None
-    for j in np.flatnonzero((few == few[0]).all(axis=0)):
-        column = exog[:, j]
-        if column[0] == 0.0 or not bool((column == column[0]).all()):
-            continue
-        if constant is None or (column[0] == 1.0 and exog[0, constant] != 1.0):
-            constant = int(j)
-    if constant is not None:
-        return 1, constant
-    if not _spans_ones(few) or not _spans_ones(exog):
-        return 0, None
-    return 1, None
+    same = np.flatnonzero((few == few[0]).all(axis=0) & (few[0] != 0.0))
+    constants = [int(j) for j in same if (exog[:, j] == few[0, j]).all()]
+    if constants:
+        return 1, next((j for j in constants if few[0, j] == 1.0), constants[0])
+    return int(_spans_ones(few) and _spans_ones(exog)), None
 
 
 def most_common(endog: FloatArray) -> tuple[float, float]:
