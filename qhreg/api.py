@@ -9,9 +9,9 @@ Examples
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Any
 
-from qhreg import __getattr__ as __getattr__  # what brings scikit-learn is loaded at first use
 from qhreg.certificate import biconvexity_certificate
 from qhreg.distributional import QuantileHuberDistributional
 from qhreg.family.distribution import quantile_huber
@@ -28,3 +28,10 @@ __all__ = [
     "compare_models",
     "quantile_huber",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # loaded at first use: it brings scikit-learn and LightGBM
+    if name == "QuantileHuberBoostingRegressor":
+        return getattr(importlib.import_module("qhreg.boosting"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
