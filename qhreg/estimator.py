@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from qhreg.solver import DEFAULT_TAU_BOUNDS, solve_rows, task_of
 from qhreg.solver.over_kappa import solve_kappa
 from qhreg.specification.inputs import to_pandas
 from qhreg.specification.observations import Observations
+from qhreg.specification.parameters import RowLaw
 
 try:
     from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
@@ -149,19 +150,10 @@ def case_weights(sample_weight: Any, exog: Any) -> FloatArray:
     return weights
 
 
-class Law(NamedTuple):
-    """The law of the responses: location and scale of each row, or one scale, and what all share."""
-
-    location: FloatArray
-    sigma: FloatArray | float
-    tau: float
-    kappa: float
-
-
 class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """An estimator that predicts a quantile Huber law: every prediction follows from `_law`."""
 
-    def _law(self, X: Any) -> Law:
+    def _law(self, X: Any) -> RowLaw:
         """Return the law of the response of new rows."""
         raise NotImplementedError
 
@@ -295,10 +287,10 @@ class _LinearEstimator(LawRegressor):
         self.tau_, self.sigma_, self.kappa_ = solution.tau, solution.sigma, solution.kappa
         self.n_iter_ = solution.iterations
 
-    def _law(self, X: Any) -> Law:
+    def _law(self, X: Any) -> RowLaw:
         check_is_fitted(self)
         exog = validate_data(self, to_pandas(X), reset=False, accept_sparse=["csr"], dtype=FLOATS)
-        return Law(exog @ self.coef_ + self.intercept_, self.sigma_, self.tau_, self.kappa_)
+        return RowLaw(exog @ self.coef_ + self.intercept_, self.sigma_, self.tau_, self.kappa_)
 
 
 class QuantileHuberRegressor(_LinearEstimator):

@@ -28,9 +28,10 @@ from qhreg.boosting.noise import HERE, Noise, Pool
 from qhreg.boosting.paper import PaperFit, fit_paper
 from qhreg.boosting.trees import Folds, TreeSum, cross_folds, evaluation_fold, readable
 from qhreg.boosting.twostep import TwoStepFit, cross_interval, fit_two_step, fold_models
-from qhreg.estimator import FLOATS, Law, LawRegressor, case_weights, check_levels
+from qhreg.estimator import FLOATS, LawRegressor, case_weights, check_levels
 from qhreg.exceptions import DomainError, warn_caller
 from qhreg.specification.inputs import to_pandas
+from qhreg.specification.parameters import RowLaw
 
 
 class QuantileHuberBoostingRegressor(LawRegressor):
@@ -420,12 +421,12 @@ class QuantileHuberBoostingRegressor(LawRegressor):
         self.sigma_path_ = np.array([each.sigma for each in noises[1 : n_stages + 1]])
         self.validation_score_ = np.array([each.loss for each in noises])
 
-    def _law(self, X: Any) -> Law:
+    def _law(self, X: Any) -> RowLaw:
         check_is_fitted(self)
         exog, noise = self._checked(X), self._noise
         location, scale = self._location.predict(exog), np.exp(self._spread.predict(exog))
         sigma = scale * noise.sigma
-        return Law(location + scale * noise.level, sigma, noise.tau, noise.kappa)
+        return RowLaw(location + scale * noise.level, sigma, noise.tau, noise.kappa)
 
     def predict_interval(self, X: Any, coverage: Any = 0.95) -> FloatArray:
         """Return central prediction intervals of the response, by the law or conformal (`interval`).

@@ -79,7 +79,6 @@ class DaskModel(PartitionedModel):
     """The regression of rows on Dask; made by :func:`quantile_huber` and :func:`fit`."""
 
     results_class: ClassVar[Any] = DaskResults
-    wrapper_class: ClassVar[Any] = DaskResultsWrapper
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,7 @@ class QuantileHuberDistributional(RegressionModel):
     """
 
     kappa: float
+    results_class = DistributionalResults
     _keywords = ("exog_scale", "exog_tau", *KEYWORDS)
     _formula_keywords = (*KEYWORDS, "scale", "eval_env")
 
@@ -308,10 +309,7 @@ class QuantileHuberDistributional(RegressionModel):
                 names=data.names,
             )
         settings |= {"n_starts": n_starts, "rng": rng, "search": search}
-        results = DistributionalResults(self, solution, choice, use_t=use_t, settings=settings)
-        if choice.cov_type == "bootstrap":
-            results.cov_params()
-        return DistributionalResultsWrapper(results)
+        return self._labelled(solution, choice, use_t=use_t, settings=settings)  # type: ignore[no-any-return]
 
     # ------------------------------------------------------------------ likelihood
 
@@ -337,19 +335,6 @@ class QuantileHuberDistributional(RegressionModel):
         data = self.model_data().regression
         rows = score_rows(data, evaluate(data, self.checked_params(params)))
         return rows if data.weights is None else rows * data.weights[:, None]
-
-    def score(self, params: Any) -> FloatArray:
-        """Return the derivative of the log-likelihood."""
-        total: FloatArray = self.score_obs(params).sum(axis=0)
-        return total
-
-    def hessian(self, params: Any) -> FloatArray:
-        """Return the second derivative of the log-likelihood.
-
-        The location block counts the rows in the quadratic zone only: for small kappa it says little
-        about the curvature of the expected likelihood, and no standard error here is based on it.
-        """
-        return -self.information(params, observed=True)
 
     def information(self, params: Any, observed: bool = False) -> FloatArray:
         """Return the Fisher information: expected, in closed form, or minus the Hessian."""

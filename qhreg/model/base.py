@@ -11,7 +11,7 @@ from statsmodels.base.model import GenericLikelihoodModel, LikelihoodModel
 
 from qhreg._typing import FloatArray
 from qhreg.covariance.choice import OPTIONS, CovarianceChoice, choose_covariance
-from qhreg.exceptions import DataError, DomainError, NotOffered, without
+from qhreg.exceptions import DataError, DomainError, NotOffered, warn_caller, without
 from qhreg.family.distribution import quantile_huber
 from qhreg.family.domain import check_kappa, check_sigma, check_tau
 from qhreg.inference.prediction import predict
@@ -23,9 +23,10 @@ from qhreg.specification.formulas import (
     eval_env_argument,
     formula_frame,
     formula_namespace,
-    formula_rows,
     load_spec,
+    new_design,
     unknown_names_told,
+    usable_rows,
 )
 from qhreg.specification.inputs import (
     KEYWORDS,
@@ -34,21 +35,18 @@ from qhreg.specification.inputs import (
     as_table,
     bounds,
     check_design,
+    chosen_rows,
     complete_rows,
     default_names,
-    formula_extras,
-    gaps,
-    match_extras,
+    not_finite,
     number,
     numeric_vector,
     regressors,
     reject_fit_keywords,
     reject_scalar_start,
     reject_unknown,
-    remedy,
     require_rows,
     to_pandas,
-    warn_of_maxiter,
 )
 from qhreg.specification.observations import Observations, find_constant
 from qhreg.specification.parameters import RowLaw
@@ -82,10 +80,13 @@ class RegressionModel(_Base):  # type: ignore[misc]
 
     Notes
     -----
-    A subclass names its parameters (``_name_parameters``) and has ``law(params, rows)`` and
+    A subclass names its parameters (``_name_parameters``) and the class of its results, and has
+    ``loglikeobs``, ``score_obs`` and ``information`` at given parameters, and ``law(params, rows)`` and
     ``law_gradient(law, rows, slopes)``, which predictions are made from.
     """
 
+    endog: Any
+    results_class: ClassVar[Any]
     _formula_max_endog = 1
     _keywords: ClassVar[tuple[str, ...]] = KEYWORDS
     _formula_keywords: ClassVar[tuple[str, ...]] = (*KEYWORDS, "eval_env")
@@ -125,22 +126,19 @@ class RegressionModel(_Base):  # type: ignore[misc]
         endog, exog = as_table("endog", endog), as_table("exog", exog)
         if len(endog) != len(exog):
             raise DataError(f"endog has {len(endog)} rows, exog has {len(exog)}")
-        extras = {"freq_weights": freq_weights, "weights": weights, "offset": offset}
-        if "missing_idx" not in kwargs:  # of a formula they are matched already
-            extras = match_extras(endog, exog, extras)
-        arrays = {name: values for name, values in extras.items() if values is not None}
-        labels = next((t.index for t in (exog, endog) if hasattr(t, "index")), None)
-        source = RowSource(len(endog), labels=labels)
-        self.further_names: dict[str, list[str]] = {}
-        for name, values in further.items():
-            arrays[name], self.further_names[name] = regressors(name, values, source)
         mask = kwargs.pop("missing_idx", None)  # rows that the formula left out
         given = np.arange(len(endog)) if mask is None else np.flatnonzero(~mask)
         self.nobs_given = len(given) if mask is None else len(mask)
-        arrays = {k: v if len(v) == len(endog) else v[given] for k, v in arrays.items()}
+        labels = next((t.index for t in (exog, endog) if hasattr(t, "index")), None)
+        source = RowSource(self.nobs_given, None if mask is None else given, labels)
+        arrays = source.vectors(
+            {"freq_weights": freq_weights, "weights": weights, "offset": offset}
+        )
+        self.further_names: dict[str, list[str]] = {}
+        for name, values in further.items():
+            arrays[name], self.further_names[name] = regressors(name, values, source)
         tables = {"endog": endog, "exog": exog, **arrays}
-        complete = None if missing == "none" else complete_rows(tables, missing)
-        if complete is not None:
+        if missing != "none" and not (complete := complete_rows(tables, missing)).all():
             given, tables = given[complete], {k: v[complete] for k, v in tables.items()}
         self.weights = self.offset = None
         LikelihoodModel.__init__(self, missing="none", hasconst=hasconst, **tables, **kwargs)
@@ -193,18 +191,14 @@ class RegressionModel(_Base):  # type: ignore[misc]
     def _check_rows(self) -> None:
         """Raise a DataError that names the array in which a row is no number, or no weight."""
         n, self.k_exog = self.exog.shape
+        self.endog = numeric_vector("endog", self.endog)
         for name in ("endog", *ROW_EXTRAS):
             array = getattr(self, name, None)
             if array is None:
                 continue
-            array = numeric_vector(name, array)
-            setattr(self, name, array)
-            if array.shape != (n,):
-                raise DataError(f"{name} has length {array.size}, exog has {n} rows")
             bad = np.flatnonzero(~np.isfinite(array))
             if bad.size:
-                where = f"the first in row {bad[0]}"
-                raise DataError(f"{name} contains {gaps(array)}, {where}{remedy(array)}")
+                raise not_finite(name, array, f"the first in row {bad[0]}")
             if name.endswith("weights") and float(array.min(initial=0.0)) < 0.0:
                 raise DataError(f"{name} must not be negative, got {float(array.min())!r}")
             if name.endswith("weights") and n and not array.any():
@@ -239,13 +233,21 @@ class RegressionModel(_Base):  # type: ignore[misc]
         namespace = formula_namespace(text, kwargs.pop("eval_env", None), depth=3)
         data = formula_frame(data, text)
         named = {key: kwargs.pop(key) for key in ROW_EXTRAS if key in kwargs}
-        data, extras = formula_extras(data, subset, named)
-        n_given, kept, specs = len(data), None, {}
+        chosen = None if subset is None else chosen_rows(data.index, subset)
+        frame, data = data, data if chosen is None else data.iloc[chosen]
+        extras: dict[str, Any] = RowSource(len(frame), chosen, data.index, frame).vectors(named)
+        specs, usable = {}, np.ones(len(data), dtype=bool)
         if others:
-            missing = kwargs.setdefault("missing", "drop")
-            rows = formula_rows(formula, others, data, extras, namespace, missing)
-            data, kept, specs = rows.data, rows.kept, rows.specs
-            extras = {**rows.extras, **rows.designs}
+            usable = usable_rows(formula, others, data, extras, namespace)
+            if not usable.all() and kwargs.get("missing", "drop") != "drop":
+                raise DataError(
+                    f"{int((~usable).sum())} row(s) have missing values, the first of them labelled "
+                    f"{data.index[int(np.argmin(usable))]!r}"
+                )
+        if not usable.all():
+            data, extras = data[usable], {name: row[usable] for name, row in extras.items()}
+        for name, text in others.items():
+            extras[name], specs[name] = new_design(text, data, namespace)
         with unknown_names_told(formula, list(data.columns)):
             model: _Model = super().from_formula(
                 formula,
@@ -257,9 +259,9 @@ class RegressionModel(_Base):  # type: ignore[misc]
                 **extras,
             )
         model._namespace, model._specs = namespace, specs
-        if kept is not None:
-            model.nobs_given = n_given
-            model.data.missing_row_idx = np.setdiff1d(np.arange(n_given), kept).tolist()
+        if not usable.all():
+            model.nobs_given = usable.size
+            model.data.missing_row_idx = np.flatnonzero(~usable).tolist()
         if isinstance(named.get("offset"), str):
             model._offset_name = named["offset"]
         return model
@@ -324,22 +326,42 @@ class RegressionModel(_Base):  # type: ignore[misc]
         """Return the settings of a fit, or raise an error that says where a keyword belongs."""
         unknown = {name: value for name, value in others.items() if name not in NOT_USED}
         reject_fit_keywords(self.fit, unknown, self._keywords, OPTIONS)
-        warn_of_maxiter(maxiter)
+        if maxiter is not None:
+            warn_caller(
+                f"maxiter={maxiter!r} is not used: the solver stops by itself, and converged says "
+                "whether it proved its result",
+                UserWarning,
+            )
         if method != "newton":
             raise DomainError(f"method must be 'newton', got {method!r}: it is proved, or says so")
         if start_params is not None:
             reject_scalar_start(start_params, self.nparams)
         return {"optimizer": method, "start_params": start_params, "maxiter": maxiter, **others}
 
+    def _labelled(self, solution: Any, choice: CovarianceChoice, **options: Any) -> Any:
+        """Return the results of a fit with their labels; replicates of a bootstrap are made now."""
+        results = self.results_class(self, solution, choice, **options)
+        if choice.cov_type == "bootstrap":
+            results.cov_params()
+        return results._wrapper(results)
+
     # ------------------------------------------------------------------ likelihood
 
-    def loglike(self, params: Any) -> float:
-        """Return the log-likelihood."""
-        return float(self.loglikeobs(params).sum())
+    def score(self, params: Any) -> FloatArray:
+        """Return the derivative of the log-likelihood."""
+        return np.asarray(self.score_obs(params).sum(axis=0))
 
-    def nloglike(self, params: Any) -> float:
-        """Return the negative log-likelihood."""
-        return -self.loglike(params)
+    def hessian(self, params: Any) -> FloatArray:
+        """Return the second derivative of the log-likelihood.
+
+        The location block counts the rows in the quadratic zone only: for small kappa it says little
+        about the curvature of the expected likelihood, and no standard error here is based on it.
+        """
+        return -self.information(params, observed=True)
+
+    def information(self, params: Any, observed: bool = False) -> FloatArray:
+        """Return the Fisher information: expected, in closed form, or minus the Hessian."""
+        raise NotImplementedError
 
     # ------------------------------------------------------------------ prediction
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -136,15 +138,18 @@ def compare_models(
         "quantile Huber": {"kappa": kappa, "tau": None},
         "quantile Huber, kappa estimated": {"kappa": None, "tau": None},
     }
+    if (formula is not None and data is not None) == (endog is not None and exog is not None):
+        raise DomainError("pass a formula with data, or endog with exog")
+    model: Callable[..., Any] = partial(QuantileHuberMLE, endog, exog)
     if formula is not None:
-        namespace = formula_namespace(formula, options.pop("eval_env", None), depth=2)
-        options["eval_env"] = namespace
+        model = partial(QuantileHuberMLE.from_formula, formula, data)
+        options["eval_env"] = formula_namespace(formula, options.get("eval_env"), depth=2)
     fits, notes = {}, {}
     for name, law in laws.items():
-        model = _model(formula, data, endog, exog, {**options, **law})
+        candidate = model(**options, **law)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", BoundaryWarning)
-            fits[name] = model.fit()
+            fits[name] = candidate.fit()
         for warning in said:
             if issubclass(warning.category, BoundaryWarning):
                 notes[name] = str(warning.message)
@@ -153,7 +158,7 @@ def compare_models(
                     warning.message, warning.category, warning.filename, warning.lineno
                 )
     any_fit = fits["quantile Huber"]
-    rank, highest = any_fit.solution.rank, any_fit.model.model_data().gaussian_loglike()
+    rank, highest = any_fit.solution.rank, any_fit.model.observations.gaussian_loglike()
     sigma, llf = least_squares_fit(highest, any_fit.solution.n, rank)
     rows = {"least squares": [np.nan, np.inf, sigma, rank + 1, llf]}
     for name, fit in fits.items():
@@ -169,15 +174,3 @@ def compare_models(
         ]
     table["delta_aic"] = table["aic"] - table["aic"].min()
     return ModelComparison(table, fits, nobs, notes)
-
-
-def _model(
-    formula: str | None, data: Any, endog: Any, exog: Any, options: dict[str, Any]
-) -> QuantileHuberMLE:
-    """Return the model from a formula or from arrays."""
-    by_formula = formula is not None and data is not None
-    if by_formula == (endog is not None and exog is not None):
-        raise DomainError("pass a formula with data, or endog with exog")
-    if formula is not None:
-        return QuantileHuberMLE.from_formula(formula, data, **options)
-    return QuantileHuberMLE(endog, exog, **options)

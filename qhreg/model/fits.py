@@ -11,8 +11,9 @@ import pandas as pd
 from qhreg.covariance import SANDWICHES
 from qhreg.exceptions import DataError, DomainError
 from qhreg.model.base import RegressionModel
-from qhreg.process import fit_taus, tau_levels
+from qhreg.process import tau_levels
 from qhreg.process.results import ProcessResults
+from qhreg.progress import with_progress
 from qhreg.regularized import largest_alpha, regularized_path
 from qhreg.regularized.fit import size_and_factors, warn_about
 from qhreg.regularized.results import (
@@ -22,11 +23,10 @@ from qhreg.regularized.results import (
     cross_validate,
 )
 from qhreg.results import (
-    QuantileHuberResults,
     QuantileHuberResultsWrapper,
 )
 from qhreg.specification.formulas import linear_constraints
-from qhreg.specification.model_data import ModelData, solution_and_width
+from qhreg.specification.model_data import ModelData, fit_model
 from qhreg.specification.parameters import ParameterSpace, linear_constraint
 
 
@@ -75,19 +75,11 @@ class OtherFits(RegressionModel):
         data = ModelData(
             constraint.reduce(self.observations), space, self.tau_bounds, columns, reml=reml
         )
-        found, width = solution_and_width(data, constraint.fixed, search=search)
+        found, width = data.solved(constraint.fixed, search=search)
         solution = replace(found, beta=constraint.expand(found.beta), dependent=(), undetermined=())
         settings = {"optimizer": method, "constraints": constraints, "search": search}
-        results = QuantileHuberResults(
-            self,
-            solution,
-            choice,
-            use_t=use_t,
-            settings=settings,
-            width=width,
-            constraint=constraint,
-        )
-        return QuantileHuberResultsWrapper(results)
+        options = {"use_t": use_t, "settings": settings, "width": width, "constraint": constraint}
+        return self._labelled(solution, choice, **options)  # type: ignore[no-any-return]
 
     def fit_process(
         self,
@@ -100,7 +92,7 @@ class OtherFits(RegressionModel):
         reml: bool = True,
         progress: bool = False,
     ) -> ProcessResults:
-        """Return the fits at many values of tau, each started from its neighbours.
+        """Return the fits at many values of tau, each a fit of its own.
 
         Parameters
         ----------
@@ -143,21 +135,18 @@ class OtherFits(RegressionModel):
                 "model, for example the estimate of fit()"
             )
         levels = tau_levels(taus, quantiles=quantiles, kappa=self.kappa)
-        models = [self._at_tau(tau) for tau in levels]
-        choice = models[0].covariance_request(cov_type, cov_kwds)
+        choice = self.covariance_request(cov_type, cov_kwds)
         if choice.cov_type not in SANDWICHES:
             raise DomainError(
                 f"cov_type={choice.cov_type!r} cannot hold at several values of tau: use one of "
                 f"{', '.join(SANDWICHES)}"
             )
-        solutions = fit_taus(self.model_data(reml=reml), levels, progress=progress)
-        fits = [
-            QuantileHuberResults(model, solution, choice, use_t=use_t)
-            for model, solution in zip(models, solutions, strict=True)
-        ]
-        wrapped = tuple(QuantileHuberResultsWrapper(fit) for fit in fits)
+        data, fits = self.model_data(reml=reml), []
+        for tau in with_progress(levels, progress, "process"):
+            solution = fit_model(data, {"tau": tau}, names=data.names)
+            fits.append(self._at_tau(tau)._labelled(solution, choice, use_t=use_t))
         asked = None if quantiles is None else tuple(np.ravel(quantiles).tolist())
-        return ProcessResults(levels, wrapped, asked)
+        return ProcessResults(levels, tuple(fits), asked)
 
     def fit_regularized(
         self,

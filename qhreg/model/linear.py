@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from qhreg.covariance import (
     expected_information,
     observed_hessian,
     score_obs,
-    score_sum,
 )
 from qhreg.covariance.information import unit_information
 from qhreg.covariance.scores import loglike_obs
@@ -27,7 +26,7 @@ from qhreg.model.base import Rows, located
 from qhreg.model.fits import OtherFits
 from qhreg.results import QuantileHuberResults, QuantileHuberResultsWrapper
 from qhreg.solver import Solution
-from qhreg.specification.model_data import ModelData, solution_and_width
+from qhreg.specification.model_data import ModelData
 from qhreg.specification.observations import most_common
 from qhreg.specification.parameters import EXTRA_NAMES, Parameters, ParameterSpace, RowLaw
 
@@ -97,6 +96,8 @@ class QuantileHuberMLE(OtherFits):
     >>> round(fit.quantile_level, 3)
     0.583
     """
+
+    results_class: ClassVar[Any] = QuantileHuberResults
 
     @classmethod
     def from_formula(
@@ -209,22 +210,15 @@ class QuantileHuberMLE(OtherFits):
         request = self.covariance_request(cov_type, cov_kwds)
         if not isinstance(reml, (bool, np.bool_)):
             raise DomainError(f"reml must be True or False, got {reml!r}")
-        start = None
-        if start_params is not None:
-            start = self.space.unpack(np.asarray(start_params, dtype=np.float64))
+        start = None if start_params is None else self.space.unpack(start_params)
+        data = self.model_data(reml=reml)
         with nullcontext() if warn_convergence else warnings.catch_warnings():
             if not warn_convergence:
                 warnings.simplefilter("ignore", ConvergenceWarning)
-            data = self.model_data(reml=reml)
-            solution, width = solution_and_width(data, start=start, search=search, names=data.names)
-        settings |= {"search": search, "reml": reml}
+            solution, width = data.solved(start=start, search=search, names=data.names)
         self._warn_of_the_data(solution)
-        results = QuantileHuberResults(
-            self, solution, request, use_t=use_t, settings=settings, width=width
-        )
-        if request.cov_type == "bootstrap":
-            results.cov_params()
-        return QuantileHuberResultsWrapper(results)
+        settings |= {"search": search, "reml": reml}
+        return self._labelled(solution, request, use_t=use_t, settings=settings, width=width)  # type: ignore[no-any-return]
 
     @property
     def _responses(self) -> FloatArray:
@@ -262,24 +256,13 @@ class QuantileHuberMLE(OtherFits):
         scores = score_obs(obs, self.space.unpack(params), self.space.free)
         return scores if obs.freq_weights is None else scores * obs.freq_weights[:, None]
 
-    def score(self, params: Any) -> FloatArray:
-        """Return the derivative of the log-likelihood."""
-        return score_sum(self.observations, self.space.unpack(params), self.space.free)
-
-    def hessian(self, params: Any) -> FloatArray:
-        """Return the second derivative of the log-likelihood.
-
-        The beta block counts the rows in the quadratic zone only: for small kappa it says little
-        about the curvature of the expected likelihood, and no standard error here is based on it.
-        """
-        return observed_hessian(self.observations, self.space.unpack(params), self.space.free)
-
     def information(self, params: Any, observed: bool = False) -> FloatArray:
         """Return the Fisher information: expected, in closed form, or minus the Hessian."""
+        obs, parameters = self.observations, self.space.unpack(params)
         if observed:
-            return -self.hessian(params)
-        moments = design_moments(self.observations.exog, self.observations.case_weights)
-        return expected_information(moments, self.space.unpack(params), self.space.free)
+            return -observed_hessian(obs, parameters, self.space.free)
+        moments = design_moments(obs.exog, obs.case_weights)
+        return expected_information(moments, parameters, self.space.free)
 
     def score_factor(self, params: Any) -> FloatArray:
         """Return the derivative of each row's log-likelihood in its location: w psi / sigma."""

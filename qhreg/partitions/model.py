@@ -18,7 +18,6 @@ from qhreg.partitions.results import PartitionedResults, PartitionedResultsWrapp
 from qhreg.partitions.rows import Part, PartitionedRows
 from qhreg.results.base import DATA_ROWS, MODEL_ROWS
 from qhreg.specification.formulas import SPEC_NAME
-from qhreg.specification.model_data import solution_and_width
 from qhreg.specification.observations import find_constant, spans_ones
 
 OFFERED = ("nonrobust", "HC0", "HC1", "HC2", "HC3", "cluster")
@@ -41,7 +40,6 @@ class PartitionedModel(QuantileHuberMLE):
     """
 
     results_class: ClassVar[Any] = PartitionedResults
-    wrapper_class: ClassVar[Any] = PartitionedResultsWrapper
 
     from_formula = NotOffered("use qhreg.stream.quantile_huber or qhreg.dask.quantile_huber")
     fit_constrained = NotOffered("use t_test or wald_test on the fit")
@@ -157,15 +155,10 @@ class PartitionedModel(QuantileHuberMLE):
         use_t, reml, search
             As in :meth:`qhreg.QuantileHuberMLE.fit`.
         """
-        request = self.covariance_request(cov_type, cov_kwds)
-        data = self.model_data(reml=reml)
-        solution, width = solution_and_width(data, search=search, names=data.names)
-        self._warn_of_the_data(solution)
-        settings = {"optimizer": "newton", "search": search, "reml": reml}
-        results = self.results_class(
-            self, solution, request, use_t=use_t, settings=settings, width=width
+        fit: PartitionedResultsWrapper = super().fit(
+            None, "newton", cov_type, cov_kwds, use_t, reml=reml, search=search
         )
-        return self.wrapper_class(results)  # type: ignore[no-any-return]
+        return fit
 
 
 def _constant(rows: PartitionedRows) -> int:

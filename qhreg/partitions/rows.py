@@ -20,8 +20,7 @@ from qhreg._typing import FloatArray
 from qhreg.covariance.information import stacked_factors
 from qhreg.engine.rows import ArrayRows, Block, Taken
 from qhreg.exceptions import DataError
-from qhreg.solver import Solution, solve_rows, task_of
-from qhreg.solver.over_kappa import KappaSolution, gaussian_loglike, profile_over_kappa
+from qhreg.solver.over_kappa import gaussian_loglike
 from qhreg.solver.setup import sampled_rows
 from qhreg.specification.observations import Observations
 
@@ -329,39 +328,6 @@ class PartitionedRows(ABC):
         """Return the maximum of the normal log-likelihood; see that of the solver."""
         factor = self.factor
         return gaussian_loglike(factor[:, :-1], factor[:, -1], n=self.weight_sum, **options)
-
-    def solved(
-        self,
-        kappa: float | None,
-        *,
-        tau: float | None,
-        sigma: float | None,
-        tau_bounds: tuple[float, float],
-        reml: bool,
-        rank: float | None,
-        start: Any = None,
-        search: bool | None = None,
-        names: Sequence[str] | None = None,
-    ) -> tuple[Solution, KappaSolution | None]:
-        """Return the fit of these rows, and that of the width where kappa is None.
-
-        Parameters
-        ----------
-        kappa, tau, sigma, tau_bounds, reml, rank, start, search, names
-            As in :func:`qhreg.solver.solve`.
-        """
-
-        def fit(kappa: float, tau: float | None = tau, **options: Any) -> Solution:
-            task = task_of(kappa, tau, sigma, tau_bounds, reml=reml, rank=rank)
-            return solve_rows(self, task, **options)
-
-        if kappa is not None:
-            return fit(kappa, start=start, search=search, names=names), None
-        gaussian = -np.inf if sigma is not None else self.gaussian_loglike(reml=reml, rank=rank)
-        width = profile_over_kappa(
-            fit, gaussian, tau=tau, sigma=sigma, start=start, search=search, names=names
-        )
-        return width.solution, width
 
 
 def require_rows(facts: Facts) -> Facts:

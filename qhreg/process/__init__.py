@@ -1,11 +1,11 @@
 """Fits at many values of tau to the same rows: the process of the coefficients over tau.
 
-``fits`` makes them, compares their curves and slopes and has their joint covariance, ``results`` is
-what they say together.
+``fits`` compares their curves and slopes and has their joint covariance, ``results`` is what they say
+together.
 """
 
 from __future__ import annotations
 
-from qhreg.process.fits import Crossings, equality_test, find_crossings, fit_taus, tau_levels
+from qhreg.process.fits import Crossings, equality_test, find_crossings, tau_levels
 
-__all__ = ["Crossings", "equality_test", "find_crossings", "fit_taus", "tau_levels"]
+__all__ = ["Crossings", "equality_test", "find_crossings", "tau_levels"]

@@ -1,8 +1,7 @@
 """Fits at many values of tau to the same rows: the process of the coefficients over tau.
 
-Every fit is one of its own: a start from a neighbouring tau saves nothing. Curves at neighbouring
-values must not cross; slopes that are the same at all values mean noise that does not depend on the
-regressors.
+Curves at neighbouring values must not cross; slopes that are the same at all values mean noise that
+does not depend on the regressors.
 """
 
 from __future__ import annotations
@@ -21,9 +20,6 @@ from qhreg.covariance.choice import grouping_of
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.domain import check_kappa, check_tau
 from qhreg.inference.hypothesis_tests import HypothesisTest, chi2_test, f_test
-from qhreg.progress import with_progress
-from qhreg.solver import Solution, solve
-from qhreg.specification.model_data import ModelData
 
 TOUCHING = 1e-9
 """Distance, in units of the spread of the curves, below which two curves touch and do not cross."""
@@ -68,55 +64,6 @@ def tau_levels(taus: Any = None, *, quantiles: Any = None, kappa: float = 0.0) -
     if len(set(levels)) < len(levels):
         raise DomainError(f"every level must be given once, got {given.tolist()}")
     return levels
-
-
-def fit_taus(
-    data: ModelData, taus: Sequence[float], *, progress: bool = False
-) -> tuple[Solution, ...]:
-    """Return the fit at each value of tau, with the width that the model fixes.
-
-    Parameters
-    ----------
-    data : ModelData
-        The model; its own tau is not used.
-    taus : sequence of float
-        Values in (0, 1), each once.
-    progress : bool
-        Whether to show a progress bar, where tqdm is installed.
-
-    Returns
-    -------
-    tuple of Solution
-        One for each value, each with its own duality gap.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from qhreg.process.fits import fit_taus
-    >>> from qhreg.specification.model_data import model_data
-    >>> data = model_data(np.ones((5, 1)), [0.0, 1.0, 2.0, 3.0, 10.0], kappa=0.0)
-    >>> [float(fit.beta[0].round(6)) for fit in fit_taus(data, [0.1, 0.5, 0.9])]
-    [10.0, 2.0, 0.0]
-    """
-    kappa = data.space.kappa
-    if kappa is None:
-        raise DomainError("several values of tau need one width: fix kappa in the model")
-    obs = data.observations
-    return tuple(
-        solve(
-            obs.exog,
-            obs.endog,
-            kappa=kappa,
-            tau=tau,
-            sigma=data.space.sigma,
-            weights=obs.case_weights,
-            offset=obs.offset,
-            names=data.names,
-            reml=data.reml,
-            rank=data.rank,
-        )
-        for tau in with_progress(taus, progress, "process")
-    )
 
 
 @dataclass(frozen=True, repr=False)

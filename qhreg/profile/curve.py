@@ -284,7 +284,7 @@ def _range(data: ModelData, solution: Solution, param: str) -> tuple[float, floa
         return 0.0, max(KAPPA_END, 10.0 * solution.kappa)
     if data.space.kappa is not None:
         return 0.0, math.inf
-    llf = data.gaussian_loglike()
+    llf = data.observations.gaussian_loglike()
     deviation = math.exp(-llf / solution.n - 0.5) / math.sqrt(2.0 * math.pi)
     return SIGMA_END * min(deviation, solution.sigma), math.inf
 

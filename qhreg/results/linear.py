@@ -152,7 +152,8 @@ class QuantileHuberResults(LikelihoodResults):
         in `aic`: with ``reml=False`` this is the ``aic`` of statsmodels' OLS plus 2.
         """
         solution = self._fit_solution
-        _, llf = least_squares_fit(self._fit_data.gaussian_loglike(), solution.n, solution.p)
+        highest = self._fit_data.observations.gaussian_loglike()
+        _, llf = least_squares_fit(highest, solution.n, solution.p)
         return float(eval_measures.aic(llf, self.nobs, solution.rank + 1))
 
     @property

@@ -17,13 +17,12 @@ import types
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from qhreg._typing import BoolArray, FloatArray, IntArray
+from qhreg._typing import BoolArray, FloatArray
 from qhreg.exceptions import DataError, DomainError
 from qhreg.specification.inputs import to_pandas
 
@@ -43,6 +42,7 @@ SHOWN = 30
 _QUOTED = re.compile(r"""\bQ\(\s*(['"])(.*?)\1\s*\)""")
 _TEXT = re.compile(r"""(['"]).*?\1""")
 _VARIABLE = re.compile(r"(?<![\w.])[^\W\d]\w*(?!\w)(?!\s*(?:\(|=[^=]))")
+_BRACKETS = re.compile(r"([\w.)\]]*)\s*[(\[]([^()\[\]]*)[)\]]")
 _SYNTAX = ("SyntaxError", "PatsyError", "FormulaSyntaxError")
 """What Python, patsy and formulaic raise for a text that is no formula."""
 
@@ -101,19 +101,26 @@ def stands_alone(formula: Any, name: Any) -> bool:
     >>> stands_alone("y ~ (x + day) * z", "day"), stands_alone("y ~ C(day) + day.dt.year", "day")
     (True, False)
     """
-    text = _QUOTED.sub(r"\2", str(formula))
-    outside: list[str] = []
-    calls: list[bool] = []  # whether each open bracket belongs to a call, or lies within one
-    for place, mark in enumerate(text):
-        if mark in "([":
-            called = re.search(r"[\w)\]]$", text[:place].rstrip()) is not None
-            calls.append(called or (bool(calls) and calls[-1]))
-        elif mark in ")]" and calls:
-            calls.pop()
-        elif not (calls and calls[-1]):
-            outside.append(mark)
-    found = rf"(?<![\w.]){re.escape(str(name))}(?![\w.])"
-    return re.search(found, "".join(outside)) is not None
+    text, found = _QUOTED.sub(r"\2", str(formula)), 1
+    while found:  # a call disappears, other brackets leave what they hold
+        text, found = _BRACKETS.subn(lambda one: "" if one[1] else one[2], text)
+    alone = rf"(?<![\w.]){re.escape(str(name))}(?![\w.])"
+    return re.search(alone, text) is not None
+
+
+def is_factor(column: pd.Series[Any], text: str) -> bool:
+    """Return whether a variable stands for levels: it is not numeric, or the formula says C(it).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from qhreg.specification.formulas import is_factor
+    >>> [is_factor(pd.Series([1, 2], name="g"), text) for text in ("x + C(g)", "C(x) + g")]
+    [True, False]
+    """
+    numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    quoted = rf"""(Q\(\s*['"])?{re.escape(str(column.name))}(?!\w)"""
+    return not numeric or re.search(rf"(?<!\w)C\(\s*{quoted}", text) is not None
 
 
 def reject_dates(formula: Any, frame: pd.DataFrame) -> None:
@@ -141,8 +148,7 @@ def reject_text_response(formula: Any, frame: pd.DataFrame) -> None:
 def reject_wide_factors(formula: Any, frame: pd.DataFrame) -> None:
     """Raise a DataError for a factor whose columns do not fit into memory."""
     for name in (name for name in frame if mentions(formula, name)):
-        coded = re.search(rf"\bC\(\s*{re.escape(str(name))}\b", str(formula)) is not None
-        if frame[name].dtype.kind in "iufb" and not coded:
+        if not is_factor(frame[name], str(formula)):
             continue
         shape = len(frame), frame[name].nunique()
         try:
@@ -280,16 +286,10 @@ def formula_frame(data: Any, formula: Any) -> pd.DataFrame:
 
 def _plain_columns(frame: pd.DataFrame) -> pd.DataFrame:
     """Return nullable columns as numpy's, which both engines know, with NaN or None for NA."""
-    nullable = [
-        place
-        for place, dtype in enumerate(frame.dtypes)
-        if isinstance(dtype, pd.api.extensions.ExtensionDtype) and dtype.na_value is pd.NA
-    ]
-    if not nullable:
-        return frame
     made = frame.copy(deep=False)
-    for place in nullable:
-        made.isetitem(place, _plain(frame.iloc[:, place]).array)
+    for place, dtype in enumerate(frame.dtypes):
+        if getattr(dtype, "na_value", None) is pd.NA:
+            made.isetitem(place, _plain(frame.iloc[:, place]).array)
     return made
 
 
@@ -325,8 +325,9 @@ def design_matrix(spec: Any, data: Any, namespace: Any) -> pd.DataFrame:
     numbered = _plain_columns(data.reset_index(drop=True))
     if _engine_of(spec) == "patsy":
         _require_numbers(spec, numbered)
-    with unknown_names_told(spec_text(spec), list(data.columns)):
-        made = _new_rows(spec, numbered, namespace)
+    env = namespace if isinstance(namespace, dict) else {}
+    with unknown_names_told(spec_text(spec), list(data.columns)), _unseen_categories_raise(spec):
+        made, _ = _matrices(spec, numbered, env, prediction=True)
     return pd.DataFrame(made).reindex(numbered.index).set_axis(data.index, axis=0)
 
 
@@ -335,24 +336,6 @@ def spec_text(spec: Any) -> str:
     if _engine_of(spec) == "patsy":
         return " + ".join(factor.name() for factor in spec.factor_infos)
     return str(spec.formula)
-
-
-def _new_rows(spec: Any, data: pd.DataFrame, namespace: Any) -> Any:
-    """Return the design of new data, rows with a missing value left out."""
-    if FormulaManager is None:
-        from patsy import dmatrix
-
-        return dmatrix(spec, data, NA_action="drop", return_type="dataframe")
-    manager = FormulaManager(engine=_engine_of(spec))
-    with _unseen_categories_raise(spec):
-        return manager.get_matrices(
-            spec,
-            data,
-            eval_env=namespace if isinstance(namespace, dict) else {},
-            pandas=True,
-            na_action=manager.get_na_action("drop"),
-            prediction=True,
-        )
 
 
 def _require_numbers(spec: Any, data: pd.DataFrame) -> None:
@@ -399,64 +382,46 @@ def new_design(formula: str, data: pd.DataFrame, namespace: Any) -> tuple[pd.Dat
     namespace : dict or engine environment
         Other names in the formula.
     """
-    manager = None if FormulaManager is None else FormulaManager()
     with unknown_names_told(formula, list(data.columns)):
-        made = _matrices(manager, formula, data, eval_env_argument(namespace))
-    right = made[1] if isinstance(made, tuple) else made
-    spec = right.design_info if manager is None else manager.spec
-    design = pd.DataFrame(right)
+        made, spec = _matrices(formula, data, eval_env_argument(namespace))
+    design = pd.DataFrame(made[1] if isinstance(made, tuple) else made)
     if _engine_of(spec) == "formulaic" and not isinstance(made, tuple):
         # with one side the manager leaves the rows numbered and forgets their labels
         design = design.set_axis(data.index[design.index], axis=0)
     return design, spec
 
 
-def _matrices(manager: Any, formula: str, data: pd.DataFrame, env: Any) -> Any:
-    """Return the design of a formula, and its response if it has one."""
-    if manager is not None:
-        action = manager.get_na_action("drop")
-        return manager.get_matrices(formula, data, eval_env=env, pandas=True, na_action=action)
-    from patsy import dmatrices, dmatrix
+def _matrices(formula: Any, data: pd.DataFrame, env: Any, prediction: bool = False) -> Any:
+    """Return the design of a formula or of a spec, with the response if it has one, and its spec."""
+    if FormulaManager is None:
+        from patsy import dmatrices, dmatrix
 
-    two_sided = "~" in formula and not formula.lstrip().startswith("~")
-    make = dmatrices if two_sided else dmatrix
-    return make(formula, data, eval_env=env, NA_action="drop", return_type="dataframe")
-
-
-@dataclass(frozen=True)
-class FormulaRows:
-    """The rows of the data that all three formulas can use, and the two further designs.
-
-    Attributes
-    ----------
-    data : DataFrame
-        The rows.
-    extras : dict
-        Weights and offset of these rows.
-    designs, specs : dict
-        By keyword of the model, the design of each further formula and the engine's description.
-    kept : ndarray of int or None
-        Positions of the rows among the given ones; None for all.
-    """
-
-    data: pd.DataFrame
-    extras: dict[str, FloatArray]
-    designs: dict[str, pd.DataFrame]
-    specs: dict[str, Any]
-    kept: IntArray | None
+        two_sided = isinstance(formula, str) and formula.partition("~")[0].strip()
+        make = dmatrices if two_sided else dmatrix
+        made = make(formula, data, eval_env=env, NA_action="drop", return_type="dataframe")
+        return made, (made[1] if two_sided else made).design_info
+    manager = FormulaManager(engine=_engine_of(formula) if prediction else None)
+    made = manager.get_matrices(
+        formula,
+        data,
+        eval_env=env,
+        pandas=True,
+        na_action=manager.get_na_action("drop"),
+        prediction=prediction,
+    )
+    return made, manager.spec
 
 
-def formula_rows(
+def usable_rows(
     formula: Any,
     others: dict[str, str],
     data: pd.DataFrame,
     extras: dict[str, FloatArray],
     namespace: Any,
-    missing: str,
-) -> FormulaRows:
-    """Return the rows in which no formula and no weight is missing, with the designs made of them.
+) -> BoolArray:
+    """Return in which rows no formula and no weight is missing.
 
-    The designs are made from the remaining rows, so that a transformation that looks at the whole
+    The designs are made from these rows alone, so that a transformation that looks at the whole
     column, such as ``center``, sees the same rows in every formula.
     """
     for name, text in others.items():
@@ -466,28 +431,16 @@ def formula_rows(
                 f"{text!r}"
             )
     texts = (str(formula), *others.values())
-    complete = _usable(texts, data, namespace)
-    gaps = _gaps(texts, data)
-    if (~complete & ~gaps).any():
+    usable = _usable(texts, data, namespace)
+    mentioned = variable_names(" + ".join(texts))
+    complete = data[[name for name in data if name in mentioned]].notna().all(axis=1).to_numpy()
+    if (~usable & complete).any():
         # one gap makes the mean of a column, and with it all of center(z), missing
-        complete = ~gaps
-        complete[~gaps] = _usable(texts, data[~gaps], namespace)
+        usable = complete.copy()
+        usable[complete] = _usable(texts, data[complete], namespace)
     for values in extras.values():
-        complete &= ~np.isnan(values)
-    kept = None
-    if not complete.all():
-        if missing != "drop":
-            raise DataError(
-                f"{int((~complete).sum())} row(s) have missing values, the first of them labelled "
-                f"{data.index[int(np.argmin(complete))]!r}"
-            )
-        kept = np.flatnonzero(complete)
-        data = data.iloc[kept]
-        extras = {name: values[kept] for name, values in extras.items()}
-    designs, specs = {}, {}
-    for name, text in others.items():
-        designs[name], specs[name] = new_design(text, data, namespace)
-    return FormulaRows(data, extras, designs, specs, kept)
+        usable &= ~np.isnan(values)
+    return usable
 
 
 def _usable(texts: tuple[str, ...], data: pd.DataFrame, namespace: Any) -> BoolArray:
@@ -499,14 +452,6 @@ def _usable(texts: tuple[str, ...], data: pd.DataFrame, namespace: Any) -> BoolA
         if len(made) < len(data):  # a formula without variables has no labels to go by
             usable &= np.isin(np.arange(len(data)), made.index)
     return usable
-
-
-def _gaps(texts: tuple[str, ...], data: pd.DataFrame) -> BoolArray:
-    """Return which rows have a missing value in a column that a formula mentions."""
-    words = set(re.findall(r"[^\W\d]\w*", " ".join(texts)))
-    mentioned = [column for column in data.columns if column in words]
-    gaps: BoolArray = data[mentioned].isna().any(axis=1).to_numpy(dtype=bool)
-    return gaps
 
 
 def linear_constraints(constraints: Any, names: list[str]) -> tuple[Any, Any]:

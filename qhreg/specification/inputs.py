@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from qhreg._typing import BoolArray, FloatArray, IntArray
-from qhreg.exceptions import DataError, DomainError, MissingValuesError, warn_caller
+from qhreg.exceptions import DataError, DomainError, MissingValuesError
 from qhreg.family.domain import check_real
 from qhreg.specification.observations import find_constant
 
@@ -196,6 +196,14 @@ class RowSource:
             )
         return values.iloc[positions]
 
+    def vectors(self, given: Mapping[str, Any]) -> dict[str, FloatArray]:
+        """Return those of several arrays, such as weights, that are given, as floats of the rows."""
+        return {
+            name: numeric_vector(name, self.take(name, values))
+            for name, values in given.items()
+            if values is not None
+        }
+
 
 def numeric_vector(name: str, values: Any) -> FloatArray:
     """Return values as one-dimensional floats, or raise a DataError that names them."""
@@ -234,10 +242,12 @@ def group_codes(values: Any) -> npt.NDArray[np.intp]:
 def as_table(name: str, values: Any) -> Any:
     """Return pandas objects and floats as they are, everything else as an array of floats."""
     values = unmasked(to_pandas(values))
-    if isinstance(values, pd.Series):
-        return values if values.dtype in _FLOATS else _numeric_series(name, values)
     if isinstance(values, pd.DataFrame):
-        text = [str(c) for c in values.columns if not _is_numeric(values[c])]
+        text = [
+            str(column)
+            for column, dtype in values.dtypes.items()
+            if not (dtype.kind == "b" or pd.api.types.is_numeric_dtype(dtype))
+        ]
         if text:
             raise DataError(
                 f"{name} has columns that are not numeric: {', '.join(text)}; use a formula to code them"
@@ -249,51 +259,23 @@ def as_table(name: str, values: Any) -> Any:
         return pd.DataFrame(floats, index=values.index, columns=values.columns)
     if hasattr(values, "toarray"):
         raise DataError(f"{name} is a sparse matrix, which the model does not take: use .toarray()")
-    array = np.asarray(values)
-    if array.dtype in _FLOATS:
-        return array
-    if np.iscomplexobj(array):
+    column: Any = values if isinstance(values, pd.Series) else np.asarray(values)
+    if column.dtype in _FLOATS:
+        return column
+    if column.dtype.kind == "c":
         raise DataError(f"{name} must be real, got complex numbers")
-    if array.dtype.kind in "mM":
-        raise DataError(f"{name} must be numeric, got {array.dtype}")
+    if column.dtype.kind in "mM":
+        raise DataError(f"{name} must be numeric, got {column.dtype}")
     try:
-        return array.astype(np.float64)
+        if isinstance(column, np.ndarray):
+            return column.astype(np.float64)
+        floats = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        return pd.Series(floats, index=column.index, name=column.name)
     except (TypeError, ValueError) as error:
         raise DataError(f"{name} must be numeric: {error}") from error
 
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
-
-
-def _is_numeric(column: Any) -> bool:
-    """Return whether a column holds numbers; of columns with the same name, whether all do."""
-    if isinstance(column, pd.DataFrame):
-        return all(_is_numeric(column.iloc[:, j]) for j in range(column.shape[1]))
-    kind, dtype = pd.api.types, column.dtype
-    boolean = kind.is_bool_dtype(dtype) and not isinstance(dtype, pd.CategoricalDtype)
-    return bool(kind.is_numeric_dtype(dtype) or boolean)
-
-
-def _numeric_series(name: str, values: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a Series of integers, booleans or nullable numbers as floats, NA as NaN."""
-    kind = pd.api.types
-    if kind.is_datetime64_any_dtype(values.dtype) or kind.is_timedelta64_dtype(values.dtype):
-        raise DataError(f"{name} must be numeric, got {values.dtype}")
-    try:
-        floats = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{name} must be numeric: {error}") from error
-    return pd.Series(floats, index=values.index, name=values.name)
-
-
-def match_extras(endog: Any, exog: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """Return weights and offset as arrays in the order of the rows."""
-    labels = next((t.index for t in (exog, endog) if hasattr(t, "index")), None)
-    source = RowSource(len(endog), labels=labels)
-    return {
-        name: None if values is None else numeric_vector(name, source.take(name, values))
-        for name, values in given.items()
-    }
 
 
 def regressors(name: str, values: Any, source: RowSource) -> tuple[FloatArray, list[str]]:
@@ -310,7 +292,7 @@ def regressors(name: str, values: Any, source: RowSource) -> tuple[FloatArray, l
         The rows.
     """
     if values is None:
-        return np.ones((source.n_given, 1)), ["const"]
+        return np.ones((source.n_kept, 1)), ["const"]
     table = as_table(name, values)
     if isinstance(table, pd.Series):
         table = table.to_frame(name="x1" if table.name is None else table.name)
@@ -324,25 +306,7 @@ def regressors(name: str, values: Any, source: RowSource) -> tuple[FloatArray, l
     return array, default_names(array.shape[1], find_constant(array)[1])
 
 
-def formula_extras(
-    data: pd.DataFrame, subset: Any, named: dict[str, Any]
-) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the chosen rows, and weights and offset for them."""
-    n_given = len(data)
-    kept, chosen = None, data
-    if subset is not None:
-        kept = _chosen(data.index, subset)
-        chosen = data.iloc[kept]
-    source = RowSource(n_given, kept, chosen.index, data)
-    extras = {
-        name: numeric_vector(name, source.take(name, values))
-        for name, values in named.items()
-        if values is not None
-    }
-    return chosen, extras
-
-
-def _chosen(index: pd.Index, subset: Any) -> npt.NDArray[np.intp]:
+def chosen_rows(index: pd.Index, subset: Any) -> npt.NDArray[np.intp]:
     """Return the positions of the rows that a subset names, or raise a DataError."""
     places = pd.Series(np.arange(len(index)), index=index)
     subset = np.asarray(subset) if hasattr(subset, "to_pandas") else subset
@@ -358,8 +322,8 @@ def _chosen(index: pd.Index, subset: Any) -> npt.NDArray[np.intp]:
     return np.asarray(found, dtype=np.intp)
 
 
-def complete_rows(tables: dict[str, Any], missing: str) -> BoolArray | None:
-    """Return which rows have no missing value in any table, None when all are complete.
+def complete_rows(tables: dict[str, Any], missing: str) -> BoolArray:
+    """Return which rows have no missing value in any table.
 
     Parameters
     ----------
@@ -368,18 +332,14 @@ def complete_rows(tables: dict[str, Any], missing: str) -> BoolArray | None:
     missing : {"drop", "raise"}
         Whether a missing value is an error, which says where it is.
     """
-    complete: BoolArray | None = None
-    reasons = []
+    complete, reasons = np.ones(len(tables["endog"]), dtype=bool), []
     for name, table in tables.items():
-        gap = np.isnan(np.asarray(table, dtype=np.float64))
-        if not gap.any():
-            continue
-        columns = getattr(table, "columns", range(gap.shape[-1]))
-        bad = np.flatnonzero(gap.any(axis=0)) if gap.ndim > 1 else ()
-        where = f" in column(s) {', '.join(str(columns[j]) for j in bad[:10])}" if len(bad) else ""
-        reasons.append(f"{name} contains {int(gap.sum())} NaN value(s){where}")
-        rows = ~gap.reshape(len(gap), -1).any(axis=1)
-        complete = np.asarray(rows if complete is None else complete & rows)
+        gaps = pd.DataFrame(table).isna()
+        columns = gaps.columns[gaps.any()]
+        if len(columns):
+            where = f" in column(s) {', '.join(map(str, columns[:10]))}" if table.ndim > 1 else ""
+            reasons.append(f"{name} contains {int(gaps.to_numpy().sum())} NaN value(s){where}")
+            complete &= ~gaps.any(axis=1).to_numpy()
     if reasons and missing == "raise":
         raise MissingValuesError(f'{"; ".join(reasons)}, and missing="raise"')
     return complete
@@ -407,20 +367,15 @@ def check_design(name: str, exog: FloatArray, names: Sequence[Any] | None = None
     bad = np.flatnonzero(~np.isfinite(exog).all(axis=0))
     if bad.size:
         columns = [str(j if names is None else names[j]) for j in bad[:10]]
-        where = f"in column(s) {', '.join(columns)}"
-        raise DataError(f"{name} contains {gaps(exog)}, {where}{remedy(exog)}")
+        raise not_finite(name, exog, f"in column(s) {', '.join(columns)}")
 
 
-def gaps(array: FloatArray) -> str:
-    """Return how many values of an array are NaN and how many infinite, in words."""
+def not_finite(name: str, array: FloatArray, where: str) -> DataError:
+    """Return the error that counts the values that are no numbers, and says what to do with them."""
     counts = {"NaN": int(np.isnan(array).sum()), "infinite": int(np.isinf(array).sum())}
-    return " and ".join(f"{n} {kind} value(s)" for kind, n in counts.items() if n)
-
-
-def remedy(array: FloatArray) -> str:
-    """Return the end of a message about values that are no numbers: what to do with their rows."""
-    drop = 'use missing="drop" for NaN, or ' if bool(np.isnan(array).any()) else ""
-    return f": {drop}remove these rows"
+    gaps = " and ".join(f"{n} {kind} value(s)" for kind, n in counts.items() if n)
+    drop = 'use missing="drop" for NaN, or ' if counts["NaN"] else ""
+    return DataError(f"{name} contains {gaps}, {where}: {drop}remove these rows")
 
 
 def default_names(k: int, constant: int | None) -> list[str]:
@@ -525,14 +480,4 @@ def reject_scalar_start(start_params: Any, size: int) -> None:
         raise DataError(
             f"the first argument of fit is start_params, {size} number(s) to start from; got "
             f"{start_params!r}{level}"
-        )
-
-
-def warn_of_maxiter(maxiter: int | None) -> None:
-    """Warn that a limit on the iterations was given, which the solvers do not have."""
-    if maxiter is not None:
-        warn_caller(
-            f"maxiter={maxiter!r} is not used: the solver stops by itself, and converged says whether "
-            "it proved its result",
-            UserWarning,
         )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,13 +13,12 @@ import numpy as np
 from qhreg._typing import FloatArray, IntArray
 from qhreg.engine.rows import GivenRows, rows_of
 from qhreg.exceptions import BoundaryWarning, DomainError, RankWarning
-from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
-from qhreg.solver.over_kappa import KappaSolution, gaussian_loglike, solve_kappa
+from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve_rows, task_of
+from qhreg.solver.over_kappa import KappaSolution, profile_over_kappa
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import (
     EXTRA_NAMES,
     Constraint,
-    Parameters,
     ParameterSpace,
     RowLaw,
 )
@@ -91,17 +91,9 @@ class ModelData:
     def rows(self) -> GivenRows:
         """The rows as the solver takes them."""
         obs = self.observations
-        if not isinstance(obs, Observations):
-            return obs  # type: ignore[no-any-return]
-        return rows_of(obs.exog, obs.endog, obs.case_weights, obs.offset)
-
-    def gaussian_loglike(self, **options: Any) -> float:
-        """Return the maximum of the normal log-likelihood; options of that of the solver."""
-        obs = self.observations
-        if not isinstance(obs, Observations):
-            return obs.gaussian_loglike(**options)  # type: ignore[no-any-return]
-        options |= {"weights": obs.case_weights, "offset": obs.offset}
-        return gaussian_loglike(obs.exog, obs.endog, **options)
+        if isinstance(obs, Observations):
+            return rows_of(obs.exog, obs.endog, obs.case_weights, obs.offset)
+        return obs  # type: ignore[no-any-return]
 
     def law(self, solution: Solution) -> RowLaw:
         """Return the law of the rows in a fit."""
@@ -115,6 +107,34 @@ class ModelData:
     def compared_with(self, solution: Solution) -> ModelData:
         """Return the model with the criterion of a fit, and its p."""
         return replace(self, reml=solution.p > 0.0, rank=solution.p or None)
+
+    def solved(
+        self,
+        held: Mapping[str, float] | None = None,
+        *,
+        start: Any = None,
+        search: bool | None = None,
+        names: Sequence[str] | None = None,
+    ) -> tuple[Solution, KappaSolution | None]:
+        """Return the fit as `fit_model`, and that of the width where kappa is estimated."""
+        space = self.space
+        fixed = {"tau": space.tau, "sigma": space.sigma, "kappa": space.kappa, **(held or {})}
+        tau, sigma = fixed["tau"], fixed["sigma"]
+        rows = self.rows
+        criterion: dict[str, Any] = {"reml": self.reml, "rank": self.rank}
+
+        def fit(kappa: float, tau: float | None = tau, **options: Any) -> Solution:
+            task = task_of(kappa, tau, sigma, self.tau_bounds, **criterion)
+            return solve_rows(rows, task, **options)
+
+        options: dict[str, Any] = {"start": start, "search": search, "names": names}
+        if fixed["kappa"] is not None:
+            return fit(fixed["kappa"], **options), None
+        gaussian = -math.inf
+        if sigma is None:
+            gaussian = self.observations.gaussian_loglike(**criterion)
+        width = profile_over_kappa(fit, gaussian, tau=tau, sigma=sigma, **options)
+        return width.solution, width
 
     def fit(
         self,
@@ -132,9 +152,7 @@ class ModelData:
 
     def vector(self, solution: Solution) -> FloatArray:
         """Return the estimated parameters of a fit as one vector."""
-        return self.space.pack(
-            Parameters(solution.beta, solution.sigma, solution.tau, solution.kappa)
-        )
+        return self.space.pack(solution)
 
     def freed(self, param: str) -> ModelData:
         """Return the model in which sigma, tau or kappa is estimated."""
@@ -192,7 +210,7 @@ def fit_model(
     **options
         start, search and names of :func:`qhreg.solver.solve`.
     """
-    return solution_and_width(data, held, **options)[0]
+    return data.solved(held, **options)[0]
 
 
 def refit(
@@ -209,20 +227,3 @@ def refit(
         warnings.simplefilter("ignore", BoundaryWarning)
         warnings.simplefilter("ignore", RankWarning)
         return fit_model(data, held, start=start, search=search)
-
-
-def solution_and_width(
-    data: ModelData, held: Mapping[str, float] | None = None, **options: Any
-) -> tuple[Solution, KappaSolution | None]:
-    """Return the fit as `fit_model`, and that of the width where kappa is estimated."""
-    obs, space = data.observations, data.space
-    fixed = {"tau": space.tau, "sigma": space.sigma, "kappa": space.kappa, **(held or {})}
-    kappa = fixed.pop("kappa")
-    options |= fixed | {"tau_bounds": data.tau_bounds, "reml": data.reml, "rank": data.rank}
-    if not isinstance(obs, Observations):  # rows that lie elsewhere
-        return obs.solved(kappa, **options)  # type: ignore[no-any-return]
-    options |= {"weights": obs.case_weights, "offset": obs.offset}
-    if kappa is None:
-        width = solve_kappa(obs.exog, obs.endog, **options)
-        return width.solution, width
-    return solve(obs.exog, obs.endog, kappa=kappa, **options), None

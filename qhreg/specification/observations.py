@@ -10,6 +10,7 @@ import numpy as np
 
 from qhreg._blocks import row_blocks
 from qhreg._typing import BoolArray, FloatArray, IntArray
+from qhreg.solver.over_kappa import gaussian_loglike
 
 T = TypeVar("T")
 _Self = TypeVar("_Self", bound="Observations")
@@ -51,9 +52,7 @@ class Observations:
         """The same rows with sampling weights of which all together count as many as `nobs`."""
         if self.weights is None:
             return self
-        total = self.case_weights
-        assert total is not None
-        return replace(self, weights=self.weights * (self.nobs / total.sum()))
+        return replace(self, weights=self.weights * (self.nobs / self.weight_sum))
 
     @property
     def nobs(self) -> float:
@@ -96,7 +95,7 @@ class Observations:
         """The regression on a constant."""
         return replace(self, exog=np.ones((self.endog.size, 1)))
 
-    def take(self, rows: IntArray | BoolArray, *, apart: bool = False) -> Observations:
+    def take(self, rows: IntArray | BoolArray | slice, *, apart: bool = False) -> Observations:
         """Return some rows, by number or mask; `apart` leaves frequency weights out."""
         extras = (self.offset, None if apart else self.freq_weights, self.weights)
         part = (None if extra is None else extra[rows] for extra in extras)
@@ -104,10 +103,7 @@ class Observations:
 
     def blocks(self) -> Iterator[Observations]:
         """Iterate over blocks of rows that fit in cache; views, nothing is copied."""
-        extras = (self.offset, self.freq_weights, self.weights)
-        for rows in row_blocks(*self.exog.shape):
-            part = (None if extra is None else extra[rows] for extra in extras)
-            yield Observations(self.exog[rows], self.endog[rows], *part)
+        return (self.take(rows) for rows in row_blocks(*self.exog.shape))
 
     def reduce(self, function: Callable[..., T], combine: Callable[[list[T]], T], *args: Any) -> T:
         """Return ``function(self, *args)``: these rows are one part, with nothing to combine."""
@@ -122,6 +118,11 @@ class Observations:
         """Return the response minus the location."""
         location = self.location(beta)
         return np.subtract(self.endog, location, out=location)
+
+    def gaussian_loglike(self, **options: Any) -> float:
+        """Return the maximum of the normal log-likelihood; options of that of the solver."""
+        options |= {"weights": self.case_weights, "offset": self.offset}
+        return gaussian_loglike(self.exog, self.endog, **options)
 
 
 def summed(values: list[FloatArray]) -> FloatArray:
@@ -140,18 +141,11 @@ def find_constant(exog: FloatArray) -> tuple[int, int | None]:
     if n == 0 or k == 0:
         return 0, None
     few = exog[: 4 * k + 8]
-    constant: int | None = None
-    for j in np.flatnonzero((few == few[0]).all(axis=0)):
-        column = exog[:, j]
-        if column[0] == 0.0 or not bool((column == column[0]).all()):
-            continue
-        if constant is None or (column[0] == 1.0 and exog[0, constant] != 1.0):
-            constant = int(j)
-    if constant is not None:
-        return 1, constant
-    if not _spans_ones(few) or not _spans_ones(exog):
-        return 0, None
-    return 1, None
+    same = np.flatnonzero((few == few[0]).all(axis=0) & (few[0] != 0.0))
+    constants = [int(j) for j in same if (exog[:, j] == few[0, j]).all()]
+    if constants:
+        return 1, next((j for j in constants if few[0, j] == 1.0), constants[0])
+    return int(_spans_ones(few) and _spans_ones(exog)), None
 
 
 def most_common(endog: FloatArray) -> tuple[float, float]:

@@ -14,6 +14,7 @@ from qhreg._precision import ROUNDING
 from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.domain import check_kappa, check_sigma, check_tau
+from qhreg.solver import Solution
 from qhreg.specification.observations import Observations
 
 EXTRA_NAMES = ("sigma", "tau", "kappa")
@@ -97,7 +98,7 @@ class ParameterSpace:
         names = self.extra_names
         return self.k + names.index(name) if name in names else None
 
-    def pack(self, parameters: Parameters) -> FloatArray:
+    def pack(self, parameters: Parameters | Solution) -> FloatArray:
         """Return the vector of the estimated parameters."""
         extra = [getattr(parameters, name) for name in self.extra_names]
         return np.append(np.asarray(parameters.beta, dtype=np.float64), extra)
@@ -106,14 +107,9 @@ class ParameterSpace:
         """Return the four parts of a vector, or raise if its length or its values are wrong."""
         wanted = ", ".join((f"{self.k} coefficients", *self.extra_names))
         vector = checked_vector(params, self.size, wanted)
-        values = {name: getattr(self, name) for name in EXTRA_NAMES}
-        values.update(zip(self.extra_names, (float(v) for v in vector[self.k :]), strict=True))
-        return Parameters(
-            vector[: self.k],
-            check_sigma(values["sigma"]),
-            check_tau(values["tau"]),
-            check_kappa(values["kappa"]),
-        )
+        free = dict(zip(self.extra_names, vector[self.k :].tolist(), strict=True))
+        sigma, tau, kappa = (free.get(name, getattr(self, name)) for name in EXTRA_NAMES)
+        return Parameters(vector[: self.k], check_sigma(sigma), check_tau(tau), check_kappa(kappa))
 
 
 def checked_vector(params: Any, size: int, wanted: str) -> FloatArray:
@@ -304,14 +300,12 @@ def require_nested(
             )
     if not np.array_equal(inner.endog, outer.endog):
         raise DataError("the fits are not nested: their responses differ")
-    for one, other in (
-        (inner.freq_weights, outer.freq_weights),
-        (outer.freq_weights, inner.freq_weights),
-    ):
-        if one is not None and not np.array_equal(
-            one, np.ones(len(one)) if other is None else other
-        ):
-            raise DataError("the fits are not nested: their frequency weights differ")
+    one, other = (
+        np.ones(len(obs.endog)) if obs.freq_weights is None else obs.freq_weights
+        for obs in (inner, outer)
+    )
+    if not np.array_equal(one, other):
+        raise DataError("the fits are not nested: their frequency weights differ")
     outside = _outside(_differing(inner, outer), outer.exog)
     if outside > DISTANCE:
         raise DataError(

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from qhreg._typing import FloatArray, IntArray
+from qhreg._typing import FloatArray
 from qhreg.exceptions import DomainError
-from qhreg.specification.formulas import SPEC_NAME, spec_text, term_columns, variable_names
+from qhreg.specification.formulas import (
+    SPEC_NAME,
+    is_factor,
+    spec_text,
+    term_columns,
+    variable_names,
+)
 
 POINTS = 101
 """Points of a line over a numeric regressor."""
@@ -163,33 +168,13 @@ def _of_variable(model: Any, variable: str, variables: list[str]) -> TypicalRows
         if name != variable
     }
     if is_factor(frame[variable], text):
-        levels, codes = _levels(frame[variable])
-        return TypicalRows(variable, codes.astype(np.float64), levels, others, None, {})
+        factor = pd.Categorical(frame[variable]).remove_unused_categories()
+        codes, levels = factor.codes.astype(np.float64), tuple(factor.categories)
+        return TypicalRows(variable, codes, levels, others, None, {})
     observed = frame[variable].to_numpy(dtype=np.float64)
     if not float(np.ptp(observed)) > 0.0:
         raise DomainError(f"{variable} is constant: there is nothing to plot it against")
     return TypicalRows(variable, observed, None, others, None, {})
-
-
-def is_factor(column: pd.Series[Any], text: str) -> bool:
-    """Return whether a variable stands for levels: it is not numeric, or the formula says C(it).
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from qhreg.specification.typical import is_factor
-    >>> [is_factor(pd.Series([1, 2], name="g"), text) for text in ("x + C(g)", "C(x) + g")]
-    [True, False]
-    """
-    numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
-    quoted = rf"""(Q\(\s*['"])?{re.escape(str(column.name))}(?!\w)"""
-    return not numeric or re.search(rf"(?<!\w)C\(\s*{quoted}", text) is not None
-
-
-def _levels(column: pd.Series[Any]) -> tuple[tuple[Any, ...], IntArray]:
-    """Return the levels that occur in a factor, in its order, and the place of each row's."""
-    factor = pd.Categorical(column).remove_unused_categories()
-    return tuple(factor.categories), np.asarray(factor.codes, dtype=np.intp)
 
 
 class Term(NamedTuple):

@@ -60,7 +60,6 @@ class StreamModel(PartitionedModel):
     """The regression of a stream; made by :func:`quantile_huber`."""
 
     results_class: ClassVar[Any] = StreamResults
-    wrapper_class: ClassVar[Any] = StreamResultsWrapper
     partitions: StreamRows
 
     def fit(  # type: ignore[override]

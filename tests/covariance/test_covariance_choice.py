@@ -44,7 +44,8 @@ def test_options_are_refused_before_the_fit(rows, cov_type, options, error, mess
     exog, endog = rows
     model, other = QuantileHuberMLE(endog, exog), QuantileHuberDistributional(endog, exog)
     plain = model.fit()
-    monkeypatch.setattr("qhreg.model.linear.solution_and_width", None)  # nothing is to be solved
+    # nothing is to be solved
+    monkeypatch.setattr("qhreg.specification.model_data.ModelData.solved", None)
     monkeypatch.setattr("qhreg.distributional.model.solve_distributional", None)
     for ask in (
         lambda: model.fit(cov_type=cov_type, cov_kwds=options),
