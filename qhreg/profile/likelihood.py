@@ -204,7 +204,7 @@ def profile_likelihood(
     elsewhere = _elsewhere(maxima, profile.interval, profile.loglike)
     if certificate is not None:
         nodes = [*certificate.nodes_tau, *(point.value for point in points)]
-        certified = profile_bound(curve.setup, curve.start, nodes)
+        certified = profile_bound(curve.setup, curve.fits[curve.estimate], nodes)
     interval = replace(profile.interval, elsewhere=elsewhere)
     return replace(profile, interval=interval, certified=certified, maxima=maxima)
 
