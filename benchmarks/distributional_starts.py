@@ -15,6 +15,7 @@ from scipy import special
 from qhreg import quantile_huber
 from qhreg.distributional.fit import solve_distributional
 from qhreg.distributional.likelihood import Regression
+from qhreg.specification.observations import Observations
 
 STARTS = (1, 4, 8)
 
@@ -24,7 +25,7 @@ def sample(n: int, kappa: float, seed: int) -> Regression:
     x, z, w = (np.column_stack([np.ones(n), rng.normal(size=n)]) for _ in range(3))
     tau, sigma = special.expit(w @ [-0.5, 0.6]), np.exp(z @ [0.3, 0.5])
     noise = quantile_huber.rvs(tau, kappa, random_state=rng, size=n)
-    return Regression(x @ [1.0, 2.0] + sigma * noise, x, z, w, kappa)
+    return Regression(Observations(x, x @ [1.0, 2.0] + sigma * noise), z, w, kappa)
 
 
 def main(samples: int = 15) -> None:

@@ -8,9 +8,23 @@ from scipy import special
 
 from qhreg import quantile_huber
 from qhreg.distributional.likelihood import Regression
+from qhreg.specification.observations import Observations
 
 TRUTH = np.array([1.0, 2.0, 0.3, 0.5, -0.5, 0.6])
 """Coefficients of location, log sigma and logit tau, an intercept and a slope each."""
+
+
+def regression(endog, location, scale, tau, kappa, *, offset=None, weights=None, **known):
+    """Return the rows of a distributional model from arrays."""
+    rows = Observations(location, endog, offset, weights=weights)
+    return Regression(rows, scale, tau, kappa, **known)
+
+
+def changed(data: Regression, **arrays) -> Regression:
+    """Return the same rows with other arrays."""
+    names = ("endog", "location", "scale", "tau", "kappa", "weights", "log_sigma", "logit_tau")
+    own = {name: getattr(data, name) for name in names}
+    return regression(**{**own, "offset": data.observations.offset, **arrays})
 
 
 def drawn(n: int, kappa: float, seed: int, weights: bool = False) -> Regression:
@@ -20,7 +34,7 @@ def drawn(n: int, kappa: float, seed: int, weights: bool = False) -> Regression:
     tau, sigma = special.expit(w @ TRUTH[4:]), np.exp(z @ TRUTH[2:4])
     noise = quantile_huber.rvs(tau, kappa, size=n, random_state=rng)
     case = rng.integers(1, 4, n).astype(float) if weights else None
-    return Regression(x @ TRUTH[:2] + sigma * noise, x, z, w, kappa, weights=case)
+    return regression(x @ TRUTH[:2] + sigma * noise, x, z, w, kappa, weights=case)
 
 
 def drawn_frame(n: int = 300, kappa: float = 1.0, seed: int = 1) -> pd.DataFrame:
@@ -48,7 +62,7 @@ def loglike_by_definition(params: np.ndarray, data: Regression) -> float:
     beta, gamma, delta = np.split(params, np.cumsum(data.sizes)[:2])
     sigma = np.exp(data.log_sigma + data.scale @ gamma)
     tau = 1.0 / (1.0 + np.exp(-(data.logit_tau + data.tau @ delta)))
-    offset = 0.0 if data.offset is None else data.offset
+    offset = 0.0 if data.observations.offset is None else data.observations.offset
     u = (data.endog - offset - data.location @ beta) / sigma
     loss = np.where(
         u < 0.0, -tau * u - kappa * tau**2 / 2, (1 - tau) * u - kappa * (1 - tau) ** 2 / 2

@@ -1,10 +1,9 @@
-r"""What moves the parameters: Newton steps in a trust region, and exact fits of the location.
+r"""What moves the parameters: damped Newton steps, and exact fits of the location.
 
 The observed Hessian need not be definite, and for a small kappa its location block counts few rows.
-The expected information M always is definite. In coordinates in which M is the identity a step of
-length one moves the parameters by one standard error, the gradient's length
-:math:`\sqrt{g'M^{-1}g}` says how many standard errors a Fisher-scoring step would move (QH-55), and
-the trust region is a ball.
+The expected information M always is definite. In coordinates in which M is the identity and the
+Hessian diagonal a step of length one moves the parameters by one standard error, and the gradient's
+length :math:`\sqrt{g'M^{-1}g}` says how many standard errors a Fisher-scoring step would move (QH-55).
 
 The location for given scales and asymmetries is a convex problem, solved exactly and with proof.
 With rows divided by their :math:`\sigma_i` it is a quantile Huber fit in which each row has its own
@@ -21,14 +20,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize
+from scipy import special
 from scipy.linalg import qr
 
+from qhreg._precision import INTERPOLATED, ROUNDING, VANISHING
 from qhreg._typing import FloatArray
 from qhreg.distributional.likelihood import (
     BLOCKS,
@@ -41,9 +41,11 @@ from qhreg.distributional.likelihood import (
     information_factors,
     loglike_rows,
 )
+from qhreg.engine.rows import weighted_sum
 from qhreg.family.loss import quantile_huber_loss
 from qhreg.solver.dual import dual_from_rows
 from qhreg.solver.interior import interior_point
+from qhreg.solver.newton import ARMIJO
 
 SCALE_RANGE = 1e8
 """How many times smaller or larger than the common scale that of a row may become."""
@@ -51,51 +53,19 @@ SCALE_RANGE = 1e8
 STATIONARY = 1e-6
 """Length of the gradient, in standard errors, up to which a point counts as stationary."""
 
-TARGET = 1e-10
-"""Length of the gradient at which there is nothing left to gain."""
 
-INTERPOLATING = 1e-6
-"""Residual, relative to the mean, up to which a row may be one that the fit passes through."""
+def crossed(data: Regression, params: FloatArray) -> str | None:
+    """Return the block whose predictor leaves its limits in some row, or None.
 
-NO_INFORMATION = 1e-10
-"""Share of a direction's information below which the data say nothing about it."""
-
-SMALLEST_RADIUS = 1e-9
-"""Radius, in standard errors, at which the ascent gives up."""
-
-SADDLE = -1e-4
-"""Curvature, relative to the expected one, below which a stationary point is left again."""
-
-NOISE = 1e-14
-"""Relative rounding error of the sum that the likelihood is."""
-
-
-class Limits(NamedTuple):
-    """Between which values the predictors of the rows may move."""
-
-    log_sigma: tuple[float, float]
-    logit_tau: tuple[float, float]
-
-    def crossed(self, data: Regression, params: FloatArray) -> str | None:
-        """Return the block whose predictor leaves its limits in some row, or None."""
-        _, log_sigma, logit_tau = data.predictors(params)
-        for name, values, (low, high) in (
-            ("scale", log_sigma, self.log_sigma),
-            ("tau", logit_tau, self.logit_tau),
-        ):
-            if data.block(name).stop > data.block(name).start and not bool(
-                ((values >= low) & (values <= high)).all()
-            ):
-                return name
-        return None
-
-
-def limits_of(tau_bounds: tuple[float, float]) -> Limits:
-    """Return the limits of the predictors, those of sigma around the unit of the response."""
-    far = math.log(SCALE_RANGE)
-    low, high = (math.log(t) - math.log1p(-t) for t in tau_bounds)
+    The scale may go `SCALE_RANGE` away from the unit of the response, the asymmetry up to its bounds.
+    """
+    _, log_sigma, logit_tau = data.predictors(params)
+    if data.scale.shape[1] and not (np.abs(log_sigma) <= math.log(SCALE_RANGE)).all():
+        return "scale"
+    low, high = special.logit(data.tau_bounds)
     # a common tau on its bound must not be outside by rounding
-    return Limits((-far, far), (low - 1e-9, high + 1e-9))
+    inside = (logit_tau >= low - 1e-9) & (logit_tau <= high + 1e-9)
+    return "tau" if data.tau.shape[1] and not inside.all() else None
 
 
 @dataclass(frozen=True)
@@ -149,77 +119,70 @@ def negative_loglike(data: Regression, state: RowState) -> float:
 
 
 class _Local(NamedTuple):
-    """The quadratic model at a point, in coordinates in which it is diagonal."""
+    """The quadratic model at a point, in coordinates in which it is diagonal.
+
+    ``directions`` the coordinates, one standard error long, ``slope`` and ``curvature`` of the negative
+    log-likelihood along them, ``flat`` the length of its gradient where there is no information.
+    """
 
     directions: FloatArray
     slope: FloatArray
     curvature: FloatArray
-    flat_slope: float
+    flat: float
 
     @property
     def score_norm(self) -> float:
-        """Length of the gradient, directions without information included as they are."""
-        return math.hypot(float(np.linalg.norm(self.slope)), self.flat_slope)
-
-    @property
-    def least(self) -> float:
-        return float(self.curvature.min(initial=math.inf))
-
-    def gain(self, step: FloatArray) -> float:
-        """Return by how much the model falls along a step."""
-        return -float(self.slope @ step + 0.5 * (self.curvature * step) @ step)
+        """Length of the gradient."""
+        return math.hypot(float(np.linalg.norm(self.slope)), self.flat)
 
 
-def _free(data: Regression, blocks: Sequence[str]) -> npt.NDArray[np.intp]:
-    parts = [np.arange(data.size)[data.block(name)] for name in BLOCKS if name in blocks]
-    return np.concatenate([np.empty(0, dtype=np.intp), *parts])
+def _orthonormal(design: FloatArray, sigma: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return Q with orthogonal columns of mean square one and R: QR are rows divided by their scale.
+
+    Columns that are orthogonal in rows of one scale are nearly collinear in these, where the scales
+    differ by orders of magnitude.
+    """
+    columns, triangle = np.linalg.qr(design / sigma[:, None])
+    root = math.sqrt(len(design))
+    return columns * root, triangle / root
 
 
 def _model(data: Regression, state: RowState, free: npt.NDArray[np.intp]) -> _Local:
     """Return the quadratic model of the negative log-likelihood in the free directions."""
+    columns, triangle = _orthonormal(data.location, state.sigma)
+    exog = columns * state.sigma[:, None]
+    here = replace(data, observations=replace(data.observations, exog=exog))
     pick = np.ix_(free, free)
-    metric = assemble(data, information_factors(state))[pick]
-    observed = assemble(data, hessian_factors(state))[pick]
+    metric = assemble(here, information_factors(state))[pick]
+    observed = assemble(here, hessian_factors(state))[pick]
+    downhill = gradient(here, state)[free]
     length = np.sqrt(np.maximum(metric.diagonal(), 1e-300))
     shares, axes = np.linalg.eigh(metric / np.outer(length, length))
-    kept = shares > NO_INFORMATION
+    kept = shares > VANISHING
     whitened = axes[:, kept] / np.sqrt(shares[kept]) / length[:, None]
     curvature, turn = np.linalg.eigh(whitened.T @ observed @ whitened)
-    directions = np.zeros((data.size, curvature.size))
+    directions, place = np.zeros((data.size, curvature.size)), data.block("location")
     directions[free] = whitened @ turn
-    downhill = gradient(data, state)
-    flat = (downhill[free] / length) @ axes[:, ~kept]
-    return _Local(directions, -(downhill @ directions), curvature, float(np.linalg.norm(flat)))
-
-
-def _trust_step(local: _Local, radius: float) -> FloatArray:
-    """Return the minimiser of the model in a ball (in the model's own coordinates)."""
-    slope, curvature = local.slope, local.curvature
-    if local.score_norm <= STATIONARY and local.least < SADDLE:
-        step = np.zeros(slope.size)
-        step[0] = -math.copysign(min(radius, 1.0), float(slope[0]))
-        return step
-    shift = 0.0 if local.least > 1e-8 else 1e-3 - local.least
-    step = -slope / (curvature + shift)
-    if np.linalg.norm(step) <= radius:
-        return step
-
-    def excess(shift: float) -> float:
-        return float(np.linalg.norm(slope / (curvature + shift))) - radius
-
-    far = 2.0 * float(np.linalg.norm(slope)) / radius - local.least
-    return -slope / (curvature + optimize.brentq(excess, shift, far))
+    slope, flat = -(downhill @ directions[free]), (downhill / length) @ axes[:, ~kept]
+    directions[place] = np.linalg.solve(triangle, directions[place])
+    return _Local(directions, slope, curvature, float(np.linalg.norm(flat)))
 
 
 def ascend(
     data: Regression,
     params: FloatArray,
-    limits: Limits,
     *,
     blocks: Sequence[str] = BLOCKS,
+    tol: float = 1e-10,
     max_steps: int = 200,
 ) -> Ascent:
-    """Return where Newton steps in a trust region lead from the given parameters.
+    """Return where Newton steps with Marquardt's damping lead from the given parameters.
+
+    Each direction counts with the size of its curvature, so that every step goes downhill, also from
+    where the Hessian is indefinite (Nocedal & Wright 2006, section 3.4). The damping starts at the
+    expected information, is a tenth after each step that succeeds and ten times as much after one that
+    fails (Marquardt 1963), and vanishes with the squared gradient, which keeps the convergence
+    quadratic (Yamashita & Fukushima 2001). A step that takes a row out of its limits fails.
 
     Parameters
     ----------
@@ -227,52 +190,42 @@ def ascend(
         Columns of similar size: the square of a column's mean should be about one.
     params : ndarray
         Where to start.
-    limits : Limits
-        Steps that take a row out of these are refused.
     blocks : sequence of str
         The blocks that may move.
+    tol : float
+        Length of the gradient at which to stop; rounding may stop it earlier.
     max_steps : int
         Steps to try.
     """
-    free = _free(data, blocks)
-    root = math.sqrt(data.endog.size)
-    radius, blocked, refused = 0.5 * root, None, None
+    places = np.arange(data.size)
+    free = np.concatenate([places[data.block(name)] for name in BLOCKS if name in blocks])
     state = evaluate(data, params)
-    value = negative_loglike(data, state)
-    local = _model(data, state, free)
-    tried = 0
-    for tried in range(1, max_steps + 1):  # noqa: B007
-        settled = local.score_norm <= TARGET and not local.least < SADDLE
-        if settled or not local.slope.size or radius < SMALLEST_RADIUS:
-            break
-        step = _trust_step(local, radius)
+    value, local = negative_loglike(data, state), _model(data, state, free)
+    blocked, damping, tried = None, 1.0, 0
+    while local.score_norm > tol and tried < max_steps and damping < 1.0 / ROUNDING:
+        tried += 1
+        damped = np.abs(local.curvature) + damping * min(local.score_norm**2, 1.0)
+        step = -local.slope / damped
         trial = params + local.directions @ step
-        length = float(np.linalg.norm(step))
-        refused = limits.crossed(data, trial)
+        refused = crossed(data, trial)
         if refused is not None:
-            blocked, radius = refused, 0.25 * length
+            blocked, damping = refused, 10.0 * damping
             continue
-        new_state = evaluate(data, trial)
-        new_value = negative_loglike(data, new_state)
-        gain, promised = value - new_value, local.gain(step)
-        noise = NOISE * max(abs(value), float(data.endog.size))
-        if gain < 1e-4 * promised and not (promised <= 100.0 * noise and gain >= -noise):
-            radius = 0.25 * length
+        state = evaluate(data, trial)
+        reached = negative_loglike(data, state)
+        rounding = ROUNDING * (abs(value) + data.observations.weight_sum)
+        if reached > value + ARMIJO * float(local.slope @ step) + rounding:
+            damping *= 10.0
             continue
-        new_local = _model(data, new_state, free)
-        if gain <= noise and new_local.score_norm >= 0.5 * local.score_norm:
-            # no more than rounding is left; keep the better of the two points
-            if new_local.score_norm < local.score_norm:
-                params, value, local = trial, new_value, new_local
-            break
-        if gain < 0.25 * promised:
-            radius = 0.5 * length
-        elif gain > 0.75 * promised and length > 0.9 * radius:
-            radius = min(2.0 * radius, 2.0 * root)
-        params, value, local, blocked = trial, new_value, new_local, None
+        after = _model(data, state, free)
+        if value - reached <= rounding and after.score_norm > 0.5 * local.score_norm:
+            break  # no more than rounding is left
+        params, value, local = trial, reached, after
+        blocked, damping = None, 0.1 * damping
     if local.score_norm <= STATIONARY:
         blocked = None
-    return Ascent(params, value, local.score_norm, local.least, blocked, tried)
+    least = float(local.curvature.min(initial=math.inf))
+    return Ascent(params, value, local.score_norm, least, blocked, tried)
 
 
 # ---------------------------------------------------------------------- the location
@@ -285,19 +238,35 @@ class LocationFit(NamedTuple):
     gap: float
 
 
-def _standardised(data: Regression, params: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return [X, y] with rows divided by their sigma, and the asymmetry of each row."""
+class _LocationProblem(NamedTuple):
+    """The change of the location as a fit: [Q, u], with rows X over sigma = QR, and tau of each row."""
+
+    design: FloatArray
+    triangle: FloatArray
+    tau: FloatArray
+    psi: FloatArray
+    data: Regression
+
+    def loss(self, move: FloatArray) -> float:
+        """Return the loss of a change."""
+        u = self.design[:, -1] - self.design[:, :-1] @ move
+        return weighted_sum(quantile_huber_loss(u, self.tau, self.data.kappa), self.data.weights)
+
+    def gap(self, move: FloatArray, v: FloatArray) -> float:
+        """Return by how much the best change could be better than a given one, by dual variables."""
+        m, kappa, weights = self.data.observations.weight_sum, self.data.kappa, self.data.weights
+        dual = dual_from_rows(self.design, v, self.tau, kappa, m, theta=1.0, weights=weights)
+        return self.loss(move) - dual.value
+
+
+def _location_problem(data: Regression, params: FloatArray) -> _LocationProblem:
     state = evaluate(data, params)
-    endog = data.endog if data.offset is None else data.endog - data.offset
-    return np.column_stack([data.location, endog]) / state.sigma[:, None], state.tau
+    columns, triangle = _orthonormal(data.location, state.sigma)
+    design = np.column_stack([columns, state.u])
+    return _LocationProblem(design, triangle, state.tau, state.psi, data)
 
 
-def _loss(design: FloatArray, beta: FloatArray, tau: FloatArray, data: Regression) -> float:
-    loss = quantile_huber_loss(design[:, -1] - design[:, :-1] @ beta, tau, data.kappa)
-    return float(loss.sum() if data.weights is None else data.weights @ loss)
-
-
-def location_gap(data: Regression, params: FloatArray, v: FloatArray | None = None) -> float:
+def location_gap(data: Regression, params: FloatArray) -> float:
     """Return by how much a better location could raise the log-likelihood, an upper bound.
 
     Parameters
@@ -306,30 +275,23 @@ def location_gap(data: Regression, params: FloatArray, v: FloatArray | None = No
         The data.
     params : ndarray
         Parameters.
-    v : ndarray, shape (n,), optional
-        Dual variables near the optimum; the slopes of the loss by default.
     """
-    design, tau = _standardised(data, params)
-    if v is None:
-        v = evaluate(data, params).psi
-    m = data.weight
-    dual = dual_from_rows(design, v, tau, data.kappa, m, theta=1.0, weights=data.weights)
-    return _loss(design, params[data.block("location")], tau, data) - dual.value
+    problem = _location_problem(data, params)
+    return problem.gap(np.zeros(data.location.shape[1]), problem.psi)
 
 
-def _vertex(design: FloatArray, beta: FloatArray) -> FloatArray:
+def _vertex(design: FloatArray, move: FloatArray) -> FloatArray:
     """Return the coefficients that pass exactly through the rows that the given ones nearly hit."""
-    p = beta.size
-    u = design[:, -1] - design[:, :-1] @ beta
-    near = np.flatnonzero(np.abs(u) <= INTERPOLATING * max(float(np.abs(u).mean()), 1e-300))
+    p, u = move.size, design[:, -1] - design[:, :-1] @ move
+    near = np.flatnonzero(np.abs(u) <= INTERPOLATED * float(np.abs(u).mean()))
     if near.size < p:
-        return beta
+        return move
     chosen = near[qr(design[near, :-1].T, mode="r", pivoting=True)[1][:p]]
     try:
         exact = np.linalg.solve(design[chosen, :-1], design[chosen, -1])
     except np.linalg.LinAlgError:
-        return beta
-    return exact if bool(np.isfinite(exact).all()) else beta
+        return move
+    return exact if bool(np.isfinite(exact).all()) else move
 
 
 def exact_location(data: Regression, params: FloatArray) -> LocationFit:
@@ -338,25 +300,26 @@ def exact_location(data: Regression, params: FloatArray) -> LocationFit:
     At kappa = 0 the fit passes through as many rows as it has columns; these are found and solved
     for, so that their residuals are zero and not small.
     """
-    place = data.block("location")
-    design, tau = _standardised(data, params)
-    weights = np.ones(data.endog.size) if data.weights is None else data.weights
-    start = np.append(-params[place], 1.0)
+    problem, place = _location_problem(data, params), data.block("location")
+    still = np.zeros(data.location.shape[1])
     found = interior_point(
-        design, tau, data.kappa, m=data.weight, start=start, free_theta=False, weights=weights
+        problem.design,
+        problem.tau,
+        data.kappa,
+        m=data.observations.weight_sum,
+        start=np.append(still, 1.0),
+        free_theta=False,
+        weights=data.weights,
     )
-    beta = -found.z[:-1]
-    if not bool(np.isfinite(beta).all() and np.isfinite(found.v).all()):
+    move = -found.z[:-1]
+    if not bool(np.isfinite(move).all() and np.isfinite(found.v).all()):
         return LocationFit(params, np.inf)
-    candidates = [params[place], beta]
-    if data.kappa == 0.0 and beta.size:
-        candidates.append(_vertex(design, beta))
-    losses = [_loss(design, b, tau, data) for b in candidates]
-    # a vertex wins against the interior point it came from unless it is worse by more than rounding
-    best = int(np.argmin(losses))
-    tolerance = 1e-12 * max(abs(losses[best]), 1.0)
-    if best == 1 and len(losses) == 3 and losses[2] <= losses[1] + tolerance:
-        best = 2
-    made = params.copy()
-    made[place] = candidates[best]
-    return LocationFit(made, location_gap(data, made, found.v))
+    if data.kappa == 0.0 and move.size:
+        vertex, loss = _vertex(problem.design, move), problem.loss(move)
+        if problem.loss(vertex) <= loss + ROUNDING * max(loss, 1.0):
+            move = vertex
+    if problem.loss(still) <= problem.loss(move):
+        move = still
+    best = params.copy()
+    best[place] += np.linalg.solve(problem.triangle, move)
+    return LocationFit(best, problem.gap(move, found.v))

@@ -8,7 +8,6 @@ columns in place of the regressors: neither units nor near collinearity cost dig
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from qhreg._typing import FloatArray
 from qhreg.distributional.likelihood import BLOCKS, Regression
 from qhreg.solver.setup import basis_of, minimum_norm
+from qhreg.specification.observations import Observations
 
 
 @dataclass(frozen=True)
@@ -113,22 +113,6 @@ class Coordinates:
         )
         return np.concatenate([b.project(f) for b, f in zip(self.bases, goal, strict=True)])
 
-    def recentred(self, inner: FloatArray) -> tuple[Coordinates, FloatArray] | None:
-        """Return coordinates for the scales of the given parameters, and the parameters in them.
-
-        Where the scales differ by orders of magnitude, columns that are orthonormal in rows of one
-        scale are nearly collinear in rows divided by theirs. None when the rank would change.
-        """
-        sigma = np.exp(self.data.predictors(inner)[1])
-        basis = block_basis(self.given.location, sigma)
-        if basis.dependent != self.bases[0].dependent:
-            return None
-        beta = self.given.split(self.outer(inner))[0]
-        made = coordinates(self.given, beta, self.unit, (basis, *self.bases[1:]))
-        moved = inner.copy()
-        moved[self.data.block("location")] = 0.0
-        return made, moved
-
     def jacobian(self) -> FloatArray:
         """Return the derivative of the given parameters in those here."""
         made = np.zeros((self.given.size, self.data.size))
@@ -139,7 +123,7 @@ class Coordinates:
 
 
 def coordinates(
-    given: Regression, centre: FloatArray, unit: float, bases: Sequence[BlockBasis] | None = None
+    given: Regression, centre: FloatArray, unit: float, sigma: FloatArray | None = None
 ) -> Coordinates:
     """Return a regression in orthonormal columns, its response centred and in units of a scale.
 
@@ -151,22 +135,17 @@ def coordinates(
         Coefficients whose residuals are the new response.
     unit : float
         Scale of the new response.
-    bases : sequence of BlockBasis, optional
-        The bases of the three blocks, when they are known already.
+    sigma : ndarray, shape (n,), optional
+        Scale of each row in these units; one by default.
     """
-    made = tuple(block_basis(design) for design in given.designs) if bases is None else tuple(bases)
-    endog = given.endog - given.location @ centre
-    if given.offset is not None:
-        endog = endog - given.offset
-    weights = given.weights
+    location, scale, tau = given.designs
+    bases = (block_basis(location, sigma), block_basis(scale), block_basis(tau))
+    endog = given.observations.residuals(centre) / unit
     data = replace(
         given,
-        endog=endog / unit,
-        location=made[0].design,
-        scale=made[1].design,
-        tau=made[2].design,
-        offset=None,
-        weights=None if weights is None else weights / float(weights.mean()),
+        observations=Observations(bases[0].design, endog, weights=given.weights),
+        scale=bases[1].design,
+        tau=bases[2].design,
         log_sigma=given.log_sigma - math.log(unit),
     )
-    return Coordinates(data, made, centre, unit, given)
+    return Coordinates(data, bases, centre, unit, given)

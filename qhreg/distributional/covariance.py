@@ -19,8 +19,7 @@ from qhreg._typing import FloatArray, IntArray
 from qhreg.covariance.choice import NEEDS_CASES, CovarianceChoice
 from qhreg.covariance.estimate import CovarianceEstimate, describe, finished, robust_covariance
 from qhreg.covariance.parts import Parts, RowParts, bread_window, positive_inverse
-from qhreg.distributional.ascent import limits_of
-from qhreg.distributional.coordinates import Coordinates, block_basis, coordinates
+from qhreg.distributional.coordinates import Coordinates, coordinates
 from qhreg.distributional.data import DistributionalData
 from qhreg.distributional.fit import DistributionalSolution, settle
 from qhreg.distributional.likelihood import (
@@ -81,11 +80,15 @@ class _Place(NamedTuple):
     """A fit in coordinates in which rows divided by their scale have orthonormal columns."""
 
     coordinates: Coordinates
-    data: Regression
     params: FloatArray
     state: RowState
     kept: IntArray
     outer: IntArray
+
+    @property
+    def data(self) -> Regression:
+        """The regression in these coordinates."""
+        return self.coordinates.data
 
     @property
     def change(self) -> FloatArray:
@@ -93,26 +96,22 @@ class _Place(NamedTuple):
         return self.coordinates.jacobian()[np.ix_(self.outer, self.kept)]
 
 
-def _place(data: Regression, solution: DistributionalSolution) -> _Place:
+def _place(data: DistributionalData, solution: DistributionalSolution) -> _Place:
     log_sigma = data.predictors(solution.params)[1]
     middle = float(log_sigma.mean())
-    sigma = np.exp(log_sigma - middle)
-    bases = (block_basis(data.location, sigma), block_basis(data.scale), block_basis(data.tau))
     beta = solution.params[data.block("location")]
-    place = coordinates(data, beta, math.exp(middle), bases)
-    within = replace(place.data, weights=data.weights)
+    place = coordinates(data, beta, math.exp(middle), np.exp(log_sigma - middle))
     inner = place.inner(solution.params)
     free = [name for name in BLOCKS if name not in solution.held]
     kept, outer = (
         np.concatenate([np.arange(each.size)[each.block(name)] for name in free])
-        for each in (within, data)
+        for each in (place.data, data)
     )
-    return _Place(place, within, inner, evaluate(within, inner), kept, outer)
+    return _Place(place, inner, evaluate(place.data, inner), kept, outer)
 
 
 def _held_names(data: DistributionalData, solution: DistributionalSolution) -> tuple[str, ...]:
-    regression = data.regression
-    return tuple(name for held in solution.held for name in data.names[regression.block(held)])
+    return tuple(name for held in solution.held for name in data.names[data.block(held)])
 
 
 def distributional_parts(
@@ -129,26 +128,24 @@ def distributional_parts(
     held : sequence of str
         None: what is held is the solution's.
     """
-    given, obs = data.regression, data.observations
-    place = _place(given, solution)
-    tau = float(np.average(place.state.tau, weights=given.weights))
-    window = bread_window(place.state.u, tau, obs.nobs, given.weights)
+    obs, place = data.observations, _place(data, solution)
+    tau = float(np.average(place.state.tau, weights=data.weights))
+    window = bread_window(place.state.u, tau, obs.nobs, data.weights)
     kappa = math.hypot(data.kappa, window)
-    near = replace(place.coordinates.data, kappa=kappa)  # its weights are one on average
-    params = settle(near, place.params, limits_of(data.tau_bounds), solution.held).params
     wide = replace(place.data, kappa=kappa)
+    params = settle(wide, place.params, solution.held).params
     state = evaluate(wide, params)
     bread = assemble(wide, hessian_factors(state))[np.ix_(place.kept, place.kept)]
-    inverse, change = positive_inverse(bread, place.data.weight), place.change
-    outer, plain = place.coordinates.outer(params), replace(given, kappa=kappa)
+    inverse, change = positive_inverse(bread, obs.weight_sum), place.change
+    outer, plain = place.coordinates.outer(params), replace(data, kappa=kappa)
     # leverage of the location: curvature of each row in the bread
     design, curvature = wide.location, state.inside / state.sigma**2
-    counted = curvature if given.weights is None else curvature * given.weights
+    counted = curvature if data.weights is None else curvature * data.weights
     gram = positive_inverse(design.T @ (design * counted[:, None]), float(counted.sum())).inverse
     leverage = np.einsum("ij,jk,ik->i", design, gram, design) * curvature
     roots, vectors = np.linalg.eigh(gram)
     scores = score_rows(place.data, place.state)[:, place.kept]
-    own = score_rows(given, evaluate(given, solution.params))[:, place.outer]
+    own = score_rows(data, evaluate(data, solution.params))[:, place.outer]
     if obs.weights is not None:
         leverage, scores = leverage * obs.weights, scores * obs.weights[:, None]
         own = own * obs.weights[:, None]
@@ -162,7 +159,7 @@ def distributional_parts(
         change,
         inverse.inverse,
         ~inverse.moved(change),
-        np.eye(given.size)[:, place.outer],
+        np.eye(data.size)[:, place.outer],
         RowParts(obs, scores, leverage),
         own,
         place.coordinates.bases[0].back @ (vectors * np.sqrt(np.maximum(roots, 0.0))),
@@ -192,10 +189,11 @@ def distributional_covariance(
     if choice.cov_type == "nonrobust":
         if data.observations.weights is not None:
             raise DomainError(NEEDS_CASES)
-        place = _place(data.regression, solution)
+        place = _place(data, solution)
         info = assemble(place.data, information_factors(place.state))
-        inverse = positive_inverse(info[np.ix_(place.kept, place.kept)], place.data.weight)
-        outward = np.eye(data.regression.size)[:, place.outer] @ place.change
+        weight = data.observations.weight_sum
+        inverse = positive_inverse(info[np.ix_(place.kept, place.kept)], weight)
+        outward = np.eye(data.size)[:, place.outer] @ place.change
         estimate = CovarianceEstimate(
             outward @ inverse.inverse @ outward.T,
             describe("nonrobust"),

@@ -5,50 +5,23 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import special
 
-from qhreg._typing import FloatArray, IntArray
+from qhreg._typing import FloatArray
 from qhreg.distributional.fit import DistributionalSolution, solve_distributional
 from qhreg.distributional.likelihood import Regression
 from qhreg.exceptions import BoundaryWarning, RankWarning
 from qhreg.family.distribution import quantile_huber
 from qhreg.profile.curve import Curve, ProfilePoint
-from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import RowLaw, positions
 
 
-@dataclass(frozen=True)
-class DistributionalData:
-    """A distributional model as numbers, with what the bootstrap and simulations ask of a model.
-
-    Attributes
-    ----------
-    observations : Observations
-        Response, regressors of the location, offset and weights.
-    scale, tau : ndarray, shape (n, q) and (n, r)
-        Regressors of log sigma and logit tau; without columns where they are fixed.
-    kappa : float
-        Huber width.
-    log_sigma, logit_tau : float
-        Where they are fixed.
-    tau_bounds : (float, float)
-        Range of the asymmetry of every row.
-    names : tuple of str
-        Names of the parameters.
-    """
-
-    observations: Observations
-    scale: FloatArray
-    tau: FloatArray
-    kappa: float
-    log_sigma: float
-    logit_tau: float
-    tau_bounds: tuple[float, float]
-    names: tuple[str, ...]
+class DistributionalData(Regression):
+    """A distributional model as numbers, with what the bootstrap and simulations ask of a model."""
 
     free = ("beta",)
 
@@ -57,25 +30,9 @@ class DistributionalData:
         (place,) = positions(param, self.names)
         return place
 
-    @property
-    def regression(self) -> Regression:
-        """The data as the likelihood takes them."""
-        obs = self.observations
-        return Regression(
-            obs.endog,
-            obs.exog,
-            self.scale,
-            self.tau,
-            self.kappa,
-            obs.offset,
-            obs.case_weights,
-            self.log_sigma,
-            self.logit_tau,
-        )
-
     def law(self, solution: DistributionalSolution) -> RowLaw:
         """Return the law of the rows in a fit."""
-        location, log_sigma, logit_tau = self.regression.predictors(solution.params)
+        location, log_sigma, logit_tau = self.predictors(solution.params)
         return RowLaw(location, np.exp(log_sigma), special.expit(logit_tau), self.kappa)
 
     def standardized(self, solution: DistributionalSolution) -> tuple[FloatArray, float, float]:
@@ -95,11 +52,6 @@ class DistributionalData:
         upper = quantile_huber.isf(quantile_huber.sf(u, law.tau, self.kappa), tau, self.kappa)
         return np.where(u < 0.0, lower, upper), tau, self.kappa
 
-    def take(self, rows: IntArray, *, apart: bool = False) -> DistributionalData:
-        """Return the model of some rows, by number; `apart` makes each a single observation."""
-        observations = self.observations.take(rows, apart=apart)
-        return replace(self, observations=observations, scale=self.scale[rows], tau=self.tau[rows])
-
     def compared_with(self, solution: DistributionalSolution) -> DistributionalData:
         """Return the model with the criterion of a fit: itself, by maximum likelihood."""
         return self
@@ -111,9 +63,7 @@ class DistributionalData:
         search: bool | None = False,
     ) -> DistributionalSolution:
         """Return the fit from a near one."""
-        return solve_distributional(
-            self.regression, tau_bounds=self.tau_bounds, start=start.params, search=search
-        )
+        return solve_distributional(self, start=start.params, search=search)
 
     def is_fixed(self, param: str | int) -> bool:
         """Return whether a constraint leaves a parameter one value: there are none."""
@@ -128,26 +78,19 @@ class DistributionalData:
         return solution.params
 
 
-@dataclass
-class CoefficientCurve(Curve):
-    """The profile over one coefficient: what it explains becomes a known part of its predictor."""
-
-    data: DistributionalData = field(kw_only=True)
-    column: int = field(kw_only=True)
-    search: bool | None = field(kw_only=True)
-
-    def _fitted(self, value: float) -> ProfilePoint:
-        rest = self.data.regression.without(self.column, value)
-        nearest = min(self.points, key=lambda other: abs(other - value))
-        start = np.delete(self.points[nearest].beta, self.column)
-        with warnings.catch_warnings():
-            # of bounds and rank the fit itself has told
-            for category in (BoundaryWarning, RankWarning):
-                warnings.simplefilter("ignore", category)
-            fit = solve_distributional(
-                rest, tau_bounds=self.data.tau_bounds, start=start, search=self.search
-            )
-        return _point(fit, value, np.insert(fit.params, self.column, value), self.data.kappa)
+def _held(
+    data: DistributionalData, column: int, search: bool | None, value: float, near: FloatArray
+) -> tuple[FloatArray, ProfilePoint]:
+    """Return the fit with one coefficient held: what it explains is a known part of its predictor."""
+    with warnings.catch_warnings():
+        # of bounds and rank the fit itself has told
+        for category in (BoundaryWarning, RankWarning):
+            warnings.simplefilter("ignore", category)
+        fit = solve_distributional(
+            data.without(column, value), start=np.delete(near, column), search=search
+        )
+    params = np.insert(fit.params, column, value)
+    return params, _point(fit, value, params, data.kappa)
 
 
 def _point(
@@ -166,7 +109,7 @@ def coefficient_curve(
     *,
     se: float = math.nan,
     search: bool | None = None,
-) -> CoefficientCurve:
+) -> Curve:
     """Return the profile of a coefficient of any predictor as a function.
 
     Parameters
@@ -184,16 +127,14 @@ def coefficient_curve(
     """
     column, m = data.column(param), data.observations.nobs
     estimate = float(solution.params[column])
-    curve = CoefficientCurve(
+    return Curve(
         data.names[column],
         estimate,
         solution.loglike,
         m,
+        partial(_held, data, column, bool(search)),
+        {estimate: solution.params},
         names=data.names,
         step=se if se > 0.0 else max(abs(estimate), 1.0) / math.sqrt(m),
-        data=data,
-        column=column,
-        search=bool(search),
+        points={estimate: _point(solution, estimate, solution.params, data.kappa)},
     )
-    curve.points[estimate] = _point(solution, estimate, solution.params, data.kappa)
-    return curve

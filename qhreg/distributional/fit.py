@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from qhreg._blocks import one_blas_thread
 from qhreg._typing import FloatArray
@@ -28,10 +28,9 @@ from qhreg.distributional.ascent import (
     SCALE_RANGE,
     STATIONARY,
     Ascent,
-    Limits,
     ascend,
+    crossed,
     exact_location,
-    limits_of,
     location_gap,
     negative_loglike,
 )
@@ -44,7 +43,7 @@ from qhreg.exceptions import (
     RankWarning,
     warn_caller,
 )
-from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
+from qhreg.solver import Solution, solve
 from qhreg.solver.dual import GAP_TOLERANCE, TINY_KAPPA
 from qhreg.solver.fixed_tau import WIDER
 
@@ -126,12 +125,10 @@ class DistributionalSolution:
 def solve_distributional(
     data: Regression,
     *,
-    tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
     start: FloatArray | None = None,
     n_starts: int = 1,
     rng: Any = 0,
     search: bool | None = None,
-    names: Sequence[str] | None = None,
 ) -> DistributionalSolution:
     """Return the maximum-likelihood fit of location, scale and asymmetry.
 
@@ -139,8 +136,6 @@ def solve_distributional(
     ----------
     data : Regression
         The data.
-    tau_bounds : (float, float)
-        Range of the asymmetry of every row.
     start : ndarray, optional
         Parameters to start from besides the fit with one scale and one asymmetry.
     n_starts : int
@@ -149,8 +144,6 @@ def solve_distributional(
         Source of the random starting points, as in ``numpy.random.default_rng``.
     search : bool, optional
         As in :func:`qhreg.solver.solve`, for the starting fit.
-    names : sequence of str, optional
-        Names of the parameters, for messages.
 
     Returns
     -------
@@ -171,106 +164,101 @@ def solve_distributional(
     >>> import numpy as np
     >>> from qhreg.distributional.fit import solve_distributional
     >>> from qhreg.distributional.likelihood import Regression
+    >>> from qhreg.specification.observations import Observations
     >>> x = np.linspace(-1.0, 1.0, 201)
     >>> exog = np.column_stack([np.ones_like(x), x])
     >>> endog = 1.0 + x + np.exp(x) * np.sin(300.0 * x)
-    >>> fit = solve_distributional(Regression(endog, exog, exog, np.ones((201, 1)), 1.0))
+    >>> rows = Observations(exog, endog)
+    >>> fit = solve_distributional(Regression(rows, exog, np.ones((201, 1)), 1.0))
     >>> fit.converged, bool(fit.loglike > fit.start.loglike)
     (True, True)
     """
     if isinstance(n_starts, bool) or int(n_starts) != n_starts or n_starts < 1:
         raise DomainError(f"n_starts must be a positive whole number, got {n_starts!r}")
-    weighted = data.weights is not None and bool((data.weights == 0.0).any())
-    used = data.take(data.weights > 0.0) if weighted and data.weights is not None else data
+    counted = np.ones(len(data.endog)) if data.weights is None else data.weights
+    used = data if counted.all() else data.take(counted > 0.0)
     with one_blas_thread(used.endog.size * max(used.size, 1)):
-        first = common_fit(used, tau_bounds, search)
+        first = common_fit(used, search)
         place = coordinates(used, first.beta, first.sigma)
-        limits = limits_of(tau_bounds)
         points = [place.constant(first.sigma, first.tau)]
-        if limits.crossed(place.data, points[0]) is not None:  # no columns span a constant
+        if crossed(place.data, points[0]) is not None:  # no columns span a constant
             points[0] = np.zeros(place.data.size)
         if start is not None:
             points.append(place.inner(start))
-            crossed = limits.crossed(place.data, points[1])
-            if crossed is not None:
-                raise DomainError(f"start_params put the {crossed} of some rows outside its limits")
-        ends = [_recentred(place, _climb(place.data, point, limits), limits) for point in points]
+            outside = crossed(place.data, points[1])
+            if outside is not None:
+                raise DomainError(f"start_params put the {outside} of some rows outside its limits")
+        ends = [_climb(place.data, point) for point in points]
         generator = np.random.default_rng(rng)
         while len(ends) < n_starts:
-            best = min(ends, key=lambda pair: pair[1].value)
-            ends.append(_another(*best, limits, generator))
+            best = min(ends, key=lambda end: end.value)
+            ends.append(_another(place.data, best, generator))
     for name, basis in zip(BLOCKS, place.bases, strict=True):
         if basis.dependent:
-            columns = range(len(basis.back)) if names is None else names[data.block(name)]
+            columns = data.names[data.block(name)] or range(len(basis.back))
             told = ", ".join(str(columns[j]) for j in basis.dependent)
             warn_caller(
                 f"column(s) {told} of the {name} are linear combinations of earlier ones; the "
                 "coefficients returned are the shortest ones with the same fitted values",
                 RankWarning,
             )
-    return _report(ends, first)
+    return _report(place, ends, first)
 
 
-def common_fit(
-    data: Regression, tau_bounds: tuple[float, float], search: bool | None = None
-) -> Solution:
+def common_fit(data: Regression, search: bool | None = None) -> Solution:
     """Return the fit with one scale and one asymmetry."""
     # known predictors that differ from row to row have their mean here, where the climb starts
     fixed_sigma = None if data.sizes[1] else math.exp(np.mean(data.log_sigma))
-    fixed_tau = None if data.sizes[2] else 1.0 / (1.0 + math.exp(-np.mean(data.logit_tau)))
+    fixed_tau = None if data.sizes[2] else float(special.expit(np.mean(data.logit_tau)))
+    obs = data.observations
     with warnings.catch_warnings():
         # what this fit could complain of is said again about the final one
         for category in (RankWarning, BoundaryWarning, ConvergenceWarning):
             warnings.simplefilter("ignore", category)
         return solve(
-            data.location,
-            data.endog,
+            obs.exog,
+            obs.endog,
             kappa=data.kappa,
             tau=fixed_tau,
             sigma=fixed_sigma,
-            tau_bounds=tau_bounds,
-            weights=data.weights,
-            offset=data.offset,
+            tau_bounds=data.tau_bounds,
+            weights=obs.case_weights,
+            offset=obs.offset,
             search=search,
             reml=False,
         )
 
 
-def _another(
-    place: Coordinates, best: Ascent, limits: Limits, rng: np.random.Generator
-) -> tuple[Coordinates, Ascent]:
+def _another(data: Regression, best: Ascent, rng: np.random.Generator) -> Ascent:
     """Return the end of a climb from a random point, about a unit away in the predictors of each row."""
-    data = place.data
     step = rng.standard_normal(data.size) / np.sqrt(np.repeat(data.sizes, data.sizes))
     for shrink in 2.0 ** -np.arange(20.0):
         point = best.params + shrink * step
-        if limits.crossed(data, point) is None:
-            return _recentred(place, settle(data, point, limits), limits)
-    return place, best
+        if crossed(data, point) is None:
+            return settle(data, point)
+    return best
 
 
-def _climb(data: Regression, start: FloatArray, limits: Limits) -> Ascent:
+def _climb(data: Regression, start: FloatArray) -> Ascent:
     """Return the end of the climb from one starting point, never below it.
 
     A narrow zone has few rows to show the curvature: a second climb then comes down from the widest zone
     with which the linear model's likelihood is biconvex, as long as the zone holds more rows than there
     are coefficients. Either can end in the lower of two maxima.
     """
-    ends, point, width = [settle(data, start, limits)], start, KAPPA_STAR
+    ends, point, width = [settle(data, start)], start, KAPPA_STAR
     while width > WIDER * data.kappa:
         wide = replace(data, kappa=width)
-        point, width = ascend(wide, point, limits).params, width / WIDER
+        point, width = ascend(wide, point, tol=1e-3).params, width / WIDER
         if evaluate(wide, point).inside.sum() <= data.size:
             break
     if point is not start:
-        ends.append(settle(data, point, limits))
+        ends.append(settle(data, point))
     best = min(ends, key=lambda end: end.value)
     return replace(best, iterations=sum(end.iterations for end in ends))
 
 
-def settle(
-    data: Regression, start: FloatArray, limits: Limits, held: tuple[str, ...] = ()
-) -> Ascent:
+def settle(data: Regression, start: FloatArray, held: tuple[str, ...] = ()) -> Ascent:
     """Return the end of the climb at the final width with its gap, blocks at their limits held there.
 
     Where the gradient does not lead to the best location, steps alternate with exact locations.
@@ -281,19 +269,17 @@ def settle(
         The data, in coordinates of :mod:`qhreg.distributional.coordinates`.
     start : ndarray
         Where to start.
-    limits : Limits
-        Of the predictors.
     held : tuple of str
         Blocks that stay as they are.
     """
-    tolerance, corner = GAP_TOLERANCE * data.endog.size, data.kappa <= TINY_KAPPA
+    tolerance, corner = GAP_TOLERANCE * data.observations.weight_sum, data.kappa <= TINY_KAPPA
     rest = [name for name in BLOCKS[1:] if name not in held]
     every = rest if corner else ["location", *rest]
-    end, gap, steps = ascend(data, start, limits, blocks=every), math.inf, 0
+    end, gap, steps = ascend(data, start, blocks=every), math.inf, 0
     for _ in range(ROUNDS):
         steps += end.iterations
         if end.blocked is not None and end.blocked not in held:
-            again = settle(data, end.params, limits, (*held, end.blocked))
+            again = settle(data, end.params, (*held, end.blocked))
             return replace(again, iterations=steps + again.iterations)
         gap = math.inf if corner else location_gap(data, end.params)
         if gap <= tolerance and end.score_norm <= STATIONARY:
@@ -303,11 +289,11 @@ def settle(
         gap = min(gap, better.gap + max(gained, 0.0))
         if gap <= tolerance and end.score_norm <= STATIONARY:
             break
-        after = ascend(data, better.params, limits, blocks=rest)
+        after = ascend(data, better.params, blocks=rest)
         if not corner and after.blocked is None:
-            after = ascend(data, after.params, limits, blocks=every)
+            after = ascend(data, after.params, blocks=every)
             if after.score_norm > STATIONARY:  # the gap has to speak for the location
-                after = ascend(data, after.params, limits, blocks=rest)
+                after = ascend(data, after.params, blocks=rest)
         if not after.value < end.value:
             break
         end, gap = after, math.inf
@@ -315,21 +301,10 @@ def settle(
     return replace(end, gap=gap, held=held, iterations=steps, proved=proved)
 
 
-def _recentred(place: Coordinates, end: Ascent, limits: Limits) -> tuple[Coordinates, Ascent]:
-    """Return the end of a climb, continued in coordinates for its own scales."""
-    moved = place.recentred(end.params)
-    if moved is None:
-        return place, end
-    again = settle(moved[0].data, moved[1], limits)
-    return (place, end) if end.stationary and not again.stationary else (moved[0], again)
-
-
-def _report(ends: list[tuple[Coordinates, Ascent]], first: Solution) -> DistributionalSolution:
+def _report(place: Coordinates, ends: list[Ascent], first: Solution) -> DistributionalSolution:
     """Return the best fit in the units of the data, with a warning where there is reason for one."""
-    place, best = min(ends, key=lambda pair: pair[1].value)
-    given, data = place.given, place.data
-    n = given.weight
-    per_row = n / data.endog.size
+    best, data = min(ends, key=lambda end: end.value), place.data
+    n = place.given.observations.weight_sum
     shift = n * math.log(place.unit)
     params = place.outer(best.params)
     reason = "stationary"
@@ -339,16 +314,16 @@ def _report(ends: list[tuple[Coordinates, Ascent]], first: Solution) -> Distribu
     elif not best.stationary:
         reason = (
             f"the gradient is {best.score_norm:.2g} standard errors long, the location's duality gap "
-            f"{per_row * best.gap:.2g}: not stationary"
+            f"{best.gap:.2g}: not stationary"
         )
         advice = "Give the columns similar units, or use fewer of sigma and tau"
         warn_caller(f"the fit did not converge: {reason}. {advice}", ConvergenceWarning)
     state = evaluate(data, best.params)
     return DistributionalSolution(
         params,
-        per_row * best.value + shift,
+        best.value + shift,
         best.score_norm,
-        per_row * best.gap,
+        best.gap,
         best.curvature,
         best.stationary,
         best.proved,
@@ -356,10 +331,10 @@ def _report(ends: list[tuple[Coordinates, Ascent]], first: Solution) -> Distribu
         best.held,
         {name: basis.dependent for name, basis in zip(BLOCKS, place.bases, strict=True)},
         int(np.count_nonzero(state.inside)),
-        sum(end.iterations for _, end in ends),
+        sum(end.iterations for end in ends),
         n,
         first,
-        tuple(-(per_row * end.value + shift) for _, end in ends),
+        tuple(-(end.value + shift) for end in ends),
     )
 
 

@@ -13,51 +13,69 @@ predictors in the score, six for each pair of them in a second derivative or an 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy import special
 
-from qhreg._typing import BoolArray, FloatArray
+from qhreg._typing import BoolArray, FloatArray, IntArray
 from qhreg.covariance.information import tail_information
 from qhreg.covariance.scores import interpolated_rows
 from qhreg.family.loss import zone_part
 from qhreg.family.normalizer import LogNormalizer, log_normalizer_derivatives
+from qhreg.solver import DEFAULT_TAU_BOUNDS
+from qhreg.specification.observations import Observations
 
 BLOCKS = ("location", "scale", "tau")
 """The three linear predictors, in the order of the parameter vector."""
 
+_Self = TypeVar("_Self", bound="Regression")
+
 
 @dataclass(frozen=True)
 class Regression:
-    """The data of one fit.
+    """The rows of a distributional model, and what is fixed.
 
     Attributes
     ----------
-    endog : ndarray, shape (n,)
-        Response.
-    location, scale, tau : ndarray, shape (n, p), (n, q), (n, r)
-        Regressors of the location, of log sigma and of logit tau. A block without columns is fixed.
+    observations : Observations
+        Response, regressors of the location, offset and weights.
+    scale, tau : ndarray, shape (n, q) and (n, r)
+        Regressors of log sigma and logit tau. A block without columns is fixed.
     kappa : float
         Huber width in units of sigma.
-    offset : ndarray, shape (n,), or None
-        Known part of the location.
-    weights : ndarray, shape (n,), or None
-        Case weights.
     log_sigma, logit_tau : float or ndarray, shape (n,)
-        Known parts of the two other predictors: all of them where the block has no columns.
+        Known parts of these predictors: all of them where the block has no columns.
+    tau_bounds : (float, float)
+        Range of the asymmetry of every row.
+    names : tuple of str
+        Names of the parameters, for messages.
     """
 
-    endog: FloatArray
-    location: FloatArray
+    observations: Observations
     scale: FloatArray
     tau: FloatArray
     kappa: float
-    offset: FloatArray | None = None
-    weights: FloatArray | None = None
     log_sigma: Any = 0.0
     logit_tau: Any = 0.0
+    tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS
+    names: tuple[str, ...] = ()
+
+    @property
+    def endog(self) -> FloatArray:
+        """The response."""
+        return self.observations.endog
+
+    @property
+    def location(self) -> FloatArray:
+        """Regressors of the location."""
+        return self.observations.exog
+
+    @property
+    def weights(self) -> FloatArray | None:
+        """Case weights."""
+        return self.observations.case_weights
 
     @property
     def designs(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -74,11 +92,6 @@ class Regression:
         """Length of the parameter vector."""
         return sum(self.sizes)
 
-    @property
-    def weight(self) -> float:
-        """Sum of the case weights."""
-        return float(self.endog.size if self.weights is None else self.weights.sum())
-
     def block(self, name: str) -> slice:
         """Return where a block stands in the parameter vector."""
         position = BLOCKS.index(name)
@@ -92,26 +105,33 @@ class Regression:
     def predictors(self, params: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return location, log sigma and logit tau of each row."""
         beta, gamma, delta = self.split(params)
-        location = self.location @ beta
-        if self.offset is not None:
-            location = location + self.offset
+        location = self.observations.location(beta)
         return location, self.log_sigma + self.scale @ gamma, self.logit_tau + self.tau @ delta
 
-    def take(self, rows: BoolArray) -> Regression:
-        """Return the chosen rows."""
-        arrays = {f.name: getattr(self, f.name) for f in fields(self)}
-        return replace(self, **{k: v[rows] for k, v in arrays.items() if np.ndim(v)})
+    def take(self: _Self, rows: IntArray | BoolArray, *, apart: bool = False) -> _Self:
+        """Return some rows, by number or mask; `apart` makes each a single observation."""
+        known = {name: getattr(self, name) for name in ("log_sigma", "logit_tau")}
+        return replace(
+            self,
+            observations=self.observations.take(rows, apart=apart),
+            scale=self.scale[rows],
+            tau=self.tau[rows],
+            **{name: value[rows] for name, value in known.items() if np.ndim(value)},
+        )
 
-    def without(self, column: int, value: float) -> Regression:
+    def without(self: _Self, column: int, value: float) -> _Self:
         """Return the regression in which one coefficient is known."""
         name = next(name for name in BLOCKS if column < self.block(name).stop)
         place = column - self.block(name).start
         design = self.designs[BLOCKS.index(name)]
-        known = {"location": "offset", "scale": "log_sigma", "tau": "logit_tau"}[name]
-        before = getattr(self, known)
-        moved = value * design[:, place] + (0.0 if before is None else before)
-        changes: dict[str, Any] = {name: np.delete(design, place, axis=1), known: moved}
-        return replace(self, **changes)
+        moved, rest = value * design[:, place], np.delete(design, place, axis=1)
+        names = tuple(np.delete(self.names, column)) if self.names else ()
+        if name == "location":
+            obs = self.observations
+            offset = moved if obs.offset is None else obs.offset + moved
+            return replace(self, observations=replace(obs, exog=rest, offset=offset), names=names)
+        known = {"scale": "log_sigma", "tau": "logit_tau"}[name]
+        return replace(self, **{name: rest, known: getattr(self, known) + moved}, names=names)
 
 
 class RowState(NamedTuple):
@@ -155,7 +175,8 @@ def evaluate(data: Regression, params: FloatArray) -> RowState:
         tau, other = special.expit(logit_tau), special.expit(-logit_tau)
         if kappa == 0.0:
             beta = data.split(params)[0]
-            rows = interpolated_rows(u, sigma, data.location, data.endog, beta, data.offset)
+            obs = data.observations
+            rows = interpolated_rows(u, sigma, obs.exog, obs.endog, beta, obs.offset)
             u[rows] = 0.0
             psi = np.where(u > 0.0, other, np.where(u < 0.0, -tau, 0.0))
         else:

@@ -220,14 +220,12 @@ class QuantileHuberDistributional(RegressionModel):
 
     def model_data(self) -> DistributionalData:
         """Return the model as numbers."""
-        log_sigma, logit_tau = self._fixed_predictors
         return DistributionalData(
             self.observations,
             self.exog_scale,
             self.exog_tau,
             self.kappa,
-            log_sigma,
-            logit_tau,
+            *self._fixed_predictors,
             self.tau_bounds,
             tuple(str(name) for name in self.data.param_names),
         )
@@ -300,13 +298,7 @@ class QuantileHuberDistributional(RegressionModel):
             if not warn_convergence:
                 warnings.simplefilter("ignore", ConvergenceWarning)
             solution = solve_distributional(
-                data.regression,
-                tau_bounds=self.tau_bounds,
-                start=start,
-                n_starts=n_starts,
-                rng=rng,
-                search=search,
-                names=data.names,
+                data, start=start, n_starts=n_starts, rng=rng, search=search
             )
         settings |= {"n_starts": n_starts, "rng": rng, "search": search}
         return self._labelled(solution, choice, use_t=use_t, settings=settings)  # type: ignore[no-any-return]
@@ -326,27 +318,27 @@ class QuantileHuberDistributional(RegressionModel):
 
     def loglikeobs(self, params: Any) -> FloatArray:
         """Return the log-likelihood of each row, times its weights, shape (n,)."""
-        data = self.model_data().regression
+        data = self.model_data()
         rows = loglike_rows(evaluate(data, self.checked_params(params)))
         return rows if data.weights is None else rows * data.weights
 
     def score_obs(self, params: Any, **kwds: Any) -> FloatArray:
         """Return the derivative of each row's log-likelihood, shape (n, number of parameters)."""
-        data = self.model_data().regression
+        data = self.model_data()
         rows = score_rows(data, evaluate(data, self.checked_params(params)))
         return rows if data.weights is None else rows * data.weights[:, None]
 
     def information(self, params: Any, observed: bool = False) -> FloatArray:
         """Return the Fisher information: expected, in closed form, or minus the Hessian."""
-        data = self.model_data().regression
+        data = self.model_data()
         state = evaluate(data, self.checked_params(params))
         return assemble(data, hessian_factors(state) if observed else information_factors(state))
 
     @property
     def start_params(self) -> FloatArray:
         """The fit with one scale and one asymmetry, as near as the regressors come to it."""
-        data = self.model_data().regression
-        common = common_fit(data, self.tau_bounds)
+        data = self.model_data()
+        common = common_fit(data)
         place = coordinates(data, common.beta, 1.0)
         return place.outer(place.constant(common.sigma, common.tau))
 

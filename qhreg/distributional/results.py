@@ -145,7 +145,7 @@ class DistributionalResults(RegressionResults):
         """
         if which not in ("both", "sigma", "tau"):
             raise DomainError(f"which must be 'both', 'sigma' or 'tau', got {which!r}")
-        data = self._fit_data.regression
+        data = self._fit_data
         tested = {"both": ("scale", "tau"), "sigma": ("scale",), "tau": ("tau",)}[which]
         df = sum(self._restrictions(data, name) for name in tested)
         if df == 0:
@@ -154,8 +154,7 @@ class DistributionalResults(RegressionResults):
         if which != "both":
             ones = np.ones((self.n_rows, 1))
             constant: dict[str, Any] = dict.fromkeys(tested, ones)
-            restricted = replace(data, **constant)
-            value = solve_distributional(restricted, tau_bounds=self.model.tau_bounds).loglike
+            value = solve_distributional(replace(data, **constant, names=())).loglike
         null = {"both": "one sigma and one tau", "sigma": "one sigma", "tau": "one tau"}[which]
         return self._lr_test(value, df, null)
 

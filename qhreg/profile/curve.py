@@ -9,8 +9,9 @@ nearest point that is known. All points have the criterion of the fit, with its 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from qhreg._blocks import one_blas_thread
 from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError, DomainError
 from qhreg.solver import Solution, attained, start_of, task_of
-from qhreg.solver.dual import TauFit
 from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.over_tau import profile_slope
 from qhreg.solver.setup import Setup, set_up
@@ -33,10 +33,6 @@ KAPPA_END = 1e4
 """Width at which a profile over kappa ends: zones of 50 standard deviations on each side, or of 100 on
 one side, beyond which the normal law and the law that is normal on one side do not change. Much wider
 zones would need a tau nearer to 0 or 1 than its bounds."""
-
-SIGMA_END = 0.01
-"""Share of the standard deviation at which a profile over sigma ends where kappa is estimated: every
-smaller sigma has a kappa with the same law, as KAPPA_END = 1 / SIGMA_END^2 has it."""
 
 
 Scale = tuple[Callable[[Any], Any], Callable[[Any], Any]]
@@ -110,6 +106,10 @@ class Curve:
         Where the profile is highest, and how high.
     df_resid : float
         m of the F law of likelihood ratios.
+    fit_at : callable
+        Given a value and a fit near it, returns the fit there, and the point of the profile.
+    fits : dict
+        The fits by value, one of them to start from.
     lower, upper : float
         The range.
     names : tuple of str
@@ -117,13 +117,15 @@ class Curve:
     step : float
         Change on the scale of the parameter that moves the signed root by about one.
     points : dict
-        The fits by value.
+        The points by value.
     """
 
     param: str
     estimate: float
     loglike: float
     df_resid: float
+    fit_at: Callable[[float, Any], tuple[Any, ProfilePoint]]
+    fits: dict[float, Any]
     lower: float = -math.inf
     upper: float = math.inf
     names: tuple[str, ...] = ()
@@ -131,13 +133,11 @@ class Curve:
     points: dict[float, ProfilePoint] = field(default_factory=dict)
 
     def __call__(self, value: float) -> ProfilePoint:
-        """Return the fit at one value."""
+        """Return the point at one value."""
         if value not in self.points:
-            self.points[value] = self._fitted(value)
+            near = self.fits[min(self.fits, key=lambda known: abs(known - value))]
+            self.fits[value], self.points[value] = self.fit_at(value, near)
         return self.points[value]
-
-    def _fitted(self, value: float) -> ProfilePoint:
-        raise NotImplementedError
 
 
 @dataclass
@@ -147,38 +147,10 @@ class TauCurve(Curve):
     Attributes
     ----------
     setup : Setup
-        The problem.
-    start : ndarray, shape (k,)
-        Where the first fit starts.
-    fits : dict
-        The fits by tau.
+        The problem; `fits` has the unknowns in its coordinates.
     """
 
     setup: Setup = field(kw_only=True)
-    start: FloatArray = field(kw_only=True)
-    fits: dict[float, TauFit] = field(default_factory=dict)
-
-    def _fitted(self, value: float) -> ProfilePoint:
-        setup = self.setup
-        problem = setup.problem
-        start = self.fits[_nearest(self.fits, value)].z if self.fits else self.start
-        if problem.theta is not None:  # to the last digit
-            start = np.append(start[:-1], problem.theta)
-        with one_blas_thread(problem.rows.n_rows * start.size):
-            fit = fit_at(problem, value, start, warm=bool(self.fits))
-        self.fits[value] = fit
-        raw = setup.basis.matrix @ fit.z
-        sigma = 1.0 / float(raw[-1])
-        return ProfilePoint(
-            value,
-            attained(fit, setup),
-            -problem.n * profile_slope(fit, problem),
-            fit.gap,
-            -raw[:-1] * sigma * setup.scale,
-            sigma * setup.scale,
-            value,
-            problem.kappa,
-        )
 
 
 def tau_curve(data: ModelData, solution: Solution, kappa: float) -> TauCurve:
@@ -186,54 +158,56 @@ def tau_curve(data: ModelData, solution: Solution, kappa: float) -> TauCurve:
     task = task_of(kappa, None, data.space.sigma, data.tau_bounds, reml=data.reml, rank=data.rank)
     setup = set_up(data.rows, task)
     z, _ = start_of(setup, solution)
-    about = ("tau", solution.tau, solution.loglike_restricted, solution.n - solution.p)
-    return TauCurve(*about, *data.tau_bounds, data.names, setup=setup, start=z)
+    return TauCurve(
+        "tau",
+        solution.tau,
+        solution.loglike_restricted,
+        solution.n - solution.p,
+        partial(_fit_at_tau, setup),
+        {solution.tau: z},
+        *data.tau_bounds,
+        data.names,
+        setup=setup,
+    )
 
 
-@dataclass
-class RefitCurve(Curve):
-    """The profile over sigma, kappa, or tau with kappa estimated: fits of all others."""
+def _fit_at_tau(setup: Setup, value: float, near: FloatArray) -> tuple[FloatArray, ProfilePoint]:
+    """Return the convex fit at a tau."""
+    problem = setup.problem
+    start = near if problem.theta is None else np.append(near[:-1], problem.theta)
+    with one_blas_thread(problem.rows.n_rows * start.size):
+        fit = fit_at(problem, value, start, warm=True)
+    raw = setup.basis.matrix @ fit.z
+    sigma = 1.0 / float(raw[-1])
+    return fit.z, ProfilePoint(
+        value,
+        attained(fit, setup),
+        -problem.n * profile_slope(fit, problem),
+        fit.gap,
+        -raw[:-1] * sigma * setup.scale,
+        sigma * setup.scale,
+        value,
+        problem.kappa,
+    )
 
-    data: ModelData = field(kw_only=True)
-    search: bool | None = field(kw_only=True)
-    fits: dict[float, Solution] = field(kw_only=True)
 
-    def _fitted(self, value: float) -> ProfilePoint:
-        start = self.fits[_nearest(self.fits, value)]
-        fit = refit(self.data, {self.param: value}, start, self.search)
-        self.fits[value] = fit
-        return point_of(fit, value)
-
-
-@dataclass
-class CoefficientCurve(Curve):
-    """The profile over one coefficient: what it explains moves into the offset.
-
-    With coefficients ``T gamma + shift`` (T the identity without a constraint) the coefficient is held
-    by gamma = `basis` delta + `direction` (value - shift), with `basis` orthogonal to its row of T.
-    """
-
-    rest: ModelData = field(kw_only=True)
-    held: Callable[[float], Any] = field(kw_only=True)
-    basis: FloatArray = field(kw_only=True)
-    direction: FloatArray = field(kw_only=True)
-    shift: float = field(kw_only=True)
-    search: bool | None = field(kw_only=True)
-    fits: dict[float, Solution] = field(kw_only=True)
-
-    def _fitted(self, value: float) -> ProfilePoint:
-        data = replace(self.rest, observations=self.held(value - self.shift))
-        fit = refit(data, None, self.fits[_nearest(self.fits, value)], self.search)
-        self.fits[value] = fit
-        beta = self.basis @ fit.beta + (value - self.shift) * self.direction
-        return point_of(fit, value, beta)
+def _refitted(
+    data: ModelData, param: str, search: bool | None, value: float, near: Solution
+) -> tuple[Solution, ProfilePoint]:
+    """Return the fit of all others with sigma, kappa, or tau where kappa is estimated, held."""
+    fit = refit(data, {param: value}, near, search)
+    return fit, point_of(fit, value)
 
 
 def _coefficient_curve(
     data: ModelData, solution: Solution, column: int, search: bool | None
-) -> CoefficientCurve:
-    """Return the profile over a coefficient."""
-    obs, k = data.observations, data.space.k
+) -> Curve:
+    """Return the profile over one coefficient: what it explains moves into the offset.
+
+    With coefficients ``T gamma + shift`` (T the identity without a constraint) the coefficient is held
+    by gamma = basis delta + direction (value - shift), with the basis orthogonal to its row of T.
+    """
+    k = data.space.k
     if data.constraint is None:
         basis, direction = np.delete(np.eye(k), column, axis=1), np.eye(k)[column]
         shift = 0.0
@@ -241,43 +215,39 @@ def _coefficient_curve(
         row = data.constraint.transform[column]
         basis, direction = linalg.null_space(row[None, :]), row / float(row @ row)
         shift = float(data.constraint.shift[column])
-    held = obs.restriction(basis, direction)
+    held = data.observations.restriction(basis, direction)
     if solution.dependent and held(0.0).rank == solution.rank:
         raise DataError(
             f"the coefficient of {data.names[column]!r} is not identified: its column is a linear "
             "combination of others, and its profile is level"
         )
-    rest = replace(
-        data,
-        observations=held(0.0),
-        space=replace(data.space, k=k - 1),
-        names=tuple(f"x{j}" for j in range(k - 1)),
-        constraint=None,
-    )
-    value = float(data.expand(solution.beta)[column])
-    start = replace(solution, beta=basis.T @ solution.beta, dependent=())
-    return CoefficientCurve(
+    names = tuple(f"x{j}" for j in range(k - 1))
+    rest = replace(data, space=replace(data.space, k=k - 1), names=names, constraint=None)
+
+    def fit_held(value: float, near: Solution) -> tuple[Solution, ProfilePoint]:
+        """Return the fit with the coefficient at a value."""
+        t = value - shift
+        fit = refit(replace(rest, observations=held(t)), None, near, search)
+        return fit, point_of(fit, value, basis @ fit.beta + t * direction)
+
+    estimate = float(data.expand(solution.beta)[column])
+    return Curve(
         data.names[column],
-        value,
+        estimate,
         solution.loglike_restricted,
         solution.n - solution.p,
+        fit_held,
+        {estimate: replace(solution, beta=basis.T @ solution.beta, dependent=())},
         names=data.names,
-        rest=rest,
-        held=held,
-        basis=basis,
-        direction=direction,
-        shift=shift,
-        search=search,
-        fits={value: start},
     )
-
-
-def _nearest(known: Mapping[float, object], value: float) -> float:
-    return min(known, key=lambda other: abs(other - value))
 
 
 def _range(data: ModelData, solution: Solution, param: str) -> tuple[float, float]:
-    """Return the range of sigma, tau or kappa along its profile."""
+    """Return the range of sigma, tau or kappa along its profile.
+
+    Where kappa is estimated sigma ends at the standard deviation over the root of KAPPA_END: every
+    smaller one has a kappa with the same law.
+    """
     if param == "tau":
         return data.tau_bounds
     if param == "kappa":
@@ -286,7 +256,7 @@ def _range(data: ModelData, solution: Solution, param: str) -> tuple[float, floa
         return 0.0, math.inf
     llf = data.observations.gaussian_loglike()
     deviation = math.exp(-llf / solution.n - 0.5) / math.sqrt(2.0 * math.pi)
-    return SIGMA_END * min(deviation, solution.sigma), math.inf
+    return min(deviation, solution.sigma) / math.sqrt(KAPPA_END), math.inf
 
 
 def _first_step(data: ModelData, solution: Solution, param: str | int, se: float) -> float:
@@ -335,23 +305,21 @@ def curve_of(
             "fit without the constraint"
         )
     data, name = data.compared_with(solution), str(param)
-    curve: Curve
     if column is not None:
         curve = _coefficient_curve(data, solution, column, search)
     elif name == "tau" and data.space.kappa is not None:
         curve = tau_curve(data, solution, data.space.kappa)
     else:
         estimate = float(getattr(solution, name))
-        curve = RefitCurve(
+        curve = Curve(
             name,
             estimate,
             solution.loglike_restricted,
             solution.n - solution.p,
+            partial(_refitted, data, name, search),
+            {estimate: solution},
             *_range(data, solution, name),
             data.names,
-            data=data,
-            search=search,
-            fits={estimate: solution},
         )
     curve.step = _first_step(data, solution, param, se)
     curve.points[curve.estimate] = replace(point_of(solution, curve.estimate), slope=0.0)

@@ -27,7 +27,7 @@ from qhreg.certificate.global_optimum import GlobalCertificate, profile_bound
 from qhreg.exceptions import ConvergenceWarning, DomainError, warn_caller
 from qhreg.inference.hypothesis_tests import lr_cut
 from qhreg.profile.curve import Curve, TauCurve, curve_of, scale_of
-from qhreg.profile.maxima import LocalMaxima, local_maxima
+from qhreg.profile.maxima import local_maxima
 from qhreg.profile.result import ProfileInterval, ProfileLikelihood, find_interval
 from qhreg.progress import with_progress
 from qhreg.specification.model_data import refit
@@ -64,49 +64,6 @@ def _spread(curve: Curve, interval: ProfileInterval, cut: float) -> None:
             reach = origin + 1.2 * (reach - origin)
         for t in np.linspace(origin, reach, POINTS + 1)[1:-1]:
             curve(float(backward(t)))
-
-
-def profile_along(
-    curve: Curve,
-    *,
-    grid: Any = None,
-    alpha: float = 0.05,
-    cut: str | float = "F",
-    se: float = math.nan,
-    note: str = "",
-) -> ProfileLikelihood:
-    """Return the profile likelihood along a curve with its interval.
-
-    Parameters
-    ----------
-    curve : Curve
-        The profile as a function.
-    grid, alpha, cut, se, note
-        As in `profile_likelihood`.
-    """
-    name, critical = curve.param, lr_cut(alpha, curve.df_resid, cut=cut)
-    interval = find_interval(curve, alpha, critical)
-    if grid is None:
-        _spread(curve, interval, max(critical, lr_cut(min(alpha, 0.01), curve.df_resid, cut=cut)))
-    else:
-        for value in sorted(np.ravel(np.asarray(grid, dtype=np.float64)).tolist()):
-            if not curve.lower <= value <= curve.upper:
-                raise DomainError(
-                    f"the profile of {name} runs from {curve.lower:g} to {curve.upper:g}, the grid "
-                    f"has {value:g}"
-                )
-            curve(value)
-    points = tuple(point for _, point in sorted(curve.points.items()))
-    best = max(points, key=lambda point: point.loglike)
-    if best.loglike > curve.loglike + BETTER:
-        warn_caller(
-            f"the log-likelihood is higher by {best.loglike - curve.loglike:.3g} at {name} = "
-            f"{best.value:.6g} than at the fit ({curve.estimate:.6g}), a local maximum only: fit with "
-            "search=True",
-            ConvergenceWarning,
-        )
-    about = (name, curve.estimate, curve.loglike, interval, points, curve.names, se, cut)
-    return ProfileLikelihood(*about, curve.df_resid, None, note=note, _curve=curve)
 
 
 def _freed(data: Any, solution: Any, param: str | int) -> tuple[Any, Any, float | None]:
@@ -195,26 +152,54 @@ def profile_likelihood(
     """
     data, solution, fixed = _freed(data, solution, param)
     curve = curve_from(data, solution, param, se=se, search=search)
-    profile = profile_along(curve, grid=grid, alpha=alpha, cut=cut, se=se, note=note)
-    points = tuple(replace(point, beta=data.expand(point.beta)) for point in profile.points)
-    profile = replace(profile, points=points, fixed=fixed, certificate=certificate)
-    if not isinstance(curve, TauCurve):
-        return profile
-    maxima, certified = local_maxima(data, solution, curve=curve), None
-    elsewhere = _elsewhere(maxima, profile.interval, profile.loglike)
-    if certificate is not None:
-        nodes = [*certificate.nodes_tau, *(point.value for point in points)]
-        certified = profile_bound(curve.setup, curve.start, nodes)
-    interval = replace(profile.interval, elsewhere=elsewhere)
-    return replace(profile, interval=interval, certified=certified, maxima=maxima)
-
-
-def _elsewhere(maxima: LocalMaxima, interval: ProfileInterval, loglike: float) -> float | None:
-    """Return the highest maximum outside an interval, if it is not rejected."""
-    for point in maxima.points:
-        if not interval.lower <= point.value <= interval.upper:
-            return point.value if 2.0 * (loglike - point.loglike) < interval.cut else None
-    return None
+    name, critical = curve.param, lr_cut(alpha, curve.df_resid, cut=cut)
+    interval = find_interval(curve, alpha, critical)
+    if grid is None:
+        _spread(curve, interval, max(critical, lr_cut(min(alpha, 0.01), curve.df_resid, cut=cut)))
+    else:
+        for value in sorted(np.ravel(np.asarray(grid, dtype=np.float64)).tolist()):
+            if not curve.lower <= value <= curve.upper:
+                raise DomainError(
+                    f"the profile of {name} runs from {curve.lower:g} to {curve.upper:g}, the grid "
+                    f"has {value:g}"
+                )
+            curve(value)
+    points = [point for _, point in sorted(curve.points.items())]
+    best = max(points, key=lambda point: point.loglike)
+    if best.loglike > curve.loglike + BETTER:
+        warn_caller(
+            f"the log-likelihood is higher by {best.loglike - curve.loglike:.3g} at {name} = "
+            f"{best.value:.6g} than at the fit ({curve.estimate:.6g}), a local maximum only: fit with "
+            "search=True",
+            ConvergenceWarning,
+        )
+    maxima = certified = None
+    if isinstance(curve, TauCurve):
+        maxima = local_maxima(data, solution, curve=curve)
+        outside = (p for p in maxima.points if not interval.lower <= p.value <= interval.upper)
+        other = next(outside, None)
+        if other is not None and 2.0 * (curve.loglike - other.loglike) < critical:
+            interval = replace(interval, elsewhere=other.value)
+        if certificate is not None:
+            nodes = [*certificate.nodes_tau, *(point.value for point in points)]
+            certified = profile_bound(curve.setup, curve.fits[curve.estimate], nodes)
+    return ProfileLikelihood(
+        name,
+        curve.estimate,
+        curve.loglike,
+        interval,
+        tuple(replace(point, beta=data.expand(point.beta)) for point in points),
+        curve.names,
+        se,
+        cut,
+        curve.df_resid,
+        fixed,
+        certificate,
+        certified,
+        maxima,
+        note,
+        curve,
+    )
 
 
 def profile_intervals(
@@ -230,8 +215,6 @@ def profile_intervals(
     curve_from: Callable[..., Curve] = curve_of,
 ) -> FloatArray:
     """Return the profile intervals of all estimated parameters, shape (size, 2).
-
-    The interval of a coefficient that a constraint fixes is its value, twice.
 
     Parameters
     ----------
@@ -258,9 +241,6 @@ def profile_intervals(
     errors = np.full(len(chosen), math.nan) if bse is None else np.asarray(bse, dtype=np.float64)
     limits = np.empty((len(chosen), 2))
     for i, param in enumerate(with_progress(chosen, progress, "profile intervals")):
-        if data.is_fixed(param):
-            limits[i] = data.expand(solution.beta)[int(param)]
-            continue
         curve = curve_from(data, solution, param, se=float(errors[i]), search=search)
         interval = find_interval(curve, alpha, lr_cut(alpha, curve.df_resid, cut=cut))
         limits[i] = interval.lower, interval.upper

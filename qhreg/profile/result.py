@@ -20,9 +20,6 @@ from qhreg.inference.hypothesis_tests import lr_cut
 from qhreg.profile.curve import Curve, ProfilePoint, TauCurve, scale_of
 from qhreg.profile.maxima import LocalMaxima, scan_tau
 
-CROWDED = 2e-3
-"""Distance between points, as a share of the range, below which the curve uses one of them."""
-
 CURVE_POINTS = 601
 """Points at which the curve of a figure is drawn."""
 
@@ -225,7 +222,11 @@ class ProfileLikelihood:
             highest cut.
         """
         cuts = tuple((alpha, self.critical_value(alpha)) for alpha in alphas)
-        others = self._other_maxima()
+        others = [
+            (point.value, 2.0 * (self.loglike - point.loglike))
+            for point in (() if self.maxima is None else self.maxima.points)
+            if point.value != self.estimate
+        ]
         if whole is None:
             whole = any(lr < max(cut for _, cut in cuts) for _, lr in others)
         x, lr = self._over_all_tau() if whole else (self.values, self.lr)
@@ -251,16 +252,6 @@ class ProfileLikelihood:
             tuple((tau, lr) for tau, lr in others if x[0] <= tau <= x[-1]),
             not isinstance(self.cut, str),
             _pieces(dense, curve, self.interval),
-        )
-
-    def _other_maxima(self) -> tuple[tuple[float, float], ...]:
-        """Return the local maxima beside the estimate, each with its likelihood ratio."""
-        if self.maxima is None:
-            return ()
-        return tuple(
-            (point.value, 2.0 * (self.loglike - point.loglike))
-            for point in self.maxima.points
-            if point.value != self.estimate
         )
 
     def _over_all_tau(self) -> tuple[FloatArray, FloatArray]:
@@ -313,11 +304,11 @@ def _between(
 
 
 def _apart(t: FloatArray) -> list[int]:
-    """Return the points that are not crowded; where a root was closed in on, one of many.
+    """Return points as far apart as those drawn; where a root was closed in on, one of many.
 
     A slope between points a millionth apart is the rounding of their fits.
     """
-    gap = CROWDED * (t[-1] - t[0])
+    gap = (t[-1] - t[0]) / CURVE_POINTS
     kept = [0]
     for i in range(1, t.size - 1):
         if t[i] - t[kept[-1]] > gap and t[-1] - t[i] > gap:

@@ -52,9 +52,6 @@ from qhreg.solver.problem import Problem, Task, smoothing_width
 from qhreg.solver.setup import SAMPLE_PER_COLUMN, SAMPLE_ROWS, basis_of
 from qhreg.specification.observations import find_constant
 
-PROHIBITIVE = 1e300
-"""A penalty that leaves every coefficient at zero."""
-
 
 @dataclass(frozen=True)
 class RegularizedSolution:
@@ -334,35 +331,37 @@ def _scan(
     penalty: Penalty,
     bounds: tuple[float, float],
     start: FloatArray,
-    before: list[PenalizedPoint] | None,
-) -> list[PenalizedPoint]:
+    before: dict[float, PenalizedPoint],
+) -> dict[float, PenalizedPoint]:
     """Return fits at values of tau equally spaced on the logit scale, from the middle outwards.
 
     Each starts from its neighbour, or from the fit at the same tau with another penalty.
     """
     smooth = replace(problem, kappa=smoothing_width(problem.kappa, problem.n, start.size - 1))
-    taus = tau_grid(bounds)
-    nodes: dict[int, PenalizedPoint] = {}
-    middle = len(taus) // 2
-    for inner, places in ((-1, range(middle, len(taus))), (1, range(middle - 1, -1, -1))):
-        for i in places:
-            near = nodes[i + inner].z if i + inner in nodes else start
-            z = near if before is None else before[i].z
-            nodes[i] = minimise_penalized(smooth, penalty, z, taus[i], tol=FLAT_SLOPE)
-    return [nodes[i] for i in range(len(taus))]
+    nodes: dict[float, PenalizedPoint] = {}
+    for tau in sorted(tau_grid(bounds), key=lambda tau: abs(tau - 0.5)):
+        near = min(nodes, key=lambda known: abs(known - tau), default=None)
+        z = start if near is None else nodes[near].z
+        z = before[tau].z if before else z
+        nodes[tau] = minimise_penalized(smooth, penalty, z, tau, tol=FLAT_SLOPE)
+    return nodes
 
 
 def _fits(setup: _Setup, penalties: Iterable[Penalty], tol: float) -> Iterator[PenalizedPoint]:
     """Iterate over the fits with several penalties in the coordinates of the problem."""
     problem, task = setup.problem, setup.task
-    z, nodes = setup.start, None
+    z = setup.start
+    nodes: dict[float, PenalizedPoint] = {}
     for penalty in penalties:
         if task.tau is not None:
             fits = [minimise_penalized(problem, penalty, z, task.tau, tol=tol)]
         else:
             bounds = task.tau_bounds
             nodes = _scan(setup.sample, penalty, bounds, z, nodes)
-            scanned = [ProfileNode(x.tau, x.value, x.objective.d_tau, x.z) for x in nodes]
+            scanned = [
+                ProfileNode(tau, node.value, node.objective.d_tau / problem.n, node.z)
+                for tau, node in sorted(nodes.items())
+            ]
             fits = [
                 minimise_penalized(problem, penalty, basin.z, basin.tau, bounds=bounds, tol=tol)
                 for basin in profile_minima(scanned)
@@ -527,7 +526,7 @@ def largest_alpha(exog: Any, endog: Any, *, tol: float = 1e-11, **options: Any) 
     _require_residual(setup, setup.unit_penalty)
     penalty = setup.penalty(setup.unit_penalty)
     bare = penalty.is_absent
-    prohibitive = Penalty(np.where(bare, 0.0, PROHIBITIVE), np.zeros(bare.size))
+    prohibitive = Penalty(np.where(bare, 0.0, np.finfo(np.float64).max), np.zeros(bare.size))
     (fit,) = _fits(setup, [prohibitive], tol)
     ratio = np.abs(fit.objective.d_z[~bare]) / penalty.l1[~bare]
     # at the size itself rounding decides whether a coefficient is zero

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from qhreg._precision import ROUNDING
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.engine.rows import ArrayRows
 from qhreg.family.loss import zone_part
@@ -20,14 +21,8 @@ from qhreg.solver.fixed_tau import WIDER
 from qhreg.solver.newton import ARMIJO, solve_positive
 from qhreg.solver.problem import Objective, Problem, smoothing_width
 
-ROUNDING = 1e-14
-"""Relative decrease of the objective that no step can see below."""
-
 DAMPING = (1e-10, 1e10)
 """Least and most damping in units of the curvature of a row: none, and no step to speak of."""
-
-LONGEST = 0.8
-"""Share of theta that a step may take off."""
 
 MAX_STEPS = 100
 """Steps at one width after which to give up."""
@@ -239,16 +234,12 @@ def _descend(
     damping = DAMPING[0]
     while point.violation > tol and point.iterations < MAX_STEPS and damping < DAMPING[1]:
         step = _step(problem, penalty, point, bounds, damping / problem.kappa)
-        if step is None:
+        if step is None or not step[0][-1] > 0.0:  # not convex, or no positive theta
             damping *= 10.0
             continue
         trial, level = step
-        move, turn, share = trial - point.z, level - point.tau, 1.0
-        if move[-1] < -LONGEST * point.z[-1]:  # theta stays positive
-            share = -LONGEST * float(point.z[-1] / move[-1])
-            trial, level = point.z + share * move, point.tau + share * turn
-        now = point.objective
-        slope = (float(now.d_z @ move) + now.d_tau * turn) * share / problem.n
+        now, move = point.objective, trial - point.z
+        slope = (float(now.d_z @ move) + now.d_tau * (level - point.tau)) / problem.n
         gain = slope + penalty.value(trial) - penalty.value(point.z)
         after = _point(problem, penalty, trial, level, bounds, point)
         if after.value <= point.value + ARMIJO * min(gain, 0.0) + ROUNDING * abs(point.value):

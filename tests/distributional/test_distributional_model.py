@@ -332,7 +332,7 @@ def test_the_summary_of_a_fit_on_a_bound_says_which_part_is_stationary():
     assert fit.solution.held == ("tau",)
     assert fit.solution.rest_stationary
     assert not fit.converged
-    data, params = fit.model.model_data().regression, np.asarray(fit.params)
+    data, params = fit.model.model_data(), np.asarray(fit.params)
     score = gradient(data, evaluate(data, params))
     assert np.abs(score[:4]).max() < 1e-6 < score[4]  # the likelihood rises beyond the bound
     for table in (fit.summary(), fit.summary2()):
