@@ -13,11 +13,9 @@ import numpy as np
 import pandas as pd
 import patsy
 
-from qhreg.dask.cluster import cluster_of
-from qhreg.dask.rows import DaskFrames, dask_rows
+from qhreg.dask.rows import DaskFrames, cluster_of, dask_rows
 from qhreg.exceptions import DataError
-from qhreg.partitions.design import Design, RowColumns
-from qhreg.partitions.first_pass import design_of
+from qhreg.partitions.design import Design, RowColumns, design_of
 from qhreg.partitions.model import PartitionedModel
 from qhreg.partitions.results import PartitionedResults, PartitionedResultsWrapper
 from qhreg.solver import DEFAULT_TAU_BOUNDS
@@ -79,7 +77,6 @@ class DaskModel(PartitionedModel):
     """The regression of rows on Dask; made by :func:`quantile_huber` and :func:`fit`."""
 
     results_class: ClassVar[Any] = DaskResults
-    wrapper_class: ClassVar[Any] = DaskResultsWrapper
 
 
 @dataclass(frozen=True)

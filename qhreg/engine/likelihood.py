@@ -36,6 +36,7 @@ from qhreg._typing import BoolArray, FloatArray
 from qhreg.engine.rows import (
     Block,
     RowBlocks,
+    SummedRows,
     chosen_rows,
     gram,
     products,
@@ -179,7 +180,7 @@ class Totals(NamedTuple):
 
 
 def reduce_rows(
-    rows: RowBlocks,
+    rows: SummedRows,
     z: FloatArray,
     tau: float,
     kappa: float,
@@ -192,7 +193,7 @@ def reduce_rows(
 
     Parameters
     ----------
-    rows : RowBlocks
+    rows : SummedRows
         The data.
     z : ndarray, shape (k,)
         (-b, theta).

@@ -41,7 +41,6 @@ class PartitionedModel(QuantileHuberMLE):
     """
 
     results_class: ClassVar[Any] = PartitionedResults
-    wrapper_class: ClassVar[Any] = PartitionedResultsWrapper
 
     from_formula = NotOffered("use qhreg.stream.quantile_huber or qhreg.dask.quantile_huber")
     fit_constrained = NotOffered("use t_test or wald_test on the fit")
@@ -59,6 +58,8 @@ class PartitionedModel(QuantileHuberMLE):
     start_params = NotOffered("the solver has its own")
 
     def __init__(self, partitions: PartitionedRows, design: Design, **options: Any) -> None:
+        if not partitions.n_rows:
+            raise DataError("there are no rows with positive weight and without missing values")
         self.partitions, self.design = partitions, design
         # one row of the names of the columns makes the holder of statsmodels
         names = design.exog_names
@@ -124,7 +125,7 @@ class PartitionedModel(QuantileHuberMLE):
                 f"cov_type={kind!r} needs the rows in memory; here there are {', '.join(OFFERED)}"
             )
         check_options(kind, options)
-        if kind == "nonrobust" and self.partitions.has_sampling_weights:
+        if kind == "nonrobust" and self.has_weights:
             raise DomainError(NEEDS_CASES)
         if kind == "cluster":
             groups = options.get("groups")
@@ -165,7 +166,7 @@ class PartitionedModel(QuantileHuberMLE):
         results = self.results_class(
             self, solution, request, use_t=use_t, settings=settings, width=width
         )
-        return self.wrapper_class(results)  # type: ignore[no-any-return]
+        return results._wrapper(results)  # type: ignore[no-any-return]
 
 
 def _constant(rows: PartitionedRows) -> int:

@@ -237,11 +237,11 @@ def profile_over_kappa(
     fit: Callable[..., Solution],
     gaussian: float,
     *,
-    tau: float | None,
-    sigma: float | None,
-    start: Start | None,
-    search: bool | None,
-    names: Sequence[str] | None,
+    tau: float | None = None,
+    sigma: float | None = None,
+    start: Start | None = None,
+    search: bool | None = None,
+    names: Sequence[str] | None = None,
 ) -> KappaSolution:
     """Return the best of the fits at all widths, as :func:`solve_kappa`.
 

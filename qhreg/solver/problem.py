@@ -9,7 +9,7 @@ import numpy as np
 
 from qhreg._typing import FloatArray
 from qhreg.engine.likelihood import Objective, Zone, objective, reduce_rows
-from qhreg.engine.rows import ArrayRows, RowBlocks, residuals
+from qhreg.engine.rows import ArrayRows, RowBlocks, SummedRows, residuals
 from qhreg.family.loss import quantile_huber_loss
 from qhreg.family.normalizer import LogNormalizer, restricted_normalizer
 
@@ -63,7 +63,7 @@ class Problem:
 
     Attributes
     ----------
-    rows : RowBlocks
+    rows : SummedRows
         The data.
     n : float
         Sum of the case weights.
@@ -77,7 +77,7 @@ class Problem:
         p of the restricted likelihood (QH-25), zero for the ordinary one.
     """
 
-    rows: RowBlocks
+    rows: SummedRows
     n: float
     kappa: float
     matrix: FloatArray | None = None

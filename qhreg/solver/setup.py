@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from qhreg._precision import INTERPOLATED, ROUNDING
 from qhreg._typing import FloatArray
-from qhreg.engine.rows import ArrayRows, GivenRows, Taken, require_finite
+from qhreg.engine.rows import ArrayRows, GivenRows, RowBlocks, Taken, require_finite
 from qhreg.exceptions import DataError
 from qhreg.solver.basis import (
     CHOLESKY_SAFE,
@@ -179,7 +179,7 @@ def _triangular_basis(rows: GivenRows) -> Basis:
     return basis_of(factor[:, :-1], factor[:, -1])
 
 
-def _factor(part: GivenRows) -> FloatArray:
+def _factor(part: RowBlocks) -> FloatArray:
     factor = np.empty((0, part.n_columns + 1))
     for block in part.blocks():
         assert block.endog is not None
@@ -238,7 +238,7 @@ def _leaves_residual(rows: GivenRows, basis: Basis) -> bool:
     return rows.fold(_misses, any, -basis.matrix[:-1, -1] / basis.matrix[-1, -1])
 
 
-def _misses(part: GivenRows, beta: FloatArray) -> bool:
+def _misses(part: RowBlocks, beta: FloatArray) -> bool:
     """Return whether coefficients leave more than rounding of the response of some block."""
     for block in part.blocks():
         assert block.endog is not None

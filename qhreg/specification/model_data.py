@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,8 +13,8 @@ import numpy as np
 from qhreg._typing import FloatArray, IntArray
 from qhreg.engine.rows import GivenRows, rows_of
 from qhreg.exceptions import BoundaryWarning, DomainError, RankWarning
-from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve
-from qhreg.solver.over_kappa import KappaSolution, gaussian_loglike, solve_kappa
+from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve_rows, task_of
+from qhreg.solver.over_kappa import KappaSolution, gaussian_loglike, profile_over_kappa
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import (
     EXTRA_NAMES,
@@ -215,14 +216,17 @@ def solution_and_width(
     data: ModelData, held: Mapping[str, float] | None = None, **options: Any
 ) -> tuple[Solution, KappaSolution | None]:
     """Return the fit as `fit_model`, and that of the width where kappa is estimated."""
-    obs, space = data.observations, data.space
+    space = data.space
     fixed = {"tau": space.tau, "sigma": space.sigma, "kappa": space.kappa, **(held or {})}
-    kappa = fixed.pop("kappa")
-    options |= fixed | {"tau_bounds": data.tau_bounds, "reml": data.reml, "rank": data.rank}
-    if not isinstance(obs, Observations):  # rows that lie elsewhere
-        return obs.solved(kappa, **options)  # type: ignore[no-any-return]
-    options |= {"weights": obs.case_weights, "offset": obs.offset}
-    if kappa is None:
-        width = solve_kappa(obs.exog, obs.endog, **options)
-        return width.solution, width
-    return solve(obs.exog, obs.endog, kappa=kappa, **options), None
+    tau, sigma = fixed["tau"], fixed["sigma"]
+    rows, criterion = data.rows, dict[str, Any](reml=data.reml, rank=data.rank)
+
+    def fit(kappa: float, tau: float | None = tau, **options: Any) -> Solution:
+        task = task_of(kappa, tau, sigma, data.tau_bounds, **criterion)
+        return solve_rows(rows, task, **options)
+
+    if fixed["kappa"] is not None:
+        return fit(fixed["kappa"], **options), None
+    gaussian = -math.inf if sigma is not None else data.gaussian_loglike(**criterion)
+    width = profile_over_kappa(fit, gaussian, tau=tau, sigma=sigma, **options)
+    return width.solution, width
