@@ -28,7 +28,7 @@ from sklearn.utils import check_random_state
 from qhreg._typing import FloatArray
 from qhreg.boosting import QuantileHuberBoostingRegressor as LocalRegressor
 from qhreg.boosting.noise import HERE, Pool
-from qhreg.boosting.trees import cross_folds
+from qhreg.boosting.trees import Growth, cross_folds
 from qhreg.estimator import case_weights
 from qhreg.exceptions import DataError, DomainError
 from qhreg.partitions.rows import Part, PartitionedRows, combined_facts, condensed, facts_of
@@ -233,9 +233,8 @@ def _fit_together(
     """Return what a fit by all workers sets on the model."""
     hosts = {worker: get_address_host(worker) for worker in held}
     first = next(iter(held))
-    port = client.submit(free_port, hosts[first], workers=[first], pure=False)
-    _complete(client, [port], list(held))
-    leader, token = (hosts[first], port.result()), secrets.token_bytes(32)
+    port = client.run(free_port, hosts[first], workers=[first])[first]
+    leader, token = (hosts[first], port), secrets.token_bytes(32)
     tasks = [
         client.submit(
             _fit_here,
@@ -281,7 +280,8 @@ def _fit_here(
         folds = cross_folds(cv, exog, endog, weights, None)
         patience = None if cv is None else model.n_iter_no_change
         with pool.lightgbm_network(reference) as network:
-            model._grow(data, endog, folds, options | network, patience, pool)
+            growth = Growth(data, folds, options | network, model.n_estimators, patience)
+            model._grow(growth, endog, pool)
     model._fold_models = []
     known = model.get_params(deep=False)
     state = {name: value for name, value in vars(model).items() if name not in known}

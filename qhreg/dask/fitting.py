@@ -63,11 +63,8 @@ class DaskResultsWrapper(PartitionedResultsWrapper):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what can be had without the rows, which stay on their cluster."""
-        return _same, (self.to_local(),)
-
-
-def _same(results: Any) -> Any:
-    return results
+        reduced: tuple[Any, ...] = self.to_local().__reduce_ex__(2)
+        return reduced
 
 
 DaskResults._wrapper = DaskResultsWrapper
@@ -202,7 +199,9 @@ def quantile_huber(
     >>> results.params.round(2).to_dict()
     {'Intercept': 0.99, 'x': 2.01, 'sigma': 0.33, 'tau': 0.74}
     """
-    _require_frame("data", data)
+    frame = dask.is_dask_collection(data) and not isinstance(data, da.Array)
+    if not (frame and getattr(data, "ndim", None) == 2):
+        raise DataError(f"data must be a Dask DataFrame, got {type(data).__name__}")
     return DaskRegression(
         formula,
         data,
@@ -287,13 +286,6 @@ def fit(
     delattr(model.data, SPEC_NAME)  # new rows are columns, not variables of a formula
     kwds = {"groups": labels["groups"]} if groups is not None and cov_type == "cluster" else None
     return _fitted(model, cov_type, kwds, options)
-
-
-def _require_frame(name: str, values: Any) -> None:
-    if not (dask.is_dask_collection(values) and getattr(values, "ndim", None) == 2) or isinstance(
-        values, da.Array
-    ):
-        raise DataError(f"{name} must be a Dask DataFrame, got {type(values).__name__}")
 
 
 def _table(

@@ -24,7 +24,6 @@ from qhreg.model import QuantileHuberMLE
 from qhreg.partitions.rows import Part, PartitionedRows, condensed, summed_by_label
 from qhreg.results import QuantileHuberResults, QuantileHuberResultsWrapper
 from qhreg.solver import Solution
-from qhreg.specification.model_data import ModelData
 
 _PREDICT = "rows are not in memory: predict(batch) gives the location of any of them"
 _SAMPLE = "it looks at single rows: fit a sample of them by QuantileHuberMLE, and ask that fit"
@@ -87,7 +86,9 @@ class PartitionedResults(QuantileHuberResults):
     @cached_property
     def _bread(self) -> Parts:
         """What all robust covariances share."""
-        return bread_of(self._fit_data, self.solution, self._known).without_rows
+        data, solution = self._fit_data, self.solution
+        window = _window(data.observations, solution)
+        return covariance_parts(data, solution, self._known, window).without_rows
 
     def _parts(self) -> Parts:
         return replace(self._bread, observations=self.model.observations)
@@ -120,21 +121,6 @@ class PartitionedResultsWrapper(QuantileHuberResultsWrapper):
 
 
 PartitionedResults._wrapper = PartitionedResultsWrapper
-
-
-def bread_of(data: ModelData, solution: Solution, held: Sequence[str]) -> Parts:
-    """Return the parts of a sandwich; see :func:`qhreg.covariance.covariance_parts`.
-
-    Parameters
-    ----------
-    data : ModelData
-        The model that was fitted; its observations are :class:`PartitionedRows`.
-    solution : Solution
-        Its fit.
-    held : sequence of str
-        Estimated parameters to treat as known, besides tau on its bound.
-    """
-    return covariance_parts(data, solution, held, _window(data.observations, solution))
 
 
 # ---------------------------------------------------------------------- clusters

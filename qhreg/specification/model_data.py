@@ -219,7 +219,8 @@ def solution_and_width(
     space = data.space
     fixed = {"tau": space.tau, "sigma": space.sigma, "kappa": space.kappa, **(held or {})}
     tau, sigma = fixed["tau"], fixed["sigma"]
-    rows, criterion = data.rows, dict[str, Any](reml=data.reml, rank=data.rank)
+    rows = data.rows
+    criterion: dict[str, Any] = {"reml": data.reml, "rank": data.rank}
 
     def fit(kappa: float, tau: float | None = tau, **options: Any) -> Solution:
         task = task_of(kappa, tau, sigma, data.tau_bounds, **criterion)
