@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -413,32 +412,24 @@ def design_of(
     check_formula(formula, None)
     if missing not in ("drop", "raise"):
         raise DataError(f"missing must be 'drop' or 'raise', got {missing!r}")
-    known = list(frames.columns)
-    names = dict(namespace or {})
+    known, names = list(frames.columns), dict(namespace or {})
     used = [column for column in known if mentions(formula, column)]
     with _named("the data"):
         require_columns(known, extras.names)
-    combine = partial(_combined, formula, names, known)
-    seen: _Seen = frames.reduce(used, _telling, combine, formula, names, known)
-    left, right = _specs(formula, lambda: iter([seen.frame]), names, known)
-    remembering = [
-        factor.name()
-        for spec in (left, right)
-        for factor, info in spec.factor_infos.items()
-        if info.state.get("transforms")
-    ]
+    first = _FirstPass(formula, names, known)
+    seen: _Seen = frames.reduce(used, first.telling, first.combined)
+    left, right = first.specs(lambda: iter([seen.frame]))
+    factors = {**left.factor_infos, **right.factor_infos}
+    remembering = [factor for factor, info in factors.items() if info.state.get("transforms")]
     if remembering:
         if frames.frames(used) is None:
             raise DataError(
-                f"{remembering[0]} remembers numbers of all rows, which do not come here: make a "
-                "column of it first, or stream the files by qhreg.stream"
+                f"{remembering[0].name()} remembers numbers of all rows, which do not come here: make "
+                "a column of it first, or stream the files by qhreg.stream"
             )
-        factors = {**left.factor_infos, **right.factor_infos}
-
-        def coded() -> Iterator[pd.DataFrame]:
-            return (ready(frame, factors) for frame in frames.frames(used) or ())
-
-        left, right = _specs(formula, coded, names, known)
+        left, right = first.specs(
+            lambda: (ready(frame, factors) for frame in frames.frames(used) or ())
+        )
     if len(left.column_names) != 1:
         raise DataError(
             f"the response must be one column of numbers, got {', '.join(left.column_names)}"
@@ -447,67 +438,67 @@ def design_of(
     return Design(formula, left, right, names, columns, extras, missing, seen.n_rows)
 
 
-@contextmanager
-def _errors_told(formula: str, columns: Sequence[str]) -> Iterator[None]:
-    """Turn what patsy raises into a DataError."""
-    try:
-        with unknown_names_told(formula, columns):
-            yield
-    except patsy.PatsyError as error:
-        raise DataError(first_line(error)) from error
+@dataclass(frozen=True)
+class _FirstPass:
+    """What is looked for in every partition: levels and kinds of the columns of a formula."""
 
+    formula: str
+    namespace: dict[str, Any]
+    columns: Sequence[str]
 
-def _specs(
-    formula: str, chunks: Callable[[], Any], namespace: dict[str, Any], columns: Sequence[str]
-) -> tuple[patsy.DesignInfo, patsy.DesignInfo]:
-    """Return the designs of both sides, from frames of which patsy sees one at a time."""
-    with _errors_told(formula, columns):
-        left, right = patsy.incr_dbuilders(formula, chunks, patsy.EvalEnvironment([namespace]))
-    return left, right
+    @contextmanager
+    def _errors_told(self) -> Iterator[None]:
+        """Turn what patsy raises into a DataError."""
+        try:
+            with unknown_names_told(self.formula, self.columns):
+                yield
+        except patsy.PatsyError as error:
+            raise DataError(first_line(error)) from error
 
+    def specs(self, chunks: Callable[[], Any]) -> tuple[patsy.DesignInfo, patsy.DesignInfo]:
+        """Return the designs of both sides, from frames of which patsy sees one at a time."""
+        namespace = patsy.EvalEnvironment([self.namespace])
+        with self._errors_told():
+            left, right = patsy.incr_dbuilders(self.formula, chunks, namespace)
+        return left, right
 
-def _telling(
-    data: Any, name: str, formula: str, namespace: dict[str, Any], columns: Sequence[str]
-) -> _Seen:
-    """Return the rows of a frame that show its levels, and some."""
-    with _named(name):
-        used = [column for column in columns if mentions(formula, column)]
-        require_columns(list(data.columns), used)
-        frame = formula_frame(data, formula).reset_index(drop=True)
-    empty = [column for column in frame.columns if not frame[column].notna().any()]
-    kinds = {str(c): (kind_of(frame[c]), name) for c in frame.columns if c not in empty}
-    if frame.empty:
-        return _Seen(frame, {}, 0)
-    frame = frame.assign(**dict.fromkeys(empty, np.nan))  # no texts, though of any type
-    rows = [np.arange(min(len(frame), 2))]
-    with _errors_told(formula, columns):
-        parsed = patsy.ModelDesc.from_formula(formula)
-        terms = parsed.lhs_termlist + parsed.rhs_termlist
-        for factor in {factor for term in terms for factor in term.factors}:
-            state: dict[str, Any] = {}
-            if factor.memorize_passes_needed(state, patsy.EvalEnvironment([namespace])):
-                continue  # a pass over all rows finds its levels too
-            values = factor.eval(state, frame)
-            if guess_categorical(values):
-                labels = values.data if hasattr(values, "contrast") else values  # of C(...)
-                rows.append(np.flatnonzero(~pd.Series(np.asarray(labels)).duplicated()))
-    return _Seen(frame.iloc[np.unique(np.concatenate(rows))], kinds, len(frame))
+    def telling(self, data: Any, name: str) -> _Seen:
+        """Return the rows of a frame that show its levels, and some."""
+        with _named(name):
+            used = [column for column in self.columns if mentions(self.formula, column)]
+            require_columns(list(data.columns), used)
+            frame = formula_frame(data, self.formula).reset_index(drop=True)
+        empty = [column for column in frame.columns if not frame[column].notna().any()]
+        kinds = {str(c): (kind_of(frame[c]), name) for c in frame.columns if c not in empty}
+        if frame.empty:
+            return _Seen(frame, {}, 0)
+        frame = frame.assign(**dict.fromkeys(empty, np.nan))  # no texts, though of any type
+        rows, namespace = [np.arange(min(len(frame), 2))], patsy.EvalEnvironment([self.namespace])
+        with self._errors_told():
+            parsed = patsy.ModelDesc.from_formula(self.formula)
+            terms = parsed.lhs_termlist + parsed.rhs_termlist
+            for factor in {factor for term in terms for factor in term.factors}:
+                state: dict[str, Any] = {}
+                if factor.memorize_passes_needed(state, namespace):
+                    continue  # a pass over all rows finds its levels too
+                values = factor.eval(state, frame)
+                if guess_categorical(values):
+                    labels = values.data if hasattr(values, "contrast") else values  # of C(...)
+                    rows.append(np.flatnonzero(~pd.Series(np.asarray(labels)).duplicated()))
+        return _Seen(frame.iloc[np.unique(np.concatenate(rows))], kinds, len(frame))
 
-
-def _combined(
-    formula: str, namespace: dict[str, Any], columns: Sequence[str], parts: list[_Seen]
-) -> _Seen:
-    """Return the rows of several partitions, or raise a DataError where a column is of two kinds."""
-    if len(parts) == 1:
-        return parts[0]
-    kinds: dict[str, tuple[str, str]] = {}
-    for part in parts:
-        for column, (kind, name) in part.kinds.items():
-            known, where = kinds.setdefault(column, (kind, name))
-            if known != kind:
-                raise DataError(
-                    f"column {column!r} holds {known} in {where} and {kind} in {name}: make it one"
-                )
-    full = [part.frame for part in parts if not part.frame.empty] or [parts[0].frame]
-    telling = _telling(pd.concat(full), "the data", formula, namespace, columns)
-    return telling._replace(kinds=kinds, n_rows=sum(part.n_rows for part in parts))
+    def combined(self, parts: list[_Seen]) -> _Seen:
+        """Return the rows of several partitions, or raise a DataError where a column is of two kinds."""
+        if len(parts) == 1:
+            return parts[0]
+        kinds: dict[str, tuple[str, str]] = {}
+        for part in parts:
+            for column, (kind, name) in part.kinds.items():
+                known, where = kinds.setdefault(column, (kind, name))
+                if known != kind:
+                    raise DataError(
+                        f"column {column!r} holds {known} in {where} and {kind} in {name}: make it one"
+                    )
+        full = [part.frame for part in parts if not part.frame.empty] or [parts[0].frame]
+        n_rows = sum(part.n_rows for part in parts)
+        return self.telling(pd.concat(full), "the data")._replace(kinds=kinds, n_rows=n_rows)
