@@ -29,7 +29,6 @@ from qhreg.specification.inputs import to_pandas
 
 try:
     import pyarrow as pa
-    import pyarrow.compute as pc
     import pyarrow.dataset as ds
 except ImportError as error:
     raise ImportError(
@@ -62,7 +61,10 @@ class Source(ABC):
 
     @abstractmethod
     def batches(self, columns: Sequence[str], *, coded: bool = False) -> Iterator[Batch]:
-        """Iterate over the batches with some columns; `coded` makes categories of texts."""
+        """Iterate over the batches with some columns; `coded` makes categories of texts.
+
+        Codes are many times as fast to read as texts. Numbers stay where Arrow has them.
+        """
 
     def reduce(
         self,
@@ -131,7 +133,7 @@ class DatasetSource(Source):
                 schema = fragment.physical_schema
                 stored = [column for column in columns if column in schema.names]
                 for batch in fragment.to_batches(schema=schema, columns=stored):
-                    frame = _frame(batch, coded)
+                    frame = batch.to_pandas(split_blocks=True, strings_to_categorical=coded)
                     yield Batch(frame.assign(**folder) if folder else frame, name)
             except (pa.ArrowException, OSError) as error:
                 raise DataError(f"{name}: {error}") from error
@@ -156,10 +158,12 @@ class FunctionSource(Source):
         for number, batch in enumerate(self.function()):
             if isinstance(batch, _ARROW):
                 stored = [column for column in columns if column in batch.schema.names]
-                yield Batch(_frame(batch.select(stored), coded), f"batch {number}")
-                continue
-            frame = _table(batch, number)
-            yield Batch(frame[[c for c in columns if c in frame.columns]], f"batch {number}")
+                used = batch.select(stored)
+                frame = used.to_pandas(split_blocks=True, strings_to_categorical=coded)
+            else:
+                frame = _table(batch, number)
+                frame = frame[[column for column in columns if column in frame.columns]]
+            yield Batch(frame, f"batch {number}")
 
 
 _ARROW = (pa.Table, pa.RecordBatch)
@@ -172,20 +176,6 @@ def _table(batch: Any, number: int) -> pd.DataFrame:
         raise DataError(
             f"batch {number} must be an Arrow table or a frame, got {type(batch).__name__}"
         )
-    return frame
-
-
-def _frame(batch: Any, coded: bool) -> pd.DataFrame:
-    """Return an Arrow batch as a frame; texts as codes are many times as fast to read."""
-    if coded:
-        columns = [
-            pc.dictionary_encode(column)
-            if pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-            else column
-            for column in batch.columns
-        ]
-        batch = pa.table(columns, names=batch.schema.names)
-    frame: pd.DataFrame = batch.to_pandas(split_blocks=True)  # numbers stay where Arrow has them
     return frame
 
 

@@ -465,9 +465,6 @@ class _PooledRows(PartitionedRows):
     ) -> Any:
         return combine(self.pool.gather(function(self.part, *args)))
 
-    def grouped(self, groups: tuple[str, ...]) -> _PooledRows:
-        return self  # what the trees leave has no groups
-
 
 def _responses(part: Part) -> FloatArray:
     return part.endog

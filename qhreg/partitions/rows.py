@@ -148,8 +148,8 @@ class View:
 class PartitionedRows(ABC):
     """Rows in partitions; see :class:`qhreg.engine.rows.GivenRows`.
 
-    A subclass brings ``_reduce``, which calls a function of a :class:`Part` where the partition is, and
-    ``grouped``.
+    A subclass brings ``_reduce``, which calls a function of a :class:`Part` where the partition is; for
+    covariances of clusters, ``grouped`` too.
 
     Attributes
     ----------
@@ -178,9 +178,9 @@ class PartitionedRows(ABC):
         a tree may be used.
         """
 
-    @abstractmethod
     def grouped(self: _Self, groups: tuple[str, ...]) -> _Self:
         """Return the same rows with the labels of some columns as the groups of each part."""
+        raise NotImplementedError
 
     def reduce(
         self, function: Callable[..., Any], combine: Callable[[list[Any]], Any], *args: Any
