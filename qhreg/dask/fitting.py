@@ -63,8 +63,11 @@ class DaskResultsWrapper(PartitionedResultsWrapper):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what can be had without the rows, which stay on their cluster."""
-        reduced: tuple[Any, ...] = self.to_local().__reduce_ex__(2)
-        return reduced
+        return _same, (self.to_local(),)
+
+
+def _same(results: Any) -> Any:
+    return results
 
 
 DaskResults._wrapper = DaskResultsWrapper
