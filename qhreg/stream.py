@@ -20,9 +20,10 @@ import pandas as pd
 from qhreg.exceptions import DataError
 from qhreg.partitions.design import Design, RowColumns, design_of
 from qhreg.partitions.model import PartitionedModel
-from qhreg.partitions.results import PartitionedResults, PartitionedResultsWrapper
+from qhreg.partitions.results import PartitionedResults
 from qhreg.partitions.rows import Part, PartitionedRows, combined_facts, facts_of
 from qhreg.progress import with_progress
+from qhreg.results import QuantileHuberResultsWrapper
 from qhreg.solver import DEFAULT_TAU_BOUNDS
 from qhreg.specification.formulas import formula_namespace, mentions, spec_text
 from qhreg.specification.inputs import to_pandas
@@ -278,7 +279,7 @@ class StreamModel(PartitionedModel):
 
     def fit(  # type: ignore[override]
         self, cov_type: str | None = None, *, progress: bool = False, **options: Any
-    ) -> PartitionedResultsWrapper:
+    ) -> QuantileHuberResultsWrapper:
         """Return the fit by restricted or maximum likelihood, read batch by batch.
 
         Parameters

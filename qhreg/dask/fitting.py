@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -45,17 +44,15 @@ class DaskResults(PartitionedResults):
             exog = self.model.partitions.frames.table
         if not dask.is_dask_collection(exog):
             return super().predict(exog, *args, **kwargs)
-        stored = pickle.dumps((self._without_rows(), args, kwargs))
+        local = self._without_rows()
+
+        def predicted(rows: Any) -> Any:
+            return local.predict(rows, *args, **kwargs)
+
         if isinstance(exog, da.Array):
-            whole = exog.rechunk({1: -1})
-            return whole.map_blocks(_predicted, stored, drop_axis=1, dtype=float)
-        one = _predicted(exog.head(1, npartitions=-1), stored)
-        return exog.map_partitions(_predicted, stored, meta=one.iloc[:0])
-
-
-def _predicted(rows: Any, stored: bytes) -> Any:
-    local, args, kwargs = pickle.loads(stored)
-    return local.predict(rows, *args, **kwargs)
+            return exog.rechunk({1: -1}).map_blocks(predicted, drop_axis=1, dtype=float)
+        one = predicted(exog.head(1, npartitions=-1))
+        return exog.map_partitions(predicted, meta=one.iloc[:0])
 
 
 class DaskResultsWrapper(PartitionedResultsWrapper):

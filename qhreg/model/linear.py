@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -95,6 +95,8 @@ class QuantileHuberMLE(OtherFits):
     >>> round(fit.quantile_level, 3)
     0.583
     """
+
+    results_class: ClassVar[Any] = QuantileHuberResults
 
     @classmethod
     def from_formula(
@@ -217,12 +219,12 @@ class QuantileHuberMLE(OtherFits):
             solution, width = solution_and_width(data, start=start, search=search, names=data.names)
         settings |= {"search": search, "reml": reml}
         self._warn_of_the_data(solution)
-        results = QuantileHuberResults(
+        results = self.results_class(
             self, solution, request, use_t=use_t, settings=settings, width=width
         )
         if request.cov_type == "bootstrap":
             results.cov_params()
-        return QuantileHuberResultsWrapper(results)
+        return results._wrapper(results)  # type: ignore[no-any-return]
 
     @property
     def _responses(self) -> FloatArray:

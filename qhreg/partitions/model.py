@@ -14,11 +14,11 @@ from qhreg.covariance.information import stacked_factors
 from qhreg.exceptions import DataError, DomainError, NotOffered
 from qhreg.model import QuantileHuberMLE
 from qhreg.partitions.design import Design
-from qhreg.partitions.results import PartitionedResults, PartitionedResultsWrapper
+from qhreg.partitions.results import PartitionedResults
 from qhreg.partitions.rows import Part, PartitionedRows
+from qhreg.results import QuantileHuberResultsWrapper
 from qhreg.results.base import DATA_ROWS, MODEL_ROWS
 from qhreg.specification.formulas import SPEC_NAME
-from qhreg.specification.model_data import solution_and_width
 from qhreg.specification.observations import find_constant, spans_ones
 
 OFFERED = ("nonrobust", "HC0", "HC1", "HC2", "HC3", "cluster")
@@ -146,7 +146,7 @@ class PartitionedModel(QuantileHuberMLE):
         *,
         reml: bool = True,
         search: bool | None = None,
-    ) -> PartitionedResultsWrapper:
+    ) -> QuantileHuberResultsWrapper:
         """Return the fit by restricted or maximum likelihood.
 
         Parameters
@@ -158,15 +158,9 @@ class PartitionedModel(QuantileHuberMLE):
         use_t, reml, search
             As in :meth:`qhreg.QuantileHuberMLE.fit`.
         """
-        request = self.covariance_request(cov_type, cov_kwds)
-        data = self.model_data(reml=reml)
-        solution, width = solution_and_width(data, search=search, names=data.names)
-        self._warn_of_the_data(solution)
-        settings = {"optimizer": "newton", "search": search, "reml": reml}
-        results = self.results_class(
-            self, solution, request, use_t=use_t, settings=settings, width=width
+        return super().fit(
+            cov_type=cov_type, cov_kwds=cov_kwds, use_t=use_t, reml=reml, search=search
         )
-        return results._wrapper(results)  # type: ignore[no-any-return]
 
 
 def _constant(rows: PartitionedRows) -> int:

@@ -199,10 +199,7 @@ class PartitionedRows(ABC):
         """Number of rows."""
         return sum(self.facts.counts.values())
 
-    @property
-    def rows_counted(self) -> int:
-        """Number of rows; those without weight are left out already."""
-        return self.n_rows
+    rows_counted = n_rows  # rows without weight are left out already
 
     @property
     def nobs(self) -> float:
@@ -222,10 +219,7 @@ class PartitionedRows(ABC):
         transform = self.view.transform
         return self.n_columns + 1 if transform is None else int(transform.shape[1])
 
-    @property
-    def weight_sum(self) -> float:
-        """Sum of the case weights, which is the number of observations."""
-        return self.facts.nobs
+    weight_sum = nobs  # sampling weights are in the unit that makes it so
 
     @property
     def least_weight(self) -> float:
