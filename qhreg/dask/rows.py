@@ -109,7 +109,7 @@ class Cluster:
         pieces : Pieces
             The partitions.
         function, combine, *args
-            As in :meth:`qhreg.engine.rows.RowBlocks.fold`.
+            As in :meth:`qhreg.engine.rows.SummedRows.fold`.
         """
         over = partial(_over, function, combine, args)
         total = pieces.bag.reduction(over, partial(_joined, combine))
