@@ -23,7 +23,7 @@ import pandas as pd
 from distributed import Client, LocalCluster
 
 from qhreg.dask import quantile_huber
-from qhreg.dask.cluster import Cluster
+from qhreg.dask.rows import Cluster
 
 FORMULA = "y ~ x1 + x2 + x3 + x4 + x5 + C(region)"
 

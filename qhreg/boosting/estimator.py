@@ -26,7 +26,7 @@ from sklearn.utils.validation import (
 from qhreg._typing import FloatArray
 from qhreg.boosting.noise import HERE, Noise, Pool
 from qhreg.boosting.paper import PaperFit, fit_paper
-from qhreg.boosting.trees import Folds, TreeSum, cross_folds, evaluation_fold, readable
+from qhreg.boosting.trees import Growth, TreeSum, cross_folds, evaluation_fold, readable
 from qhreg.boosting.twostep import TwoStepFit, cross_interval, fit_two_step, fold_models
 from qhreg.estimator import FLOATS, LawRegressor, case_weights, check_levels
 from qhreg.exceptions import DomainError, warn_caller
@@ -315,9 +315,9 @@ class QuantileHuberBoostingRegressor(LawRegressor):
             exog = _stacked(exog, exog_test)
             endog = np.concatenate([endog, endog_test])
         options = self._lightgbm_options(endog.size, rng)
-        data = self._dataset(exog, options)
         patience = None if self.cv is None and eval_set is None else self.n_iter_no_change
-        fit = self._grow(data, endog, folds, options, patience)
+        data = self._dataset(exog, options)
+        fit = self._grow(Growth(data, folds, options, self.n_estimators, patience), endog)
         self._fold_models = fold_models(fit, folds) if self.interval == "conformal" else []
 
     def _check_two_step(self) -> None:
@@ -344,27 +344,15 @@ class QuantileHuberBoostingRegressor(LawRegressor):
             categorical_feature=_column_numbers(self, self.categorical_features),
         )
 
-    def _grow(
-        self,
-        data: lgb.Dataset,
-        endog: FloatArray,
-        folds: Folds,
-        options: dict[str, Any],
-        patience: int | None,
-        pool: Pool = HERE,
-    ) -> TwoStepFit:
+    def _grow(self, growth: Growth, endog: FloatArray, pool: Pool = HERE) -> TwoStepFit:
         """Fit trees and noise to rows that may lie on several workers, and set what they give."""
         fit = fit_two_step(
-            data,
+            growth,
             endog,
-            folds,
-            options,
             kappa=self.kappa,
             tau=self.tau,
             sigma=self.sigma,
             boost_spread=self.scale == "boosted",
-            max_stages=self.n_estimators,
-            patience=patience,
             pool=pool,
         )
         self._location, self._spread = fit.location, fit.spread
@@ -454,12 +442,9 @@ class QuantileHuberBoostingRegressor(LawRegressor):
     def feature_importances_(self) -> FloatArray:
         """Share of each feature in the decrease of the weighted sum of squares."""
         check_is_fitted(self)
-        if isinstance(self._location, PaperFit) and self.n_estimators_:
-            return self._location.importances()
-        if isinstance(self._location, PaperFit) or self._location.booster is None:
+        if not self.n_estimators_:
             return np.zeros(self.n_features_in_)
-        gains = np.asarray(self._location.booster.feature_importance("gain"), dtype=np.float64)
-        return np.asarray(gains / gains.sum())
+        return self._location.importances()
 
     def plot_tau_path(self, ax: Any = None, **line_options: Any) -> Any:
         """Draw tau against the stage, and return the matplotlib Axes.

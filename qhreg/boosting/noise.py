@@ -48,13 +48,10 @@ class Pool:
         """Return values with a constant as their only regressor."""
         return rows_of(np.ones((values.size, 1)), values, weights, None)
 
-    def lower_median(self, values: FloatArray, weights: FloatArray) -> float:
-        """Return the least value with half of the weight at or below it."""
-        return weighted_quantiles(values, [0.5], weights)[0]
-
     def median(self, values: FloatArray, weights: FloatArray) -> float:
         """Return the middle between the lower and the upper median of weighted values."""
-        return 0.5 * (self.lower_median(values, weights) - self.lower_median(-values, weights))
+        (lower,), (upper,) = (weighted_quantiles(v, [0.5], weights) for v in (values, -values))
+        return 0.5 * (lower - upper)
 
 
 HERE = Pool()

@@ -122,6 +122,12 @@ class TreeSum:
         text = self.booster.model_to_string(num_iteration=n_stages)
         return TreeSum(self.constant, lgb.Booster(model_str=text))
 
+    def importances(self) -> FloatArray:
+        """Return the share of each feature in the decrease of the weighted sum of squares."""
+        assert self.booster is not None
+        gains = np.asarray(self.booster.feature_importance("gain"), dtype=np.float64)
+        return np.asarray(gains / gains.sum())
+
     def in_first_tree(self, shift: float = 0.0) -> TreeSum:
         """Return the same sum plus a shift, the constant inside the leaves of the first tree."""
         constant = self.constant + shift
@@ -140,7 +146,7 @@ class TreeSum:
 
 @dataclass(frozen=True)
 class CrossFit:
-    """Trees with folds held out.
+    """Trees on all rows, and with folds held out.
 
     Attributes
     ----------
@@ -152,12 +158,15 @@ class CrossFit:
         Before the first stage, and after each one that was run.
     sums : list of TreeSum
         The trees of each fold.
+    every : TreeSum
+        As many trees on all rows that teach.
     """
 
     n_stages: int
     predictions: FloatArray
     stages: Sequence[Stage]
     sums: Sequence[TreeSum]
+    every: TreeSum
 
 
 def readable(exog: Any) -> Any:
@@ -166,81 +175,79 @@ def readable(exog: Any) -> Any:
     return sparse.csr_matrix(rows) if sparse.issparse(exog) else exog
 
 
-def grow(
-    data: lgb.Dataset,
-    options: dict[str, Any],
-    gradient: Gradient,
-    constant: float,
-    weights: FloatArray,
-    sigmas: Sequence[float],
-) -> TreeSum:
-    """Return trees on the rows with positive weight, one for each sigma where a split is left."""
-    if not sigmas or not _has_splits(data):
-        return TreeSum(constant, None)
-    booster = lgb.Booster(options, data)
-    for sigma in sigmas:
-        _add_tree(booster, gradient, constant, weights, sigma)
-    return TreeSum(constant, booster)
+@dataclass(frozen=True)
+class Growth:
+    """Rows that trees are grown on, and how.
 
-
-def cross_fit(
-    data: lgb.Dataset,
-    options: dict[str, Any],
-    gradient: Gradient,
-    constant: Callable[[FloatArray], float],
-    judge: Callable[[FloatArray, Stage | None], Stage],
-    folds: Folds,
-    *,
-    max_stages: int,
-    patience: int | None,
-) -> CrossFit:
-    """Return trees for every fold, grown side by side until the rows held out gain no more.
-
-    All folds use the same bins: rows that are held out have weight zero. After each stage the noise is
-    fitted to the rows that test, and its likelihood at tau = 1/2 is the score.
-
-    Parameters
+    Attributes
     ----------
     data : lightgbm.Dataset
-        All rows.
-    options : dict
-        LightGBM's parameters.
-    gradient : callable
-        See `Gradient`.
-    constant : callable
-        From weights to the constant that trees are added to.
-    judge : callable
-        From predictions of all rows, and the stage before, to what the rows that test say.
+        Features of all rows.
     folds : Folds
         Which rows teach and which test.
+    options : dict
+        LightGBM's parameters.
     max_stages : int
         Most stages.
     patience : int or None
         Stages without a better score after which to stop; the stages up to the best one are kept. None
         runs and keeps all of them.
     """
-    constants = [constant(weights) for weights in folds.training]
-    predictions = np.zeros(folds.weights.size)
-    for rows, base in zip(folds.predicted, constants, strict=True):
-        predictions[rows] = base
-    stages, best, kept = [judge(predictions, None)], 0, predictions.copy()
-    if not _has_splits(data):
-        return CrossFit(0, kept, stages, [TreeSum(base, None) for base in constants])
-    boosters = [lgb.Booster(options, data) for _ in constants]
-    for stage in range(1, max_stages + 1):
-        sigma = stages[-1].sigma
-        for booster, base, weights, rows in zip(
-            boosters, constants, folds.training, folds.predicted, strict=True
-        ):
-            _add_tree(booster, gradient, base, weights, sigma)
-            predictions[rows] = base + _scores(booster)[rows]
-        stages.append(judge(predictions, stages[-1]))
-        if patience is None or stages[-1].loss < stages[best].loss:
-            best, kept = stage, predictions.copy()
-        elif stage - best >= patience:
-            break
-    sums = [TreeSum(base, each) for base, each in zip(constants, boosters, strict=True)]
-    return CrossFit(best, kept, stages, [each.first(best) for each in sums])
+
+    data: lgb.Dataset
+    folds: Folds
+    options: dict[str, Any]
+    max_stages: int
+    patience: int | None
+
+    def cross_fit(
+        self,
+        gradient: Gradient,
+        constant: Callable[[FloatArray], float],
+        judge: Callable[[FloatArray, Stage | None], Stage],
+    ) -> CrossFit:
+        """Return trees for every fold, grown side by side until the rows held out gain no more.
+
+        All folds use the same bins: rows that are held out have weight zero. After each stage the noise
+        is fitted to the rows that test, and its likelihood at tau = 1/2 is the score. As many trees are
+        then grown on all rows, with the same sigmas.
+
+        Parameters
+        ----------
+        gradient : callable
+            See `Gradient`.
+        constant : callable
+            From weights to the constant that trees are added to.
+        judge : callable
+            From predictions of all rows, and the stage before, to what the rows that test say.
+        """
+        folds = self.folds
+        constants = [constant(weights) for weights in folds.training]
+        boosters = [lgb.Booster(self.options, self.data) for _ in constants]
+        predictions = np.zeros(folds.weights.size)
+        for rows, base in zip(folds.predicted, constants, strict=True):
+            predictions[rows] = base
+        stages, best, kept = [judge(predictions, None)], 0, predictions.copy()
+        runs = self.max_stages if _has_splits(self.data) else 0
+        for stage in range(1, runs + 1):
+            sigma = stages[-1].sigma
+            for booster, base, weights, rows in zip(
+                boosters, constants, folds.training, folds.predicted, strict=True
+            ):
+                _add_tree(booster, gradient, base, weights, sigma)
+                predictions[rows] = base + _scores(booster)[rows]
+            stages.append(judge(predictions, stages[-1]))
+            if self.patience is None or stages[-1].loss < stages[best].loss:
+                best, kept = stage, predictions.copy()
+            elif stage - best >= self.patience:
+                break
+        sums = [TreeSum(c, each).first(best) for c, each in zip(constants, boosters, strict=True)]
+        if len(sums) == 1:  # the fold had all training rows
+            return CrossFit(best, kept, stages, sums, sums[0])
+        base, booster = constant(folds.weights), lgb.Booster(self.options, self.data)
+        for done in stages[:best]:
+            _add_tree(booster, gradient, base, folds.weights, done.sigma)
+        return CrossFit(best, kept, stages, sums, TreeSum(base, booster if best else None))
 
 
 def _add_tree(

@@ -14,12 +14,11 @@ Intervals that need no law are those of CV+, the jackknife+ with folds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-import lightgbm as lgb
 import numpy as np
 
 from qhreg._typing import FloatArray
@@ -32,10 +31,7 @@ from qhreg.boosting.noise import (
     spread_gradient,
     symmetric_scale,
 )
-from qhreg.boosting.trees import CrossFit, Folds, Gradient, Stage, TreeSum, cross_fit, grow
-
-BISECTIONS = 60
-"""Halvings that leave less of a range of floating-point numbers than their rounding."""
+from qhreg.boosting.trees import CrossFit, Folds, Growth, Stage, TreeSum
 
 
 @dataclass(frozen=True)
@@ -63,42 +59,32 @@ class TwoStepFit:
 
 
 def fit_two_step(
-    data: lgb.Dataset,
+    growth: Growth,
     endog: FloatArray,
-    folds: Folds,
-    options: dict[str, Any],
     *,
     kappa: float,
     tau: float | None,
     sigma: float | None,
     boost_spread: bool,
-    max_stages: int,
-    patience: int | None,
     pool: Pool = HERE,
 ) -> TwoStepFit:
     """Return the fitted model.
 
     Parameters
     ----------
-    data : lightgbm.Dataset
-        Features of all rows.
+    growth : Growth
+        Features, folds, and how trees are grown.
     endog : ndarray, shape (n,)
         Response.
-    folds : Folds
-        Which rows teach and which test.
-    options : dict
-        LightGBM's parameters.
     kappa, tau, sigma : float, float or None, float or None
         Huber width; noise parameters that are fixed.
     boost_spread : bool
         Whether sigma depends on the row.
-    max_stages, patience : int, int or None
-        Most stages; stages without a better score after which to stop.
     pool : Pool
         Where the rows are.
     """
-    tested = folds.test_weights > 0.0
-    test_weights = folds.test_weights[tested]
+    tested = growth.folds.test_weights > 0.0
+    test_weights = growth.folds.test_weights[tested]
 
     def noise_of(residuals: FloatArray, near: Noise | None = None) -> Noise:
         values = residuals[tested]
@@ -106,46 +92,25 @@ def fit_two_step(
             values, test_weights, kappa=kappa, tau=tau, sigma=sigma, near=near, pool=pool
         )
 
-    def trees(
-        gradient: Gradient,
-        constant: Callable[[FloatArray], float],
-        score: Callable[[FloatArray, Stage | None], Stage],
-    ) -> tuple[CrossFit, TreeSum]:
-        crossed = cross_fit(
-            data,
-            options,
-            gradient,
-            constant,
-            score,
-            folds,
-            max_stages=max_stages,
-            patience=patience,
-        )
-        if len(crossed.sums) == 1:  # the fold had all training rows
-            return crossed, crossed.sums[0]
-        sigmas = [stage.sigma for stage in crossed.stages[: crossed.n_stages]]
-        base = constant(folds.weights)
-        return crossed, grow(data, options, gradient, base, folds.weights, sigmas)
-
     def judge_location(f: FloatArray, near: Stage | None) -> Stage:
         residuals = endog - f
         noise = noise_of(residuals, None if near is None else near.noise)
         return Stage(*symmetric_scale(residuals[tested], test_weights, kappa, pool), noise)
 
-    location_folds, location = trees(
+    location = growth.cross_fit(
         lambda f, w, sigma: location_gradient(endog - f, w, kappa * sigma),
         lambda w: pool.median(endog, w),
         judge_location,
     )
-    residuals = endog - location_folds.predictions
+    residuals = endog - location.predictions
     if not boost_spread or pool.range(residuals) == (0.0, 0.0):
         noise = noise_of(residuals)
         mean = noise.mean  # to the first tree: the booster then predicts the mean
         return TwoStepFit(
-            location.in_first_tree(mean),
+            location.every.in_first_tree(mean),
             TreeSum(0.0, None),
             replace(noise, level=noise.level - mean),
-            location_folds,
+            location,
             None,
             residuals,
         )
@@ -156,18 +121,18 @@ def fit_two_step(
         sigma, loss = symmetric_scale(values * np.exp(-s), test_weights, kappa, pool)
         return Stage(sigma, loss + float(weighted / weight), None)
 
-    spread_folds, spread = trees(
+    spread = growth.cross_fit(
         lambda s, w, _: spread_gradient(residuals, s, w, kappa),
         lambda w: math.log(symmetric_scale(residuals, w, kappa, pool)[0]),
         judge_spread,
     )
-    residuals = residuals * np.exp(-spread_folds.predictions)
+    residuals = residuals * np.exp(-spread.predictions)
     return TwoStepFit(
-        location.in_first_tree(),
-        spread.in_first_tree(),
+        location.every.in_first_tree(),
+        spread.every.in_first_tree(),
         noise_of(residuals),
-        location_folds,
-        spread_folds,
+        location,
+        spread,
         residuals,
     )
 
@@ -254,7 +219,7 @@ def _order_statistic(
     """Return the value of a rank among all f_k + s_k u_i, by bisection: no n x m array is made."""
     low: FloatArray = np.min([f + s * u[0] for f, s, u in shifts], axis=0)
     high: FloatArray = np.max([f + s * u[-1] for f, s, u in shifts], axis=0)
-    for _ in range(BISECTIONS):
+    for _ in range(np.finfo(np.float64).bits):  # what is left is less than rounding
         middle = 0.5 * (low + high)
         below = sum(np.searchsorted(u, (middle - f) / s, side="right") for f, s, u in shifts)
         low, high = np.where(below >= rank, low, middle), np.where(below >= rank, middle, high)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -13,11 +12,9 @@ import numpy as np
 import pandas as pd
 import patsy
 
-from qhreg.dask.cluster import cluster_of
-from qhreg.dask.rows import DaskFrames, dask_rows
+from qhreg.dask.rows import DaskFrames, cluster_of, dask_rows
 from qhreg.exceptions import DataError
-from qhreg.partitions.design import Design, RowColumns
-from qhreg.partitions.first_pass import design_of
+from qhreg.partitions.design import Design, RowColumns, design_of
 from qhreg.partitions.model import PartitionedModel
 from qhreg.partitions.results import PartitionedResults, PartitionedResultsWrapper
 from qhreg.solver import DEFAULT_TAU_BOUNDS
@@ -47,17 +44,15 @@ class DaskResults(PartitionedResults):
             exog = self.model.partitions.frames.table
         if not dask.is_dask_collection(exog):
             return super().predict(exog, *args, **kwargs)
-        stored = pickle.dumps((self._without_rows(), args, kwargs))
+        local = self._without_rows()
+
+        def predicted(rows: Any) -> Any:
+            return local.predict(rows, *args, **kwargs)
+
         if isinstance(exog, da.Array):
-            whole = exog.rechunk({1: -1})
-            return whole.map_blocks(_predicted, stored, drop_axis=1, dtype=float)
-        one = _predicted(exog.head(1, npartitions=-1), stored)
-        return exog.map_partitions(_predicted, stored, meta=one.iloc[:0])
-
-
-def _predicted(rows: Any, stored: bytes) -> Any:
-    local, args, kwargs = pickle.loads(stored)
-    return local.predict(rows, *args, **kwargs)
+            return exog.rechunk({1: -1}).map_blocks(predicted, drop_axis=1, dtype=float)
+        one = predicted(exog.head(1, npartitions=-1))
+        return exog.map_partitions(predicted, meta=one.iloc[:0])
 
 
 class DaskResultsWrapper(PartitionedResultsWrapper):
@@ -204,7 +199,9 @@ def quantile_huber(
     >>> results.params.round(2).to_dict()
     {'Intercept': 0.99, 'x': 2.01, 'sigma': 0.33, 'tau': 0.74}
     """
-    _require_frame("data", data)
+    frame = dask.is_dask_collection(data) and not isinstance(data, da.Array)
+    if not (frame and getattr(data, "ndim", None) == 2):
+        raise DataError(f"data must be a Dask DataFrame, got {type(data).__name__}")
     return DaskRegression(
         formula,
         data,
@@ -289,13 +286,6 @@ def fit(
     delattr(model.data, SPEC_NAME)  # new rows are columns, not variables of a formula
     kwds = {"groups": labels["groups"]} if groups is not None and cov_type == "cluster" else None
     return _fitted(model, cov_type, kwds, options)
-
-
-def _require_frame(name: str, values: Any) -> None:
-    if not (dask.is_dask_collection(values) and getattr(values, "ndim", None) == 2) or isinstance(
-        values, da.Array
-    ):
-        raise DataError(f"{name} must be a Dask DataFrame, got {type(values).__name__}")
 
 
 def _table(

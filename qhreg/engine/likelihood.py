@@ -35,6 +35,7 @@ from qhreg._typing import BoolArray, FloatArray
 from qhreg.engine.rows import (
     Block,
     RowBlocks,
+    SummedRows,
     chosen_rows,
     gram,
     products,
@@ -166,7 +167,7 @@ class Totals(NamedTuple):
 
 
 def reduce_rows(
-    rows: RowBlocks,
+    rows: SummedRows,
     z: FloatArray,
     tau: float,
     kappa: float,
@@ -178,7 +179,7 @@ def reduce_rows(
 
     Parameters
     ----------
-    rows : RowBlocks
+    rows : SummedRows
         The data.
     z : ndarray, shape (k,)
         (-b, theta).

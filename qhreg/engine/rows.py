@@ -1,7 +1,7 @@
 """Rows of data, handed out block by block, and products with them.
 
-Anything that can hand out its rows block by block, as often as asked, can be fitted. Sums over rows
-are asked for by :meth:`RowBlocks.fold`, so that rows may live anywhere, in one part or in many.
+Sums over rows are asked for by :meth:`SummedRows.fold`, so that rows may live anywhere, in one part or
+in many. The parts hand out their rows block by block, as often as asked.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Taken(NamedTuple):
     weights: FloatArray | None
 
 
-class RowBlocks(Protocol):
-    """Anything that can hand out its rows block by block, as often as asked."""
+class SummedRows(Protocol):
+    """Rows of which sums can be asked for, wherever they are."""
 
     @property
     def n_rows(self) -> int:
@@ -76,10 +76,6 @@ class RowBlocks(Protocol):
         """The least case weight (one without weights)."""
         ...
 
-    def blocks(self) -> Iterator[Block]:
-        """Iterate over the rows, each time in the same blocks."""
-        ...
-
     def fold(
         self, function: Callable[..., T], combine: Callable[[Sequence[T]], T], *args: Any
     ) -> T:
@@ -88,7 +84,7 @@ class RowBlocks(Protocol):
         Parameters
         ----------
         function : callable
-            ``function(part, *args)`` of each part of the rows, itself RowBlocks held in memory.
+            ``function(part, *args)`` of each part of the rows, itself RowBlocks.
         combine : callable
             From a list of such values to one of the same kind; associative. Where there are several
             parts every value passes through it, so that it may drop what only one part can use.
@@ -98,7 +94,15 @@ class RowBlocks(Protocol):
         ...
 
 
-class GivenRows(RowBlocks, Protocol):
+class RowBlocks(SummedRows, Protocol):
+    """Rows held in memory, handed out block by block."""
+
+    def blocks(self) -> Iterator[Block]:
+        """Iterate over the rows, each time in the same blocks."""
+        ...
+
+
+class GivenRows(SummedRows, Protocol):
     """The rows of a regression as a user gives them, regressors and response apart."""
 
     @property

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from qhreg.partitions.design import Design, RowColumns
-from qhreg.partitions.first_pass import Frames, design_of
+from qhreg.partitions.design import Design, Frames, RowColumns, design_of
 from qhreg.partitions.rows import Facts, Part, PartitionedRows, combined_facts, facts_of
 
 __all__ = [

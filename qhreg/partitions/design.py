@@ -1,23 +1,34 @@
-"""How a frame of the data becomes rows: by the names of its columns, as the formula says."""
+"""How frames of the data become rows: the design of a formula, the same for all partitions.
+
+Which levels a category has, and what the transforms of a formula remember, is a fact of all rows. Of
+each partition the few rows that show its levels are enough to know them all: a design made of these
+rows is that of all. Transforms that remember sums or quantiles of a column (``center``, ``bs``) need a
+pass of their own over all rows, by patsy.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
 import patsy
+from patsy.categorical import guess_categorical
 
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.exceptions import DataError, MissingValuesError
 from qhreg.partitions.rows import Part
 from qhreg.specification.formulas import (
+    check_formula,
     dump_spec,
+    formula_frame,
     load_spec,
     mentions,
+    unknown_names_told,
 )
 from qhreg.specification.inputs import numeric_vector, to_pandas
 
@@ -59,6 +70,8 @@ class Design:
         Columns of weights, offset and groups.
     missing : {"drop", "raise"}
         What to do with rows that have a missing value.
+    n_rows : int or None
+        Rows of the data, those with missing values included, where they were counted.
     """
 
     formula: str
@@ -68,6 +81,7 @@ class Design:
     columns: tuple[str, ...]
     extras: RowColumns = NO_EXTRAS
     missing: str = "drop"
+    n_rows: int | None = None
 
     @property
     def endog_name(self) -> str:
@@ -97,18 +111,20 @@ class Design:
         number : int
             Its place among the partitions.
         """
-        frame = to_pandas(data)
-        require_columns(frame, self.columns, name)
+        with _named(name):
+            return self._part(to_pandas(data), number)
+
+    def _part(self, frame: pd.DataFrame, number: int) -> Part:
+        require_columns(list(frame.columns), self.columns)
         gaps = _Gaps()
-        infos = {**self.left.factor_infos, **self.right.factor_infos}
         left, right = _terms_of(self.left), _terms_of(self.right)
-        frame = ready(frame, infos, name, coded=left is None or right is None)
-        if left is not None and right is not None:
-            y, x = _columns(frame, left, gaps, name)[:, 0], _columns(frame, right, gaps, name)
+        if left is None or right is None:
+            y, x = self._by_patsy(frame, gaps)
         else:
-            y, x = self._by_patsy(frame, name, gaps)
+            frame = ready(frame, self._factors, coded=False)
+            y, x = _columns(frame, left, gaps), _columns(frame, right, gaps)
         extras = {
-            key: numeric_vector(f"{name}: {column}", frame[column])
+            key: numeric_vector(column, frame[column])
             for key, column in zip(self.extras._fields[:3], self.extras[:3], strict=True)
             if column is not None
         }
@@ -116,35 +132,44 @@ class Design:
             gaps.add(np.isnan(values), getattr(self.extras, key))
         if gaps.names and self.missing == "raise":
             raise MissingValuesError(
-                f'{name}: missing values in {", ".join(gaps.names)}, and missing="raise"'
+                f'missing values in {", ".join(gaps.names)}, and missing="raise"'
             )
         kept = np.ones(len(frame), dtype=bool) if gaps.mask is None else ~gaps.mask
         left_out = int(np.count_nonzero(~kept))
         for key in ("freq_weights", "weights"):
             if key in extras:
-                _check_weights(extras[key][kept], getattr(self.extras, key), name, key)
+                _check_weights(extras[key][kept], getattr(self.extras, key), key)
                 kept &= extras[key] > 0.0
         groups = tuple(frame[column].to_numpy() for column in self.extras.groups)
         if not kept.all():
             x, y = x[kept], y[kept]
             extras = {key: values[kept] for key, values in extras.items()}
             groups = tuple(labels[kept] for labels in groups)
-        _require_finite(x, self.exog_names, name)
-        _require_finite(y[:, None], [self.endog_name], name)
+        _require_finite(x, self.exog_names)
+        _require_finite(y, [self.endog_name])
         for column, labels in zip(self.extras.groups, groups, strict=True):
             if pd.isna(labels).any():
-                raise DataError(f"{name}: the column of groups {column!r} has missing labels")
-        return Part(x, y, **extras, groups=groups, number=number, name=name, left_out=left_out)
+                raise DataError(f"the column of groups {column!r} has missing labels")
+        return Part(x, y[:, 0], **extras, groups=groups, number=number, left_out=left_out)
 
-    def _by_patsy(
-        self, frame: pd.DataFrame, name: str, gaps: _Gaps
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return response and regressors of a frame, rows with missing values as they come."""
+    @property
+    def _factors(self) -> dict[Any, Any]:
+        """What patsy knows of the factors of both sides."""
+        return {**self.left.factor_infos, **self.right.factor_infos}
+
+    def _by_patsy(self, frame: pd.DataFrame, gaps: _Gaps) -> list[FloatArray]:
+        """Return response and regressors of a frame, rows with missing values as rows of NaN."""
+        frame, sides = ready(frame, self._factors), [self.left, self.right]
         try:
-            left, right = patsy.build_design_matrices([self.left, self.right], frame, gaps)
+            made = patsy.build_design_matrices(sides, frame, gaps)
         except (patsy.PatsyError, TypeError, ValueError) as error:
-            raise DataError(f"{name}: {first_line(error)}") from error
-        return np.asarray(left, dtype=np.float64)[:, 0], np.asarray(right, dtype=np.float64)
+            raise DataError(first_line(error)) from error
+        if gaps.mask is None:
+            return [np.asarray(each, dtype=np.float64) for each in made]
+        rows = [np.full((len(frame), each.shape[1]), np.nan) for each in made]
+        for each, complete in zip(rows, made, strict=True):
+            each[~gaps.mask] = complete
+        return rows
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
@@ -157,7 +182,7 @@ class Design:
 
 
 class _Gaps(patsy.NAAction):  # type: ignore[misc]
-    """Which rows have missing values, and where; rows stay, and are left out by who asks."""
+    """Which rows have missing values, and where; patsy makes no design of them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -171,11 +196,11 @@ class _Gaps(patsy.NAAction):  # type: ignore[misc]
             self.names.append(str(name))
 
     def handle_NA(self, values: Any, is_NAs: Any, origins: Any) -> Any:
-        """Note the gaps; called by patsy."""
+        """Note the gaps and leave them out; called by patsy."""
         for gaps, origin in zip(is_NAs, origins, strict=True):
             code = origin.code[origin.start : origin.end] if origin is not None else "a term"
             self.add(np.asarray(gaps), code)
-        return values
+        return super().handle_NA(values, is_NAs, origins)
 
 
 def first_line(error: BaseException) -> str:
@@ -183,31 +208,40 @@ def first_line(error: BaseException) -> str:
     return str(error).partition("\n")[0]
 
 
-def require_columns(frame: Any, columns: Sequence[str], name: str) -> None:
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Say in which partition the data are wrong."""
+    try:
+        yield
+    except DataError as error:
+        raise type(error)(f"{name}: {error}") from error
+
+
+def require_columns(known: Sequence[Any], columns: Sequence[str]) -> None:
     """Raise a DataError that names the columns which a partition lacks."""
-    missing = [column for column in columns if column not in frame.columns]
+    missing = [column for column in columns if column not in known]
     if missing:
         raise DataError(
-            f"{name}: there is no column {', '.join(map(repr, missing))}; the columns are "
-            f"{', '.join(map(str, frame.columns))}"
+            f"there is no column {', '.join(map(repr, missing))}; the columns are "
+            f"{', '.join(map(str, known))}"
         )
 
 
-def _require_finite(values: FloatArray, names: Sequence[str], name: str) -> None:
+def _require_finite(values: FloatArray, names: Sequence[str]) -> None:
     with np.errstate(all="ignore"):
         if np.isfinite(values.sum()):
             return
     bad = [column for j, column in enumerate(names) if not np.isfinite(values[:, j]).all()]
     if bad:
-        raise DataError(f"{name}: infinite values in {', '.join(bad)}; remove these rows")
+        raise DataError(f"infinite values in {', '.join(bad)}; remove these rows")
 
 
-def _check_weights(weights: FloatArray, column: str, name: str, kind: str) -> None:
+def _check_weights(weights: FloatArray, column: str, kind: str) -> None:
     if float(weights.min(initial=0.0)) < 0.0:
-        raise DataError(f"{name}: the {kind} in {column!r} must not be negative")
+        raise DataError(f"the {kind} in {column!r} must not be negative")
     if kind == "freq_weights" and bool((weights != np.round(weights)).any()):
         raise DataError(
-            f"{name}: freq_weights count observations and must be whole numbers; give those in "
+            f"freq_weights count observations and must be whole numbers; give those in "
             f"{column!r} as weights"
         )
 
@@ -252,7 +286,7 @@ def _terms_of(spec: patsy.DesignInfo) -> list[_Term] | None:
     return terms
 
 
-def _columns(frame: pd.DataFrame, terms: list[_Term], gaps: _Gaps, name: str) -> FloatArray:
+def _columns(frame: pd.DataFrame, terms: list[_Term], gaps: _Gaps) -> FloatArray:
     """Return the design of terms that are columns."""
     matrix = np.empty((len(frame), sum(term.coding.shape[1] for term in terms)), order="F")
     end = 0
@@ -261,7 +295,7 @@ def _columns(frame: pd.DataFrame, terms: list[_Term], gaps: _Gaps, name: str) ->
         if column is None:
             matrix[:, start] = 1.0
         elif levels:
-            codes = _with_levels(frame[column], levels, name).cat.codes.to_numpy()
+            codes = _with_levels(frame[column], levels).cat.codes.to_numpy()
             gaps.add(codes < 0, column)
             matrix[:, start:end] = coding[codes]
         else:
@@ -270,33 +304,29 @@ def _columns(frame: pd.DataFrame, terms: list[_Term], gaps: _Gaps, name: str) ->
     return matrix
 
 
-def ready(
-    frame: pd.DataFrame, infos: Mapping[Any, Any], name: str, *, coded: bool = True
-) -> pd.DataFrame:
+def ready(frame: pd.DataFrame, factors: Mapping[Any, Any], *, coded: bool = True) -> pd.DataFrame:
     """Return a frame whose columns hold what they hold elsewhere, or raise a DataError.
 
     `coded` gives categories the levels of the design.
     """
     changed: dict[str, Any] = {}
-    for info in infos.values():
+    for info in factors.values():
         column = _column_of(info)
         if column is None or column not in frame.columns:
             continue
         values = frame[column]
         if info.type == "categorical":
-            alone = sum(mentions(each.factor.name(), column) for each in infos.values()) == 1
+            alone = sum(mentions(each.factor.name(), column) for each in factors.values()) == 1
             if coded and alone and not pd.api.types.is_bool_dtype(values.dtype):
-                changed[column] = _with_levels(values, info.categories, name)
+                changed[column] = _with_levels(values, info.categories)
         elif not pd.api.types.is_numeric_dtype(values.dtype):
             if values.notna().any():
-                raise DataError(
-                    f"{name}: column {column!r} holds {kind_of(values)}, and numbers elsewhere"
-                )
+                raise DataError(f"column {column!r} holds {kind_of(values)}, and numbers elsewhere")
             changed[column] = np.nan
     return frame.assign(**changed) if changed else frame
 
 
-def _with_levels(column: pd.Series[Any], levels: Sequence[Any], name: str) -> pd.Series[Any]:
+def _with_levels(column: pd.Series[Any], levels: Sequence[Any]) -> pd.Series[Any]:
     """Return a column as a category with given levels, or raise a DataError for another one."""
     kept = pd.CategoricalDtype(list(levels))
     # categories in another order would count as the same type
@@ -305,7 +335,7 @@ def _with_levels(column: pd.Series[Any], levels: Sequence[Any], name: str) -> pd
     unseen = coded.isna() & column.notna()
     if unseen.any():
         raise DataError(
-            f"{name}: column {column.name!r} has {column[unseen].iloc[0]!r}, a level that the rest of "
+            f"column {column.name!r} has {column[unseen].iloc[0]!r}, a level that the rest of "
             "the data do not have"
         )
     return coded
@@ -321,3 +351,154 @@ def kind_of(column: pd.Series[Any]) -> str:
     if pd.api.types.is_numeric_dtype(dtype):
         return "numbers"
     return "dates" if pd.api.types.is_datetime64_any_dtype(dtype) else "text"
+
+
+# ---------------------------------------------------------------------- the first pass
+
+
+class Frames(Protocol):
+    """Data in partitions as frames: pandas DataFrames with the columns that are asked for."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The columns there are."""
+        ...
+
+    def reduce(
+        self,
+        columns: Sequence[str],
+        function: Callable[..., Any],
+        combine: Callable[[list[Any]], Any],
+        *args: Any,
+    ) -> Any:
+        """Return the combination of ``function(frame, name, *args)``, name that of the partition."""
+        ...
+
+    def frames(self, columns: Sequence[str]) -> Iterator[pd.DataFrame] | None:
+        """Iterate over the partitions here, or None where they do not come here."""
+        ...
+
+
+class _Seen(NamedTuple):
+    """Rows of some partitions that show all their levels, what their columns hold, how many all are."""
+
+    frame: pd.DataFrame
+    kinds: dict[str, tuple[str, str]]
+    n_rows: int
+
+
+def design_of(
+    formula: str,
+    frames: Frames,
+    namespace: Mapping[str, Any] | None = None,
+    extras: RowColumns = NO_EXTRAS,
+    missing: str = "drop",
+) -> Design:
+    """Return the design of a formula on data in partitions.
+
+    Parameters
+    ----------
+    formula : str
+        Such as ``"y ~ x + C(region)"``.
+    frames : Frames
+        The data.
+    namespace : mapping, optional
+        Other names in the formula.
+    extras : RowColumns
+        Columns of weights, offset and groups.
+    missing : {"drop", "raise"}
+        What to do with rows that have a missing value.
+    """
+    check_formula(formula, None)
+    if missing not in ("drop", "raise"):
+        raise DataError(f"missing must be 'drop' or 'raise', got {missing!r}")
+    known, names = list(frames.columns), dict(namespace or {})
+    used = [column for column in known if mentions(formula, column)]
+    with _named("the data"):
+        require_columns(known, extras.names)
+    first = _FirstPass(formula, names, known)
+    seen: _Seen = frames.reduce(used, first.telling, first.combined)
+    left, right = first.specs(lambda: iter([seen.frame]))
+    factors = {**left.factor_infos, **right.factor_infos}
+    remembering = [factor for factor, info in factors.items() if info.state.get("transforms")]
+    if remembering:
+        if frames.frames(used) is None:
+            raise DataError(
+                f"{remembering[0].name()} remembers numbers of all rows, which do not come here: make "
+                "a column of it first, or stream the files by qhreg.stream"
+            )
+        left, right = first.specs(
+            lambda: (ready(frame, factors) for frame in frames.frames(used) or ())
+        )
+    if len(left.column_names) != 1:
+        raise DataError(
+            f"the response must be one column of numbers, got {', '.join(left.column_names)}"
+        )
+    columns = tuple(dict.fromkeys([*used, *extras.names]))
+    return Design(formula, left, right, names, columns, extras, missing, seen.n_rows)
+
+
+@dataclass(frozen=True)
+class _FirstPass:
+    """What is looked for in every partition: levels and kinds of the columns of a formula."""
+
+    formula: str
+    namespace: dict[str, Any]
+    columns: Sequence[str]
+
+    @contextmanager
+    def _errors_told(self) -> Iterator[None]:
+        """Turn what patsy raises into a DataError."""
+        try:
+            with unknown_names_told(self.formula, self.columns):
+                yield
+        except patsy.PatsyError as error:
+            raise DataError(first_line(error)) from error
+
+    def specs(self, chunks: Callable[[], Any]) -> tuple[patsy.DesignInfo, patsy.DesignInfo]:
+        """Return the designs of both sides, from frames of which patsy sees one at a time."""
+        namespace = patsy.EvalEnvironment([self.namespace])
+        with self._errors_told():
+            left, right = patsy.incr_dbuilders(self.formula, chunks, namespace)
+        return left, right
+
+    def telling(self, data: Any, name: str) -> _Seen:
+        """Return the rows of a frame that show its levels, and some."""
+        with _named(name):
+            used = [column for column in self.columns if mentions(self.formula, column)]
+            require_columns(list(data.columns), used)
+            frame = formula_frame(data, self.formula).reset_index(drop=True)
+        empty = [column for column in frame.columns if not frame[column].notna().any()]
+        kinds = {str(c): (kind_of(frame[c]), name) for c in frame.columns if c not in empty}
+        if frame.empty:
+            return _Seen(frame, {}, 0)
+        frame = frame.assign(**dict.fromkeys(empty, np.nan))  # no texts, though of any type
+        rows, namespace = [np.arange(min(len(frame), 2))], patsy.EvalEnvironment([self.namespace])
+        with self._errors_told():
+            parsed = patsy.ModelDesc.from_formula(self.formula)
+            terms = parsed.lhs_termlist + parsed.rhs_termlist
+            for factor in {factor for term in terms for factor in term.factors}:
+                state: dict[str, Any] = {}
+                if factor.memorize_passes_needed(state, namespace):
+                    continue  # a pass over all rows finds its levels too
+                values = factor.eval(state, frame)
+                if guess_categorical(values):
+                    labels = values.data if hasattr(values, "contrast") else values  # of C(...)
+                    rows.append(np.flatnonzero(~pd.Series(np.asarray(labels)).duplicated()))
+        return _Seen(frame.iloc[np.unique(np.concatenate(rows))], kinds, len(frame))
+
+    def combined(self, parts: list[_Seen]) -> _Seen:
+        """Return the rows of several partitions, or raise a DataError where a column is of two kinds."""
+        if len(parts) == 1:
+            return parts[0]
+        kinds: dict[str, tuple[str, str]] = {}
+        for part in parts:
+            for column, (kind, name) in part.kinds.items():
+                known, where = kinds.setdefault(column, (kind, name))
+                if known != kind:
+                    raise DataError(
+                        f"column {column!r} holds {known} in {where} and {kind} in {name}: make it one"
+                    )
+        full = [part.frame for part in parts if not part.frame.empty] or [parts[0].frame]
+        n_rows = sum(part.n_rows for part in parts)
+        return self.telling(pd.concat(full), "the data")._replace(kinds=kinds, n_rows=n_rows)

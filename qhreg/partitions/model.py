@@ -14,8 +14,9 @@ from qhreg.covariance.information import stacked_factors
 from qhreg.exceptions import DataError, DomainError, NotOffered
 from qhreg.model import QuantileHuberMLE
 from qhreg.partitions.design import Design
-from qhreg.partitions.results import PartitionedResults, PartitionedResultsWrapper
+from qhreg.partitions.results import PartitionedResults
 from qhreg.partitions.rows import Part, PartitionedRows
+from qhreg.results import QuantileHuberResultsWrapper
 from qhreg.results.base import DATA_ROWS, MODEL_ROWS
 from qhreg.specification.formulas import SPEC_NAME
 from qhreg.specification.observations import find_constant, spans_ones
@@ -57,6 +58,8 @@ class PartitionedModel(QuantileHuberMLE):
     start_params = NotOffered("the solver has its own")
 
     def __init__(self, partitions: PartitionedRows, design: Design, **options: Any) -> None:
+        if not partitions.n_rows:
+            raise DataError("there are no rows with positive weight and without missing values")
         self.partitions, self.design = partitions, design
         # one row of the names of the columns makes the holder of statsmodels
         names = design.exog_names
@@ -122,7 +125,7 @@ class PartitionedModel(QuantileHuberMLE):
                 f"cov_type={kind!r} needs the rows in memory; here there are {', '.join(OFFERED)}"
             )
         check_options(kind, options)
-        if kind == "nonrobust" and self.partitions.has_sampling_weights:
+        if kind == "nonrobust" and self.has_weights:
             raise DomainError(NEEDS_CASES)
         if kind == "cluster":
             groups = options.get("groups")
@@ -143,7 +146,7 @@ class PartitionedModel(QuantileHuberMLE):
         *,
         reml: bool = True,
         search: bool | None = None,
-    ) -> PartitionedResultsWrapper:
+    ) -> QuantileHuberResultsWrapper:
         """Return the fit by restricted or maximum likelihood.
 
         Parameters
@@ -155,7 +158,7 @@ class PartitionedModel(QuantileHuberMLE):
         use_t, reml, search
             As in :meth:`qhreg.QuantileHuberMLE.fit`.
         """
-        fit: PartitionedResultsWrapper = super().fit(
+        fit: QuantileHuberResultsWrapper = super().fit(
             None, "newton", cov_type, cov_kwds, use_t, reml=reml, search=search
         )
         return fit

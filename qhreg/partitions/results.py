@@ -7,10 +7,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from qhreg._typing import FloatArray
 from qhreg.covariance import (
     CovarianceChoice,
     CovarianceEstimate,
@@ -22,17 +20,11 @@ from qhreg.covariance.choice import grouping_of
 from qhreg.covariance.estimate import dependent_covariance, finished
 from qhreg.covariance.parts import quartile_range, window_width
 from qhreg.covariance.scores import standardized
-from qhreg.engine.rows import weighted_quantiles
 from qhreg.exceptions import NotOffered
 from qhreg.model import QuantileHuberMLE
-from qhreg.partitions.rows import Part, PartitionedRows
+from qhreg.partitions.rows import Part, PartitionedRows, condensed, summed_by_label
 from qhreg.results import QuantileHuberResults, QuantileHuberResultsWrapper
 from qhreg.solver import Solution
-from qhreg.specification.model_data import ModelData
-from qhreg.specification.observations import summed
-
-BINS = 1024
-"""Intervals around each quartile that rows are counted in: only those in one of them travel."""
 
 _PREDICT = "rows are not in memory: predict(batch) gives the location of any of them"
 _SAMPLE = "it looks at single rows: fit a sample of them by QuantileHuberMLE, and ask that fit"
@@ -90,7 +82,9 @@ class PartitionedResults(QuantileHuberResults):
     @cached_property
     def _bread(self) -> Parts:
         """What all robust covariances share."""
-        return bread_of(self._fit_data, self.solution, self._known).without_rows
+        data, solution = self._fit_data, self.solution
+        window = _window(data.observations, solution)
+        return covariance_parts(data, solution, self._known, window).without_rows
 
     def _parts(self) -> Parts:
         return replace(self._bread, observations=self.model.observations)
@@ -125,21 +119,6 @@ class PartitionedResultsWrapper(QuantileHuberResultsWrapper):
 PartitionedResults._wrapper = PartitionedResultsWrapper
 
 
-def bread_of(data: ModelData, solution: Solution, held: Sequence[str]) -> Parts:
-    """Return the parts of a sandwich; see :func:`qhreg.covariance.covariance_parts`.
-
-    Parameters
-    ----------
-    data : ModelData
-        The model that was fitted; its observations are :class:`PartitionedRows`.
-    solution : Solution
-        Its fit.
-    held : sequence of str
-        Estimated parameters to treat as known, besides tau on its bound.
-    """
-    return covariance_parts(data, solution, held, _window(data.observations, solution))
-
-
 # ---------------------------------------------------------------------- clusters
 
 
@@ -160,7 +139,9 @@ def clustered_covariance(
     rows: Any = parts.observations
     columns = choice.options["groups"]
     columns = (columns,) if isinstance(columns, str) else tuple(columns)
-    sums: pd.DataFrame = rows.grouped(columns).reduce(_group_sums, _summed, parts.without_rows)
+    sums: pd.DataFrame = rows.grouped(columns).reduce(
+        _group_sums, summed_by_label, parts.without_rows
+    )
     labels = [sums.index.get_level_values(level).to_numpy() for level in range(len(columns))]
     inner = CovarianceChoice(
         "cluster", {**choice.options, "groups": labels if columns[1:] else labels[0]}
@@ -177,56 +158,12 @@ def _group_sums(part: Part, bread: Parts) -> pd.DataFrame:
     return pd.DataFrame(scores).groupby(list(part.groups), sort=False).sum()
 
 
-def _summed(tables: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return the sums of rows with the same labels."""
-    table = pd.concat(tables)
-    return table.groupby(level=list(range(table.index.nlevels)), sort=False).sum()
-
-
 # ---------------------------------------------------------------------- the window
 
 
 def _window(rows: PartitionedRows, fit: Solution) -> float:
-    """Return the window of the bread, that of the same rows in memory.
-
-    The intervals in which the quartiles of u and of -u lie are counted out first; then the rows in
-    these, and no others, are looked at.
-    """
+    """Return the window of the bread, that of the same rows in memory."""
     sample = rows.sample
-    few = (sample.endog - sample.exog @ fit.beta) / fit.sigma
-    ends = np.quantile(few, [0.2, 0.3, 0.7, 0.8]).tolist()
-    edges = np.unique([np.linspace(a, b, BINS) for a, b in (ends[:2], ends[2:])])
-    total, first, second, *counts = rows.reduce(_moments_and_counts, summed, fit, edges)
-    weight, places = np.array(counts), np.arange(len(counts), dtype=np.float64)
-    levels = (0.25, 0.75)
-    near = {int(place) for place in weighted_quantiles(places, levels, weight)}
-    near |= {int(-place) for place in weighted_quantiles(-places, levels, weight)}
-    seen: pd.DataFrame = rows.reduce(_residuals_in, _summed, fit, edges, sorted(near))
-    # all others of an interval stand at its lower end
-    low = np.concatenate([[edges[0] - 1.0], edges])
-    others = np.ones(weight.size, dtype=bool)
-    others[sorted(near)] = False
-    middle = quartile_range(
-        np.concatenate([seen.index, low[others]]),
-        np.concatenate([seen["weight"], weight[others]]),
-    )
-    variance = second / total - (first / total) ** 2
-    return window_width(float(variance), middle, fit.tau, rows.nobs)
-
-
-def _weights(part: Part) -> FloatArray:
-    return np.ones(part.endog.size) if part.case_weights is None else part.case_weights
-
-
-def _moments_and_counts(part: Part, fit: Solution, edges: FloatArray) -> FloatArray:
-    """Return the sums of w, w u and w u^2, and the weight of the rows between edges."""
-    u, w = standardized(part, fit), _weights(part)
-    counts = np.bincount(np.searchsorted(edges, u, side="right"), w, minlength=edges.size + 1)
-    return np.array([w.sum(), w @ u, (w * u) @ u, *counts])
-
-
-def _residuals_in(part: Part, fit: Solution, edges: FloatArray, near: list[int]) -> pd.DataFrame:
-    """Return the weights of the distinct residuals in some of the intervals between edges."""
-    u = standardized(part, fit)
-    inside = np.isin(np.searchsorted(edges, u, side="right"), near)
-    return _summed([pd.DataFrame({"weight": _weights(part)[inside]}, index=u[inside])])
+    guess = (sample.endog - sample.exog @ fit.beta) / fit.sigma
+    u = condensed(rows, standardized, guess, (0.25, 0.75), fit)
+    return window_width(u.variance, quartile_range(u.values, u.weights), fit.tau, rows.nobs)

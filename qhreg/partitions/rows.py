@@ -7,22 +7,26 @@ What carries partitions, files read one after the other or workers of a cluster,
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from qhreg._blocks import one_blas_thread
 from qhreg._typing import FloatArray
 from qhreg.covariance.information import stacked_factors
-from qhreg.engine.rows import ArrayRows, Block, Taken
-from qhreg.exceptions import DataError
+from qhreg.engine.rows import ArrayRows, Taken, weighted_quantiles
 from qhreg.solver.over_kappa import gaussian_loglike
 from qhreg.solver.setup import sampled_rows
-from qhreg.specification.observations import Observations
+from qhreg.specification.observations import Observations, summed
+
+BINS = 1024
+"""Intervals around each quantile that rows are counted in: only those in one of them travel."""
 
 _Self = TypeVar("_Self", bound="PartitionedRows")
 
@@ -39,15 +43,12 @@ class Part(Observations):
         Labels of the clusters of each row, in as many ways as were asked for.
     number : int
         Place among the partitions.
-    name : str
-        What messages call it: a file, or a number.
     left_out : int
         Rows with missing values that were left out.
     """
 
     groups: tuple[npt.NDArray[Any], ...] = ()
     number: int = 0
-    name: str = ""
     left_out: int = 0
 
 
@@ -58,8 +59,6 @@ class Facts(NamedTuple):
     ----------
     counts : dict of int to int
         Number of rows by the number of the partition.
-    n_columns : int
-        Number of regressors.
     nobs, weight_sum : float
         Observations; sum of the case weights as given.
     least_weight, endog_size : float
@@ -68,12 +67,9 @@ class Facts(NamedTuple):
         Range of the columns.
     left_out : int
         Rows with missing values that were left out.
-    sampling : bool
-        Whether there are sampling weights.
     """
 
     counts: dict[int, int]
-    n_columns: int
     nobs: float
     weight_sum: float
     least_weight: float
@@ -81,16 +77,13 @@ class Facts(NamedTuple):
     low: FloatArray
     high: FloatArray
     left_out: int
-    sampling: bool
 
 
 def facts_of(part: Part) -> Facts:
     """Return the facts of one partition."""
-    n, k = part.exog.shape
     weights = part.case_weights
     return Facts(
-        {part.number: n},
-        k,
+        {part.number: part.endog.size},
         part.nobs,
         part.weight_sum,
         1.0 if weights is None else float(weights.min(initial=np.inf)),
@@ -98,18 +91,13 @@ def facts_of(part: Part) -> Facts:
         part.exog.min(axis=0, initial=np.inf),
         part.exog.max(axis=0, initial=-np.inf),
         part.left_out,
-        part.weights is not None,
     )
 
 
 def combined_facts(facts: Sequence[Facts]) -> Facts:
     """Return the facts of several partitions."""
-    counts: dict[int, int] = {}
-    for each in facts:
-        counts |= each.counts
     return Facts(
-        counts,
-        facts[0].n_columns,
+        dict(ChainMap(*(each.counts for each in facts))),
         sum(each.nobs for each in facts),
         sum(each.weight_sum for each in facts),
         min(each.least_weight for each in facts),
@@ -117,7 +105,6 @@ def combined_facts(facts: Sequence[Facts]) -> Facts:
         np.min([each.low for each in facts], axis=0),
         np.max([each.high for each in facts], axis=0),
         sum(each.left_out for each in facts),
-        facts[0].sampling,
     )
 
 
@@ -160,8 +147,8 @@ class View:
 class PartitionedRows(ABC):
     """Rows in partitions; see :class:`qhreg.engine.rows.GivenRows`.
 
-    A subclass brings ``_reduce``, which calls a function of a :class:`Part` where the partition is;
-    ``parts``, which brings the partitions here one after the other; and ``grouped``.
+    A subclass brings ``_reduce``, which calls a function of a :class:`Part` where the partition is; for
+    covariances of clusters, ``grouped`` too.
 
     Attributes
     ----------
@@ -178,6 +165,7 @@ class PartitionedRows(ABC):
     samples: dict[bytes, Taken] = field(
         default_factory=dict, kw_only=True, repr=False, compare=False
     )
+    weights: ClassVar[None] = None  # they are where the rows are
 
     @abstractmethod
     def _reduce(
@@ -189,13 +177,9 @@ class PartitionedRows(ABC):
         a tree may be used.
         """
 
-    @abstractmethod
     def grouped(self: _Self, groups: tuple[str, ...]) -> _Self:
         """Return the same rows with the labels of some columns as the groups of each part."""
-
-    @abstractmethod
-    def parts(self) -> Iterator[Part]:
-        """Iterate over the partitions, on this machine."""
+        raise NotImplementedError
 
     def reduce(
         self, function: Callable[..., Any], combine: Callable[[list[Any]], Any], *args: Any
@@ -214,10 +198,7 @@ class PartitionedRows(ABC):
         """Number of rows."""
         return sum(self.facts.counts.values())
 
-    @property
-    def rows_counted(self) -> int:
-        """Number of rows; those without weight are left out already."""
-        return self.n_rows
+    rows_counted = n_rows  # rows without weight are left out already
 
     @property
     def nobs(self) -> float:
@@ -225,16 +206,11 @@ class PartitionedRows(ABC):
         return self.facts.nobs
 
     @property
-    def has_sampling_weights(self) -> bool:
-        """Whether there are sampling weights."""
-        return self.facts.sampling
-
-    @property
     def n_columns(self) -> int:
         """Number of regressors."""
         if self.view.constant:
             return 1
-        return self.facts.n_columns if self.view.basis is None else self.view.basis.shape[1]
+        return self.facts.low.size if self.view.basis is None else self.view.basis.shape[1]
 
     @property
     def n_unknowns(self) -> int:
@@ -242,10 +218,7 @@ class PartitionedRows(ABC):
         transform = self.view.transform
         return self.n_columns + 1 if transform is None else int(transform.shape[1])
 
-    @property
-    def weight_sum(self) -> float:
-        """Sum of the case weights, which is the number of observations."""
-        return self.facts.nobs
+    weight_sum = nobs  # sampling weights are in the unit that makes it so
 
     @property
     def least_weight(self) -> float:
@@ -256,11 +229,6 @@ class PartitionedRows(ABC):
     def endog_size(self) -> float:
         """The largest absolute value of the response and of the offset."""
         return self.facts.endog_size
-
-    @property
-    def weights(self) -> None:
-        """Case weights are where the rows are."""
-        return None
 
     @cached_property
     def starts(self) -> dict[int, int]:
@@ -274,11 +242,6 @@ class PartitionedRows(ABC):
     ) -> Any:
         """Return the combination of ``function(rows, *args)`` over the partitions as rows."""
         return self.reduce(_of_rows, combine, function, self.view, *args)
-
-    def blocks(self) -> Iterator[Block]:
-        """Iterate over the rows, one partition at a time on this machine."""
-        for part in self.parts():
-            yield from self.view.rows(self.view.of(part, self.weight_unit)).blocks()
 
     def take(self, chosen: npt.NDArray[np.intp] | slice) -> Taken:
         """Return copies of some rows, in the order of their numbers."""
@@ -318,23 +281,10 @@ class PartitionedRows(ABC):
         """The regression on a constant."""
         return replace(self, view=View(constant=True), samples={})
 
-    @property
-    def factor(self) -> FloatArray:
-        """Triangular factor of the weighted [X, y], the offset taken off y, shape (k + 1, k + 1)."""
-        factor: FloatArray = self.reduce(_factor, stacked_factors)
-        return factor
-
     def gaussian_loglike(self, **options: Any) -> float:
         """Return the maximum of the normal log-likelihood; see that of the solver."""
-        factor = self.factor
+        factor = self.reduce(_factor, stacked_factors)
         return gaussian_loglike(factor[:, :-1], factor[:, -1], n=self.weight_sum, **options)
-
-
-def require_rows(facts: Facts) -> Facts:
-    """Return the facts, or raise a DataError where there are no rows."""
-    if not any(facts.counts.values()):
-        raise DataError("there are no rows with positive weight and without missing values")
-    return facts
 
 
 def _seen(function: Callable[..., Any], view: View, unit: float, part: Part, *args: Any) -> Any:
@@ -373,3 +323,90 @@ def _factor(part: Part) -> FloatArray:
     if part.case_weights is not None:
         stacked *= np.sqrt(part.case_weights)[:, None]
     return stacked_factors([stacked])
+
+
+# ---------------------------------------------------------------------- the law of a value of each row
+
+
+class Condensed(NamedTuple):
+    """What says of a value of all rows as much as is asked of it.
+
+    Attributes
+    ----------
+    variance : float
+        Of all rows.
+    values, weights : ndarray
+        Values with weights that have the quantiles of all rows.
+    """
+
+    variance: float
+    values: FloatArray
+    weights: FloatArray
+
+
+def condensed(
+    rows: PartitionedRows,
+    value_of: Callable[..., FloatArray],
+    guess: FloatArray,
+    levels: Sequence[float],
+    *args: Any,
+) -> Condensed:
+    """Return the variance of a value of the rows, and its quantiles in few numbers.
+
+    The intervals in which the quantiles of the value and of its opposite lie are counted out first; then
+    the rows in these, and no others, are looked at.
+
+    Parameters
+    ----------
+    rows : PartitionedRows
+        The rows.
+    value_of : callable
+        ``value_of(part, *args)`` of each row of a part.
+    guess : ndarray
+        The value of some rows.
+    levels : sequence of float
+        Of the quantiles.
+    """
+    ends = [np.quantile(guess, [max(q - 0.05, 0.0), min(q + 0.05, 1.0)]) for q in levels]
+    edges = np.unique([np.linspace(low, high, BINS) for low, high in ends])
+    total, first, second, *counts = rows.reduce(_moments_and_counts, summed, value_of, edges, *args)
+    weight, places = np.array(counts), np.arange(len(counts), dtype=np.float64)
+    near = {int(place) for place in weighted_quantiles(places, levels, weight)}
+    near |= {int(-place) for place in weighted_quantiles(-places, levels, weight)}
+    inside = sorted(near)
+    seen: pd.DataFrame = rows.reduce(_values_in, summed_by_label, value_of, edges, inside, *args)
+    # all others of an interval stand at its lower end
+    low = np.delete(np.concatenate([[edges[0] - 1.0], edges]), inside)
+    return Condensed(
+        second / total - (first / total) ** 2,
+        np.concatenate([seen.index, low]),
+        np.concatenate([seen["weight"], np.delete(weight, inside)]),
+    )
+
+
+def summed_by_label(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return the sums of rows with the same labels."""
+    table = pd.concat(tables)
+    return table.groupby(level=list(range(table.index.nlevels)), sort=False).sum()
+
+
+def _weights(part: Part) -> FloatArray:
+    return np.ones(part.endog.size) if part.case_weights is None else part.case_weights
+
+
+def _moments_and_counts(
+    part: Part, value_of: Callable[..., FloatArray], edges: FloatArray, *args: Any
+) -> FloatArray:
+    """Return the sums of w, w u and w u^2, and the weight of the rows between edges."""
+    u, w = value_of(part, *args), _weights(part)
+    counts = np.bincount(np.searchsorted(edges, u, side="right"), w, minlength=edges.size + 1)
+    return np.array([w.sum(), w @ u, (w * u) @ u, *counts])
+
+
+def _values_in(
+    part: Part, value_of: Callable[..., FloatArray], edges: FloatArray, near: list[int], *args: Any
+) -> pd.DataFrame:
+    """Return the weights of the distinct values in some of the intervals between edges."""
+    u = value_of(part, *args)
+    inside = np.isin(np.searchsorted(edges, u, side="right"), near)
+    return summed_by_label([pd.DataFrame({"weight": _weights(part)[inside]}, index=u[inside])])

@@ -25,7 +25,7 @@ import numpy as np
 
 from qhreg._precision import ROUNDING
 from qhreg._typing import FloatArray
-from qhreg.engine.rows import Block, RowBlocks, residuals, weighted
+from qhreg.engine.rows import Block, RowBlocks, SummedRows, residuals, weighted
 from qhreg.family.loss import zone_part
 from qhreg.solver.newton import SHORT_STEP, NewtonPoint, solve_positive
 from qhreg.solver.problem import Problem
@@ -43,7 +43,7 @@ class DualVariables:
 
     Attributes
     ----------
-    rows : RowBlocks
+    rows : SummedRows
         The rows.
     here, shift : ndarray, shape (k,)
         The point, and the move of psi onto the null space of X', in the coordinates of the rows.
@@ -51,7 +51,7 @@ class DualVariables:
         Asymmetry, width, and what the variables are divided by to lie in the box.
     """
 
-    rows: RowBlocks
+    rows: SummedRows
     here: FloatArray
     shift: FloatArray
     tau: float

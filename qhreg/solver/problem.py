@@ -10,7 +10,7 @@ import numpy as np
 
 from qhreg._typing import FloatArray
 from qhreg.engine.likelihood import Totals, Zone, reduce_rows
-from qhreg.engine.rows import RowBlocks, residuals, weighted_sum
+from qhreg.engine.rows import RowBlocks, SummedRows, residuals, weighted_sum
 from qhreg.family.loss import quantile_huber_loss
 from qhreg.family.normalizer import LogNormalizer, restricted_normalizer
 
@@ -94,7 +94,7 @@ class Problem:
 
     Attributes
     ----------
-    rows : RowBlocks
+    rows : SummedRows
         The data.
     n : float
         Sum of the case weights.
@@ -110,7 +110,7 @@ class Problem:
         Range of tau; None when it is fixed.
     """
 
-    rows: RowBlocks
+    rows: SummedRows
     n: float
     kappa: float
     matrix: FloatArray | None = None

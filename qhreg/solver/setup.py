@@ -22,7 +22,7 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 
 from qhreg._precision import INTERPOLATED, ROUNDING
 from qhreg._typing import FloatArray
-from qhreg.engine.rows import ArrayRows, GivenRows, Taken, require_finite
+from qhreg.engine.rows import ArrayRows, GivenRows, RowBlocks, Taken, require_finite
 from qhreg.exceptions import DataError
 from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.problem import Problem, Task
@@ -328,7 +328,7 @@ def _problem(
     return Problem(rows, rows.weight_sum, task.kappa, matrix, theta, rank, task.free_bounds)
 
 
-def _factor(part: GivenRows) -> FloatArray:
+def _factor(part: RowBlocks) -> FloatArray:
     factor = np.empty((0, part.n_columns + 1))
     for block in part.blocks():
         assert block.endog is not None

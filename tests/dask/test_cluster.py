@@ -20,7 +20,7 @@ distributed = pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 
 from qhreg.dask import fit, quantile_huber  # noqa: E402
-from qhreg.dask.cluster import Cluster  # noqa: E402
+from qhreg.dask.rows import Cluster  # noqa: E402
 
 FORMULA = "y ~ x1 + x2 + C(region)"
 

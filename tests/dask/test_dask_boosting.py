@@ -19,8 +19,7 @@ import pandas as pd  # noqa: E402
 
 from qhreg import QuantileHuberBoostingRegressor as LocalRegressor  # noqa: E402
 from qhreg.dask import QuantileHuberBoostingRegressor  # noqa: E402
-from qhreg.dask.boosting import drawn_rows  # noqa: E402
-from qhreg.dask.workers import Place, WorkerPool, free_port  # noqa: E402
+from qhreg.dask.boosting import Place, WorkerPool, drawn_rows, free_port  # noqa: E402
 from qhreg.exceptions import DataError, DomainError  # noqa: E402
 
 OPTIONS = {"threads_per_worker": 1, "dashboard_address": ":0"}

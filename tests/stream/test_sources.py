@@ -136,14 +136,15 @@ def test_integers_in_one_file_are_numbers(data, memory, tmp_path):
     np.testing.assert_allclose(fit.params, memory.params, rtol=1e-7)
 
 
-def test_rows_with_missing_values_are_left_out_as_in_memory(data):
+@pytest.mark.parametrize("formula", [FORMULA, "y ~ x1:C(region)", "y ~ x1 + C(region + town)"])
+def test_rows_with_missing_values_are_left_out_as_in_memory(data, formula):
     gaps = data.copy()
     gaps.loc[[3, 700], "x1"] = np.nan
     gaps.loc[5, "region"] = None
     gaps.loc[2000, "y"] = np.nan
     gaps.loc[9, "prob"] = np.nan
-    fit = quantile_huber(FORMULA, batches(gaps), weights="prob").fit()
-    memory = QuantileHuberMLE.from_formula(FORMULA, gaps, weights="prob").fit()
+    fit = quantile_huber(formula, batches(gaps), weights="prob").fit()
+    memory = QuantileHuberMLE.from_formula(formula, gaps, weights="prob").fit()
     assert fit.nobs == memory.nobs == len(data) - 5
     np.testing.assert_allclose(fit.params, memory.params, rtol=1e-7)
     np.testing.assert_allclose(fit.bse, memory.bse, rtol=1e-6)
