@@ -13,10 +13,10 @@ from qhreg.diagnostics.residuals import (
     checked_levels,
     group_quantiles,
     groups_of_rows,
-    law_quantiles,
     thinned,
 )
 from qhreg.exceptions import DomainError
+from qhreg.family.distribution import quantile_huber
 from qhreg.specification.parameters import RowLaw
 
 
@@ -66,7 +66,7 @@ def fit_figure(
     wanted = checked_levels(levels)
     y = at_rows.location + at_rows.sigma * np.asarray(u, dtype=np.float64)
     sigma, tau = (v[:, None] if np.ndim(v) else v for v in (at_grid.sigma, at_grid.tau))
-    bands = sigma * law_quantiles(np.array(wanted), tau, at_grid.kappa)
+    bands = sigma * quantile_huber.ppf(wanted, tau, at_grid.kappa)
     return FitFigure(
         np.asarray(x, dtype=np.float64),
         y,
@@ -136,13 +136,8 @@ def partial_residual_figure(
         raise DomainError(f"{name} is constant: there is nothing to plot its component against")
     w = None if weights is None else np.asarray(weights, dtype=np.float64)
     level = float(np.average(0.5 * (1.0 - np.sign(r)), weights=w))
-    if categories is None:
-        parts = groups_of_rows(values, min(12, values.size // 20), w)
-    else:
-        counted = np.ones(values.size, dtype=bool) if w is None else w > 0.0
-        places = range(len(categories))
-        parts = [np.flatnonzero(counted & (values == place)) for place in places]
-        parts = [part for part in parts if part.size]
+    count = min(12, values.size // 20) if categories is None else values.size
+    parts = groups_of_rows(values, count, w)
     quantiles = [group_quantiles(r, [level], w, part)[0] for part in parts]
     ends = [int(np.argmin(values)), int(np.argmax(values))]
     line_x, line_y = (values[ends], fitted[ends]) if line is None else line

@@ -132,7 +132,8 @@ class DiagnosticResults(FitResults):
             return self._residuals
         self._require_likelihood("a simulation")
         data, solution = self._fit_data, self._fit_solution
-        simulated = tuple(simulate_fits(data, solution, n_simulations, rng=rng))
+        fits = simulate_fits(data, solution, n_simulations, rng=rng)
+        simulated = [StandardizedResiduals(*sample.standardized(fit)) for sample, fit in fits]
         u, tau, kappa = expanded(data).standardized(solution)
         return StandardizedResiduals(u, tau, kappa, simulated=simulated)
 
