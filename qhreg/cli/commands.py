@@ -101,8 +101,7 @@ def _reject_text(formula: str, data: pd.DataFrame, decimal: str | None = None) -
     With a decimal sign that is not theirs all numbers are text.
     """
     target = formula.partition("~")[0].strip()
-    for place, name in enumerate(data.columns):
-        column = data.iloc[:, place]
+    for name, column in data.items():
         factor = rf"""\bC\(\s*(Q\(\s*['"])?{re.escape(str(name))}(?!\w)"""
         written = pd.api.types.is_string_dtype(column.dtype) and mentions(formula, name)
         if not written or re.search(factor, formula):

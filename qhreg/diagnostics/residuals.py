@@ -413,18 +413,19 @@ def tau_loss_figure(
     residuals = np.asarray(u, dtype=np.float64)
     w = None if weights is None else np.asarray(weights, dtype=np.float64)
 
-    def mean_losses(at: Any) -> FloatArray:
-        losses = [quantile_huber_loss(residuals, float(tau), kappa) for tau in np.atleast_1d(at)]
-        return np.array([np.average(loss, weights=w) for loss in losses])
+    def parts(at: FloatArray) -> tuple[FloatArray, FloatArray]:
+        losses = (quantile_huber_loss(residuals, float(tau), kappa) for tau in at)
+        means = np.array([np.average(loss, weights=w) for loss in losses])
+        return means, np.asarray(log_normalizer(at, kappa))
 
     grid = np.linspace(0.05, 0.95, 181) if taus is None else np.asarray(taus, dtype=np.float64)
-    loss, log_c = mean_losses(grid), np.asarray(log_normalizer(grid, kappa))
+    loss, log_c = parts(grid)
     lowest = grid[int(np.argmin(loss + log_c))]
     low = float(grid[grid < lowest].max(initial=tau_bounds[0]))
     high = float(grid[grid > lowest].min(initial=tau_bounds[1]))
     best = best_tau(residuals, kappa, weights=w, tau_bounds=(low, high))
     if taus is None and not grid[0] <= best <= grid[-1]:
         grid = np.linspace(min(grid[0], best), max(grid[-1], best), grid.size)
-        loss, log_c = mean_losses(grid), np.asarray(log_normalizer(grid, kappa))
-    value = float(mean_losses(best)[0]) + float(log_normalizer(best, kappa))
+        loss, log_c = parts(grid)
+    value = float(np.sum(parts(np.array([best]))))
     return TauLossFigure(grid, loss, log_c, loss + log_c, (best, value))

@@ -86,9 +86,7 @@ def loss_table(curves: pd.DataFrame) -> pd.DataFrame:
 # ------------------------------------------------------------------ the loss over tau
 
 
-def one_sign_residuals(
-    positive: float, n: int = 1000, seed: int = 0, deviation: float = NOISE_DEVIATION
-) -> FloatArray:
+def one_sign_residuals(positive: float, n: int = 1000, seed: int = 0) -> FloatArray:
     """Return Laplacian magnitudes with the given percentage of positive signs, shape (n,).
 
     Parameters
@@ -99,8 +97,6 @@ def one_sign_residuals(
         Number of residuals.
     seed : int
         Of the random numbers. The same magnitudes belong to every percentage.
-    deviation : float
-        Standard deviation of the Laplacian noise with both signs.
 
     Examples
     --------
@@ -109,7 +105,7 @@ def one_sign_residuals(
     100
     """
     rng = np.random.default_rng(seed)
-    magnitudes = np.abs(rng.laplace(scale=deviation / np.sqrt(2.0), size=n))
+    magnitudes = np.abs(rng.laplace(scale=NOISE_DEVIATION / np.sqrt(2.0), size=n))
     return np.where(np.arange(n) < round(n * positive / 100.0), magnitudes, -magnitudes)
 
 

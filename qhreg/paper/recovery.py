@@ -12,7 +12,7 @@ from scipy import special
 
 from qhreg._typing import FloatArray
 from qhreg.model import QuantileHuberMLE
-from qhreg.paper.curves import NOISE_DEVIATION, one_sign_residuals
+from qhreg.paper.curves import one_sign_residuals
 
 TABLE_1 = pd.DataFrame(
     {
@@ -82,7 +82,7 @@ def recovery_sample(
     regressors, noise = np.random.SeedSequence([seed, positive, repetition]).spawn(2)
     exog = np.random.default_rng(regressors).standard_normal((n, COEFFICIENTS.size))
     state = int(noise.generate_state(1)[0])
-    return exog, exog @ COEFFICIENTS + one_sign_residuals(positive, n, state, NOISE_DEVIATION)
+    return exog, exog @ COEFFICIENTS + one_sign_residuals(positive, n, state)
 
 
 def _estimate(
