@@ -12,8 +12,8 @@ from paper_data import FOLDER, needs_data
 from qhreg import QuantileHuberMLE
 from qhreg.certificate import KAPPA_STAR
 from qhreg.exceptions import DataError
-from qhreg.family.distribution import quantile_huber
 from qhreg.family.loss import quantile_huber_loss
+from qhreg.family.normalizer import log_normalizer
 from qhreg.paper import figures, report
 from qhreg.paper.boosted import (
     NAMES,
@@ -101,11 +101,11 @@ def test_figure_1_is_drawn_at_twice_the_width_in_its_code():
     assert_allclose(distances, [[0.4, 0.098], [0.8, 0.0]], atol=1e-4)
 
 
-def test_the_densities_of_figure_1_are_those_of_the_distribution():
+def test_the_densities_of_figure_1_are_the_normalised_losses():
     curves = loss_curves(41)
-    assert_allclose(curves["huber_density"], quantile_huber.pdf(curves["r"], 0.3, 0.8), rtol=1e-13)
-    density = quantile_huber.pdf(curves["r"], 0.3, 0.0)
-    assert_allclose(curves["quantile_density"], density, rtol=1e-13)
+    for name, kappa in (("huber", 0.8), ("quantile", 0.0)):
+        density = np.exp(-curves[name] - float(log_normalizer(0.3, kappa)))
+        assert_allclose(curves[f"{name}_density"], density, rtol=1e-13)
 
 
 @pytest.mark.parametrize("positive", [0, 10, 25, 100])
@@ -198,8 +198,6 @@ def test_every_method_is_given_the_same_draws_and_its_own_settings(draws):
 def test_the_papers_model_is_maximum_likelihood_with_sigma_one():
     """Against a minimisation of the sum of losses that shares no code with the solver."""
     from scipy import optimize
-
-    from qhreg.family.normalizer import log_normalizer
 
     x, y = recovery_sample(60, 0)
     (row,) = recovery_draws(60, 1, methods=[WIDE]).query("method == @WIDE").itertuples()
