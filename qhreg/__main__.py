@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import TextIO
+from typing import Any
 
 from qhreg.cli.parser import make_parser
 
@@ -14,14 +14,7 @@ def _one_line(text: object) -> str:
     return " ".join(str(text).split())
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def _show_warning(message: Warning | str, *place: Any, **more: Any) -> None:
     """Write a warning as one line, without the place in the program it comes from."""
     sys.stderr.write(f"qhreg: warning: {_one_line(message)}\n")
 

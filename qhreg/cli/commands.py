@@ -36,12 +36,12 @@ _WRITTEN = {
 # ------------------------------------------------------------------ demo
 
 
-def demo(picture: str | None = None) -> str:
+def demo(picture: str) -> str:
     """Return what the demonstration prints: a fit to Engel's food data, and what is proved.
 
     Parameters
     ----------
-    picture : path, optional
+    picture : path
         Where to draw the profile likelihood of tau.
     """
     from statsmodels.datasets import engel
@@ -52,27 +52,18 @@ def demo(picture: str | None = None) -> str:
     proof = results.certify_global()
     profile = results.profile_likelihood("tau", certificate=proof)
     low, high = profile.conf_int()
-    text = [
-        str(results.summary()),
-        str(results.certificate),
-        str(proof),
-        f"95 % profile-likelihood interval of tau: {low:.4f} to {high:.4f}",
-    ]
-    if picture is not None:
-        text.append(_draw_profile(profile, picture))
-    return "\n\n".join(text)
-
-
-def _draw_profile(profile: Any, path: str) -> str:
-    """Draw a profile likelihood into a file and return a sentence about it."""
+    drawn = f"Profile likelihood of tau drawn in {picture}"
     if importlib.util.find_spec("matplotlib") is None:
-        return "No picture, since matplotlib is not installed: pip install 'qhreg[plot]'"
-    from matplotlib.figure import Figure
+        drawn = "No picture, since matplotlib is not installed: pip install 'qhreg[plot]'"
+    else:
+        from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
-    profile.plot(ax=figure.subplots())
-    figure.savefig(path, dpi=120)
-    return f"Profile likelihood of tau drawn in {path}"
+        figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+        profile.plot(ax=figure.subplots())
+        figure.savefig(picture, dpi=120)
+    interval = f"95 % profile-likelihood interval of tau: {low:.4f} to {high:.4f}"
+    parts = (results.summary(), results.certificate, proof, interval, drawn)
+    return "\n\n".join(map(str, parts))
 
 
 def _run_demo(options: argparse.Namespace) -> None:
@@ -110,8 +101,7 @@ def _reject_text(formula: str, data: pd.DataFrame, decimal: str | None = None) -
     With a decimal sign that is not theirs all numbers are text.
     """
     target = formula.partition("~")[0].strip()
-    for place, name in enumerate(data.columns):
-        column = data.iloc[:, place]
+    for name, column in data.items():
         factor = rf"""\bC\(\s*(Q\(\s*['"])?{re.escape(str(name))}(?!\w)"""
         written = pd.api.types.is_string_dtype(column.dtype) and mentions(formula, name)
         if not written or re.search(factor, formula):

@@ -8,9 +8,7 @@ from typing import Any, NoReturn
 
 from qhreg._version import __version__
 from qhreg.cli.files import FORMATS
-
-COVARIANCES = ("nonrobust", "HC0", "HC1", "HC2", "HC3", "cluster", "HAC", "bootstrap")
-"""The types of standard errors."""
+from qhreg.covariance.choice import COVARIANCE_TYPES, DEFAULT_TYPE
 
 DESCRIPTION = """\
 Regression when the noise leans to one side: coefficients, scale sigma and
@@ -36,7 +34,7 @@ def _number_or_estimate(text: str) -> float | None:
 
 def _covariance(text: str) -> str:
     """Return the name of a covariance as it is written, whatever its letter case here."""
-    return {name.lower(): name for name in COVARIANCES}.get(text.lower(), text)
+    return {name.lower(): name for name in COVARIANCE_TYPES}.get(text.lower(), text)
 
 
 def _help_of(command: str) -> dict[str, Any]:
@@ -90,7 +88,8 @@ def _add_fit(commands: argparse._SubParsersAction[_Parser]) -> None:
     add("--missing", choices=("drop", "raise"), default="drop", help=missing)
 
     add = parser.add_argument_group("standard errors").add_argument
-    add("--cov-type", type=_covariance, choices=COVARIANCES, help="default: HC3")
+    default = f"default: {DEFAULT_TYPE}"
+    add("--cov-type", type=_covariance, choices=tuple(COVARIANCE_TYPES), help=default)
     add("--groups", metavar="COLUMN", help="clusters, for --cov-type cluster")
     add("--maxlags", type=int, metavar="L", help="lags, for --cov-type HAC")
     kinds = ("wald", "profile", "bootstrap")

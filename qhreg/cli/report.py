@@ -68,8 +68,8 @@ class _Report:
     @cached_property
     def limits(self) -> pd.DataFrame:
         """Intervals of the kind asked for."""
-        limits = np.asarray(self.results.conf_int(alpha=self.alpha, method=self.interval))
-        return pd.DataFrame(limits, self.results.params.index, ["lower", "upper"])
+        limits: pd.DataFrame = self.results.conf_int(alpha=self.alpha, method=self.interval)
+        return limits.set_axis(["lower", "upper"], axis=1)
 
     @cached_property
     def goodness(self) -> Any:
@@ -103,12 +103,10 @@ class _Report:
         model = self.results.model
         rows, dropped = len(model.endog), model.nobs_given - len(model.endog)
         level, share = self.results.quantile_level, self.results.share_below
-        text = f"{rows} rows were fitted" + (
-            f", {dropped} more left out: they have missing values. " if dropped else ". "
-        )
-        return text + (
-            f"The line is the level below which {100 * level:.0f} % of the fitted distribution "
-            f"of {model.endog_names} lie, and {100 * share:.0f} % of the rows."
+        gaps = f", {dropped} more left out: they have missing values" if dropped else ""
+        return (
+            f"{rows} rows were fitted{gaps}. The line is the level below which {100 * level:.0f} % of "
+            f"the fitted distribution of {model.endog_names} lie, and {100 * share:.0f} % of the rows."
         )
 
     def _noise_read(self) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from qhreg._typing import FloatArray
 
@@ -267,7 +269,7 @@ class FitFigure:
         Names of the axes.
     others : str
         The other regressors with their values.
-    categories : tuple of str or None
+    categories : sequence or None
         The levels of a factor, whose places x and the grid are.
     n_rows : int
         Rows there are.
@@ -282,7 +284,7 @@ class FitFigure:
     x_name: str
     y_name: str
     others: str
-    categories: tuple[str, ...] | None
+    categories: Sequence[Any] | None
     n_rows: int
 
 
@@ -303,7 +305,7 @@ class PartialResidualFigure:
         Share of the rows below the fit.
     name, term : str
         The regressor, and the term of the formula whose component it is.
-    categories : tuple of str or None
+    categories : sequence or None
         The levels of a factor, whose places x are.
     n_rows : int
         Rows there are.
@@ -318,7 +320,7 @@ class PartialResidualFigure:
     level: float
     name: str
     term: str
-    categories: tuple[str, ...] | None
+    categories: Sequence[Any] | None
     n_rows: int
 
 

@@ -15,31 +15,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError, DomainError, QhregError
 from qhreg.family.distribution import quantile_huber
 from qhreg.progress import with_progress
-
-
-@dataclass(frozen=True)
-class SimulatedFit:
-    """One sample from the fitted model and its refit.
-
-    Attributes
-    ----------
-    u : ndarray, shape (n,)
-        Standardised residuals of the refit, in increasing order.
-    tau, kappa : float
-        The law that they have in the refit.
-    solution : Solution or DistributionalSolution
-        The refit.
-    """
-
-    u: FloatArray
-    tau: float
-    kappa: float
-    solution: Any
 
 
 def expanded(data: Any) -> Any:
@@ -69,8 +50,8 @@ def simulate_fits(
     *,
     rng: int | np.random.Generator | None = 0,
     progress: bool = False,
-) -> Iterator[SimulatedFit]:
-    """Return samples from the fitted model one after another, each refitted with the model's settings.
+) -> Iterator[tuple[Any, Any]]:
+    """Return samples from the fitted model, one after another, with refits by the model's settings.
 
     Parameters
     ----------
@@ -84,6 +65,13 @@ def simulate_fits(
         Source of randomness, as in ``numpy.random.default_rng``.
     progress : bool
         Whether to show a progress bar.
+
+    Yields
+    ------
+    ModelData or DistributionalData
+        The model of a sample.
+    Solution or DistributionalSolution
+        Its fit.
 
     Notes
     -----
@@ -106,37 +94,9 @@ def simulate_fits(
             except QhregError:
                 continue
         fitted = True
-        u, tau, kappa = sample.standardized(fit)
-        yield SimulatedFit(np.sort(u), tau, kappa, fit)
+        yield sample, fit
     if not fitted:
         raise DataError("no sample from the fitted model could be fitted")
-
-
-def kolmogorov_smirnov(u: Any, tau: float, kappa: float) -> float:
-    r"""Return the largest distance between the empirical and the fitted distribution function.
-
-    Parameters
-    ----------
-    u : array_like, shape (n,)
-        Standardised residuals.
-    tau, kappa : float
-        The fitted law.
-
-    Notes
-    -----
-    :math:`D = \max_i \max\big(i/n - F(u_{(i)}),\ F(u_{(i)}) - (i-1)/n\big)`.
-
-    Examples
-    --------
-    >>> from qhreg.diagnostics.goodness import kolmogorov_smirnov
-    >>> kolmogorov_smirnov([0.0], 0.5, 1.0)
-    0.5
-    """
-    values = np.sort(np.asarray(u, dtype=np.float64))
-    n = values.size
-    cdf = quantile_huber.cdf(values, tau, kappa)
-    steps = np.arange(1, n + 1) / n
-    return float(max((steps - cdf).max(), (cdf - steps + 1.0 / n).max()))
 
 
 def anderson_darling(u: Any, tau: float, kappa: float) -> float:
@@ -253,23 +213,17 @@ def goodness_of_fit(
     """
     if n_boot < 1:
         raise DomainError(f"n_boot must be at least 1, got {n_boot!r}")
-    u, tau, kappa = expanded(data).standardized(solution)
-    ks, ad = kolmogorov_smirnov(u, tau, kappa), anderson_darling(u, tau, kappa)
     fits = simulate_fits(data, solution, n_boot, rng=rng, progress=progress)
-    laws = ((fit.u, fit.tau, fit.kappa) for fit in fits)
-    samples = [(kolmogorov_smirnov(*law), anderson_darling(*law)) for law in laws]
-    ks_samples, ad_samples = np.array(samples).T
+    u, *law = expanded(data).standardized(solution)
+    observed = _distances(u, *law)
+    samples = np.array([_distances(*sample.standardized(fit)) for sample, fit in fits])
+    further = np.count_nonzero(samples >= observed, axis=0)
+    ks_pvalue, ad_pvalue = ((1.0 + further) / (1.0 + len(samples))).tolist()
+    return GoodnessOfFit(*observed, ks_pvalue, ad_pvalue, u.size, len(samples), *samples.T)
 
-    def pvalue(statistic: float, samples: FloatArray) -> float:
-        return (1.0 + float(np.count_nonzero(samples >= statistic))) / (samples.size + 1.0)
 
-    return GoodnessOfFit(
-        ks,
-        ad,
-        pvalue(ks, ks_samples),
-        pvalue(ad, ad_samples),
-        u.size,
-        len(samples),
-        ks_samples,
-        ad_samples,
-    )
+def _distances(u: FloatArray, tau: float, kappa: float) -> tuple[float, float]:
+    """Return the statistics of Kolmogorov and Smirnov, and of Anderson and Darling."""
+    law = quantile_huber(tau, kappa)
+    ks = stats.ks_1samp(u, law.cdf, method="asymp").statistic
+    return float(ks), anderson_darling(u, tau, kappa)

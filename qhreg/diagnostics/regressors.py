@@ -2,61 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from qhreg._typing import FloatArray
 from qhreg.diagnostics.figures import FitFigure, PartialResidualFigure
 from qhreg.diagnostics.residuals import (
-    LEVELS,
     checked_levels,
     group_quantiles,
     groups_of_rows,
-    law_quantiles,
     thinned,
 )
 from qhreg.exceptions import DomainError
+from qhreg.family.distribution import quantile_huber
 from qhreg.specification.parameters import RowLaw
+from qhreg.specification.typical import TypicalRows
 
 
 def fit_figure(
-    x: Any,
-    at_rows: RowLaw,
+    typical: TypicalRows,
+    law: Callable[[FloatArray], RowLaw],
     u: Any,
-    grid: Any,
-    at_grid: RowLaw,
     *,
-    levels: Sequence[float] = LEVELS,
-    names: tuple[str, str] = ("x", "y"),
-    others: str = "",
-    categories: Sequence[Any] | None = None,
-    n_rows: int | None = None,
+    levels: Sequence[float],
+    y_name: str,
 ) -> FitFigure:
     r"""Return the fit along one regressor, the others at typical values, with fitted quantiles.
 
     Parameters
     ----------
-    x : array_like, shape (m,)
-        The regressor in the rows shown.
-    at_rows : RowLaw
-        The law there, with the others at typical values.
-    u : array_like, shape (m,)
+    typical : TypicalRows
+        The regressor, and the typical values of the others.
+    law : callable
+        Gives the law at values of the regressor, with the others at typical values.
+    u : array_like, shape (n,)
         Standardised residuals of the rows.
-    grid : array_like, shape (g,)
-        Values of the regressor.
-    at_grid : RowLaw
-        The law there, with the others at typical values.
     levels : sequence of float
         Levels of the quantiles.
-    names : (str, str)
-        Names of the regressor and the response.
-    others : str
-        The other regressors with their values.
-    categories : sequence, optional
-        The levels of a factor, whose places `x` and `grid` are.
-    n_rows : int, optional
-        Rows there are; those shown by default.
+    y_name : str
+        Name of the response.
 
     Notes
     -----
@@ -64,20 +50,23 @@ def fit_figure(
     if the others were typical: with one regressor, at its response.
     """
     wanted = checked_levels(levels)
-    y = at_rows.location + at_rows.sigma * np.asarray(u, dtype=np.float64)
+    shown = thinned(typical.observed.size)
+    x, grid = typical.observed[shown], typical.grid
+    at_rows, at_grid = law(x), law(grid)
     sigma, tau = (v[:, None] if np.ndim(v) else v for v in (at_grid.sigma, at_grid.tau))
-    bands = sigma * law_quantiles(np.array(wanted), tau, at_grid.kappa)
+    bands = sigma * quantile_huber.ppf(wanted, tau, at_grid.kappa)
     return FitFigure(
-        np.asarray(x, dtype=np.float64),
-        y,
-        np.asarray(grid, dtype=np.float64),
+        x,
+        at_rows.location + at_rows.sigma * np.asarray(u)[shown],
+        grid,
         at_grid.location,
         wanted,
         at_grid.location[:, None] + bands,
-        *names,
-        others,
-        None if categories is None else tuple(map(str, categories)),
-        y.size if n_rows is None else n_rows,
+        typical.name,
+        y_name,
+        typical.others_text,
+        typical.levels,
+        typical.observed.size,
     )
 
 
@@ -136,13 +125,8 @@ def partial_residual_figure(
         raise DomainError(f"{name} is constant: there is nothing to plot its component against")
     w = None if weights is None else np.asarray(weights, dtype=np.float64)
     level = float(np.average(0.5 * (1.0 - np.sign(r)), weights=w))
-    if categories is None:
-        parts = groups_of_rows(values, min(12, values.size // 20), w)
-    else:
-        counted = np.ones(values.size, dtype=bool) if w is None else w > 0.0
-        places = range(len(categories))
-        parts = [np.flatnonzero(counted & (values == place)) for place in places]
-        parts = [part for part in parts if part.size]
+    count = min(12, values.size // 20) if categories is None else values.size
+    parts = groups_of_rows(values, count, w)
     quantiles = [group_quantiles(r, [level], w, part)[0] for part in parts]
     ends = [int(np.argmin(values)), int(np.argmax(values))]
     line_x, line_y = (values[ends], fitted[ends]) if line is None else line
@@ -158,6 +142,6 @@ def partial_residual_figure(
         level,
         name,
         name if term is None else term,
-        None if categories is None else tuple(map(str, categories)),
+        categories,
         values.size,
     )

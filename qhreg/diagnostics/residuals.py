@@ -18,9 +18,8 @@ from qhreg.diagnostics.figures import (
     ScaleLocationFigure,
     TauLossFigure,
 )
-from qhreg.diagnostics.goodness import SimulatedFit
 from qhreg.engine.rows import weighted_quantiles
-from qhreg.exceptions import DataError, DomainError
+from qhreg.exceptions import DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.family.loss import quantile_huber_loss
 from qhreg.family.normalizer import log_normalizer
@@ -51,8 +50,8 @@ class StandardizedResiduals:
         Case weights.
     nobs : float or None
         Observations that the residuals stand for; by default the sum of the weights.
-    simulated : sequence of SimulatedFit
-        Refitted samples from the fit, for envelopes.
+    simulated : sequence of StandardizedResiduals
+        Those of refitted samples from the fit, for envelopes.
     """
 
     u: FloatArray
@@ -60,12 +59,12 @@ class StandardizedResiduals:
     kappa: float
     weights: FloatArray | None = None
     nobs: float | None = None
-    simulated: Sequence[SimulatedFit] = ()
+    simulated: Sequence[StandardizedResiduals] = ()
 
     @property
     def case_weights(self) -> FloatArray:
         """The weights, one for each residual where none are given."""
-        return np.ones(len(self.u)) if self.weights is None else np.asarray(self.weights, float)
+        return np.ones(len(self.u)) if self.weights is None else self.weights
 
     @property
     def count(self) -> float:
@@ -78,6 +77,13 @@ class StandardizedResiduals:
         far = 0.1 / len(self.u)
         law = quantile_huber(self.tau, self.kappa)
         return np.array([law.ppf(far), law.isf(far)])
+
+    @property
+    def ordered(self) -> tuple[FloatArray, FloatArray]:
+        """The residuals in increasing order, and the level of each: (i - 1/2) / n without weights."""
+        order = np.argsort(self.u, kind="stable")
+        weights = self.case_weights[order]
+        return self.u[order], (np.cumsum(weights) - 0.5 * weights) / weights.sum()
 
     @property
     def scores(self) -> FloatArray:
@@ -107,16 +113,11 @@ def groups_of_rows(
     >>> [group.tolist() for group in groups_of_rows(np.array([1.0, 0, 1, 1, 0, 1]), 3)]
     [[1, 4], [0, 2, 3, 5]]
     """
-    rows = np.arange(values.size) if weights is None else np.flatnonzero(np.asarray(weights) > 0.0)
-    order = rows[np.argsort(values[rows], kind="stable")]
-    if order.size == 0:
-        return []
-    ordered = values[order]
-    ends = np.flatnonzero(np.diff(ordered) > EQUAL * (ordered[-1] - ordered[0])) + 1
-    ends = np.concatenate([[0], ends, [order.size]])
-    wanted = np.cumsum([part.size for part in np.array_split(order, max(count, 1))])[:-1]
-    nearest = ends[np.abs(ends - wanted[:, None]).argmin(axis=1)] if wanted.size else wanted
-    return [part for part in np.split(order, np.unique(nearest)) if part.size > 0]
+    rows = np.arange(values.size) if weights is None else np.flatnonzero(weights)
+    steps = (values[rows] - values.min()) / (EQUAL * np.ptp(values) or 1.0)
+    ranks = stats.rankdata(np.round(steps)) - 0.5
+    groups = np.ceil(ranks * max(count, 1) / rows.size)
+    return [rows[groups == group] for group in np.unique(groups)]
 
 
 def group_quantiles(
@@ -125,34 +126,7 @@ def group_quantiles(
     """Return quantiles of the values in a group of rows, with weights the weighted ones."""
     if weights is None:
         return np.asarray(np.quantile(values[rows], levels))
-    return np.array(weighted_quantiles(values[rows], levels, np.asarray(weights, float)[rows]))
-
-
-def plotting_positions(values: Any, weights: Any = None) -> tuple[FloatArray, FloatArray]:
-    """Return the sorted values and the level of each: (i - 1/2) / n without weights.
-
-    Parameters
-    ----------
-    values : array_like, shape (n,)
-        Any order.
-    weights : array_like, shape (n,), optional
-        Case weights.
-
-    Examples
-    --------
-    >>> from qhreg.diagnostics.residuals import plotting_positions
-    >>> values, levels = plotting_positions([3.0, 1.0])
-    >>> values.tolist(), levels.tolist()
-    ([1.0, 3.0], [0.25, 0.75])
-    """
-    u = np.asarray(values, dtype=np.float64)
-    if u.ndim != 1 or u.size == 0:
-        raise DataError(f"residuals must be a non-empty vector, got shape {u.shape}")
-    order = np.argsort(u, kind="stable")
-    if weights is None:
-        return u[order], (np.arange(u.size) + 0.5) / u.size
-    w = np.asarray(weights, dtype=np.float64)[order]
-    return u[order], (np.cumsum(w) - 0.5 * w) / w.sum()
+    return np.array(weighted_quantiles(values[rows], levels, weights[rows]))
 
 
 def normal_scores(u: Any, tau: float, kappa: float) -> FloatArray:
@@ -180,18 +154,14 @@ def density_figure(sample: StandardizedResiduals, bins: int | None = None) -> De
     sample : StandardizedResiduals
         The residuals.
     bins : int, optional
-        Number of bins; by default as many as make each 1.5 quartile ranges over the cube root of n
-        wide, between 12 and 80.
+        Number of bins; by default the larger of the numbers of Freedman and Diaconis, and of Sturges.
     """
     u, tau, kappa = sample.u, sample.tau, sample.kappa
     # far outliers would leave one bar
     low, high = max(float(u.min()), sample.ends[0]), min(float(u.max()), sample.ends[1])
     if not low < high:
         low, high = sample.ends
-    if bins is None:
-        width = 1.5 * float(stats.iqr(u)) * u.size ** (-1.0 / 3.0)
-        bins = int(np.clip((high - low) / max(width, 1e-300), 12, 80))
-    edges = np.linspace(low, high, bins + 1)
+    edges = np.histogram_bin_edges(u, "auto" if bins is None else bins, (low, high))
     counts, _ = np.histogram(u, edges, weights=sample.case_weights)
     x = np.linspace(low, high, 601)
     return DensityFigure(
@@ -227,22 +197,14 @@ def qq_figure(sample: StandardizedResiduals, level: float = 0.95) -> QuantileFig
     level : float
         Share of the simulated samples inside the envelope at each point.
     """
-    observed, positions = plotting_positions(sample.u, sample.weights)
+    observed, positions = sample.ordered
     shown = _thinned_quantiles(observed.size)
-    theoretical = law_quantiles(positions[shown], sample.tau, sample.kappa)
+    theoretical = quantile_huber.ppf(positions[shown], sample.tau, sample.kappa)
     lower = upper = None
     if sample.simulated:
-        lower, upper = _envelope([fit.u[shown] for fit in sample.simulated], level)
+        lower, upper = _envelope([fit.ordered[0][shown] for fit in sample.simulated], level)
     count = len(sample.simulated)
     return QuantileFigure(theoretical, observed[shown], lower, upper, level, count)
-
-
-def law_quantiles(levels: FloatArray, tau: Any, kappa: float) -> FloatArray:
-    """Return quantiles of the law, each from its smaller tail."""
-    lower = quantile_huber.ppf(np.minimum(levels, 0.5), tau, kappa)
-    upper = quantile_huber.isf(np.minimum(1.0 - levels, 0.5), tau, kappa)
-    quantiles: FloatArray = np.where(levels <= 0.5, lower, upper)
-    return quantiles
 
 
 def checked_levels(levels: Sequence[float]) -> tuple[float, ...]:
@@ -269,14 +231,14 @@ def worm_figure(sample: StandardizedResiduals, level: float = 0.95) -> QuantileF
     :math:`p = \Phi(x)`: those of a sample quantile of known law, too wide for residuals of an
     estimated one.
     """
-    u, positions = plotting_positions(sample.u, sample.weights)
+    u, positions = sample.ordered
     shown = _thinned_quantiles(u.size)
     p = positions[shown]
     normal = stats.norm.ppf(p)
     deviation = normal_scores(u[shown], sample.tau, sample.kappa) - normal
     if sample.simulated:
-        scores = [normal_scores(fit.u[shown], fit.tau, fit.kappa) for fit in sample.simulated]
-        lower, upper = _envelope(scores, level) - normal
+        samples = ((fit.ordered[0][shown], fit.tau, fit.kappa) for fit in sample.simulated)
+        lower, upper = _envelope([normal_scores(*each) for each in samples], level) - normal
     else:
         z = float(stats.norm.ppf(0.5 * (1.0 + level)))
         upper = z * np.sqrt(p * (1.0 - p) / sample.count) / stats.norm.pdf(normal)
@@ -338,7 +300,7 @@ def residual_figure(
         f[shown],
         r[shown],
         wanted,
-        sigma * law_quantiles(np.array(wanted), sample.tau, sample.kappa),
+        sigma * quantile_huber.ppf(wanted, sample.tau, sample.kappa),
         np.array([np.median(f[part]) for part in parts]),
         empirical.reshape(len(parts), len(wanted)),
         f.size,
@@ -451,18 +413,19 @@ def tau_loss_figure(
     residuals = np.asarray(u, dtype=np.float64)
     w = None if weights is None else np.asarray(weights, dtype=np.float64)
 
-    def mean_losses(at: Any) -> FloatArray:
-        losses = [quantile_huber_loss(residuals, float(tau), kappa) for tau in np.atleast_1d(at)]
-        return np.array([np.average(loss, weights=w) for loss in losses])
+    def parts(at: FloatArray) -> tuple[FloatArray, FloatArray]:
+        losses = (quantile_huber_loss(residuals, float(tau), kappa) for tau in at)
+        means = np.array([np.average(loss, weights=w) for loss in losses])
+        return means, np.asarray(log_normalizer(at, kappa))
 
     grid = np.linspace(0.05, 0.95, 181) if taus is None else np.asarray(taus, dtype=np.float64)
-    loss, log_c = mean_losses(grid), np.asarray(log_normalizer(grid, kappa))
+    loss, log_c = parts(grid)
     lowest = grid[int(np.argmin(loss + log_c))]
     low = float(grid[grid < lowest].max(initial=tau_bounds[0]))
     high = float(grid[grid > lowest].min(initial=tau_bounds[1]))
     best = best_tau(residuals, kappa, weights=w, tau_bounds=(low, high))
     if taus is None and not grid[0] <= best <= grid[-1]:
         grid = np.linspace(min(grid[0], best), max(grid[-1], best), grid.size)
-        loss, log_c = mean_losses(grid), np.asarray(log_normalizer(grid, kappa))
-    value = float(mean_losses(best)[0]) + float(log_normalizer(best, kappa))
+        loss, log_c = parts(grid)
+    value = float(np.sum(parts(np.array([best]))))
     return TauLossFigure(grid, loss, log_c, loss + log_c, (best, value))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import resources
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,30 +21,22 @@ from qhreg.exceptions import DataError
 
 # ------------------------------------------------------------------ what the paper prints
 
+ROW = ["dataset", "noise", "positive"]
+"""What names a row of Table 2: the standard deviation of the noise and how much of it is positive."""
 
-@dataclass(frozen=True)
-class Printed:
-    """A row of Table 2: the error by data set, noise and percentage of it that is positive."""
-
-    dataset: str
-    noise: float
-    positive: int | None
-    mse: float
-
-
-SETTINGS = ((0.0, None), *((noise, share) for noise in (2.0, 4.0) for share in (75, 50, 25)))
+SETTINGS = [(0.0, 0), *((noise, share) for noise in (2.0, 4.0) for share in (75, 50, 25))]
 """Standard deviation of the noise, and percentage of it that is positive, in the order of Table 2."""
 
-TABLE_2 = tuple(
-    Printed(dataset, noise, share, mse)
-    for dataset, errors in {
-        "forest_fires": (0.364, 1.17, 1.12, 1.15, 2.25, 2.21, 2.31),
-        "boston": (0.74, 1.39, 1.44, 1.32, 2.08, 2.19, 2.15),
-        "concrete_slump": (0.19, 0.95, 0.89, 0.92, 1.83, 1.91, 1.86),
-        "concrete_strength": (0.48, 1.57, 1.51, 1.49, 2.53, 2.41, 2.47),
-    }.items()
-    for (noise, share), mse in zip(SETTINGS, errors, strict=True)
+TABLE_2 = pd.DataFrame(
+    {
+        "forest_fires": [0.364, 1.17, 1.12, 1.15, 2.25, 2.21, 2.31],
+        "boston": [0.74, 1.39, 1.44, 1.32, 2.08, 2.19, 2.15],
+        "concrete_slump": [0.19, 0.95, 0.89, 0.92, 1.83, 1.91, 1.86],
+        "concrete_strength": [0.48, 1.57, 1.51, 1.49, 2.53, 2.41, 2.47],
+    },
+    index=pd.MultiIndex.from_tuples(SETTINGS, names=ROW[1:]),
 )
+"""The printed errors, by setting and data set."""
 
 
 # ------------------------------------------------------------------ the four data sets
@@ -109,12 +102,6 @@ def _packaged(name: str) -> pd.DataFrame:
     return frame
 
 
-def data_folder() -> Path | None:
-    """Return the folder that the environment variable ``QHREG_PAPER_DATA`` names, if it is set."""
-    named = os.environ.get(VARIABLE)
-    return Path(named) if named else None
-
-
 def load(name: str, folder: str | Path | None = None) -> PaperData:
     """Return one of the paper's data sets, the target in the last column of its table.
 
@@ -123,8 +110,8 @@ def load(name: str, folder: str | Path | None = None) -> PaperData:
     name : {"forest_fires", "boston", "concrete_slump", "concrete_strength"}
         Which one.
     folder : path, optional
-        Where ``<name>.csv`` lies. By default :func:`data_folder`, and where that is not set the
-        packages of the extra ``paper``.
+        Where ``<name>.csv`` lies. By default the one that the environment variable
+        ``QHREG_PAPER_DATA`` names, and where that is not set the packages of the extra ``paper``.
 
     Raises
     ------
@@ -133,9 +120,9 @@ def load(name: str, folder: str | Path | None = None) -> PaperData:
     """
     if name not in NAMES:
         raise DataError(f"name must be one of {', '.join(NAMES)}; got {name!r}")
-    folder = data_folder() if folder is None else Path(folder)
-    if folder is not None:
-        file = folder / f"{name}.csv"
+    folder = folder or os.environ.get(VARIABLE)
+    if folder:
+        file = Path(folder) / f"{name}.csv"
         if not file.is_file():
             raise DataError(f"there is no file {file}")
         frame = pd.read_csv(file)
@@ -181,16 +168,15 @@ def _booster(seed: int, **options: Any) -> Any:
     return QuantileHuberBoostingRegressor(n_estimators=200, random_state=seed, n_jobs=1, **options)
 
 
-def paper_booster(seed: int) -> Any:
-    """Return the regressor with the paper's settings: sigma = 1, no shrinkage, trees of depth 3."""
-    return _booster(seed, scheme="paper", kappa=0.05, sigma=1.0, learning_rate=1.0)
-
-
 def own_methods() -> dict[str, Method]:
-    """Return our columns of Table 2: the paper's settings, shrunken, and the default scheme."""
+    """Return our columns of Table 2: the paper's settings, the same with shrinkage, the defaults.
+
+    The paper's are sigma = 1, no shrinkage, trees of depth 3.
+    """
+    paper = partial(_booster, scheme="paper", kappa=0.05, sigma=1.0)
     return {
-        PAPERS: paper_booster,
-        "learning rate 0.1": partial(_booster, scheme="paper", kappa=0.05, sigma=1.0),
+        PAPERS: partial(paper, learning_rate=1.0),
+        "learning rate 0.1": paper,
         DEFAULT: _booster,
     }
 
@@ -213,7 +199,7 @@ def peer_methods() -> dict[str, Method]:
 
 
 def noisy_split(
-    data: PaperData, noise: float, positive: int | None, seed: Sequence[int]
+    data: PaperData, noise: float, positive: int, seed: Sequence[int]
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return training inputs and noisy targets, validation inputs and clean targets.
 
@@ -223,7 +209,7 @@ def noisy_split(
         The data; inputs and target are scaled to (-1, 1) first.
     noise : float
         Standard deviation of the Laplacian noise on the training targets.
-    positive : int or None
+    positive : int
         Percentage of it that is positive.
     seed : sequence of int
         Of split and noise.
@@ -243,53 +229,21 @@ def noisy_split(
     cut = int(0.75 * endog.size)
     train, test = rows[:cut], rows[cut:]
     size = np.abs(rng.laplace(scale=noise / np.sqrt(2.0), size=cut)) if noise else np.zeros(cut)
-    share = 0.5 if positive is None else positive / 100.0
-    added = np.where(rng.permutation(cut) < share * cut, size, -size)
+    added = np.where(rng.permutation(cut) < positive / 100.0 * cut, size, -size)
     return exog[train], endog[train] + added, exog[test], endog[test]
 
 
 # ------------------------------------------------------------------ Table 2
 
 
-@dataclass(frozen=True)
-class BoostingRow:
-    """A row of Table 2.
-
-    Attributes
-    ----------
-    dataset : str
-        Name of the data set.
-    noise : float
-        Standard deviation of the noise on the training targets.
-    positive : int or None
-        Percentage of positive noise; None without noise.
-    printed : float
-        The paper's error.
-    constant : float
-        Error of the best constant on the clean targets.
-    errors : dict of str to ndarray
-        Squared error on the clean validation targets, by method and repetition.
-    stages : ndarray
-        Stages that the default scheme kept, by repetition.
-    """
-
-    dataset: str
-    noise: float
-    positive: int | None
-    printed: float
-    constant: float
-    errors: dict[str, FloatArray]
-    stages: FloatArray
-
-
-def boosting_rows(
+def boosting_draws(
     data: PaperData,
     repetitions: int = 10,
     *,
     seed: int = 0,
     methods: dict[str, Method] | None = None,
-) -> Iterator[BoostingRow]:
-    """Give the rows of Table 2 for one data set, each from the same splits for all methods.
+) -> pd.DataFrame:
+    """Return what every method gave on the same splits of one data set, in the settings of Table 2.
 
     Parameters
     ----------
@@ -299,64 +253,63 @@ def boosting_rows(
         Number of splits, seed.
     methods : dict or None
         Regressors by name; by default :func:`own_methods` and :func:`peer_methods`.
+
+    Returns
+    -------
+    DataFrame
+        One row for each fit: `dataset`, `noise`, `positive`, `method`; `error`, the squared error on
+        the clean validation targets; `stages`, how many the regressor kept; `constant`, the error of
+        the best constant on all clean targets.
     """
     methods = own_methods() | peer_methods() if methods is None else methods
-    constant = float(np.var(scaled(data.endog)))
-    for entry in (entry for entry in TABLE_2 if entry.dataset == data.name):
-        errors = {name: np.empty(repetitions) for name in methods}
-        stages = np.empty(repetitions)
-        for repetition in range(repetitions):
-            key = [seed, repetition, int(entry.noise), entry.positive or 0]
-            x, y, x_test, clean = noisy_split(data, entry.noise, entry.positive, key)
-            for name, make in methods.items():
-                with warnings.catch_warnings():
-                    warnings.filterwarnings(
-                        "ignore", "no stage was kept"
-                    )  # a constant is an answer
-                    model = make(repetition).fit(x, y)
-                which = {"which": "location"} if hasattr(model, "tau_path_") else {}
-                errors[name][repetition] = np.mean((model.predict(x_test, **which) - clean) ** 2)
-                if name == DEFAULT:
-                    stages[repetition] = model.n_estimators_
-        setting = (entry.dataset, entry.noise, entry.positive, entry.mse)
-        yield BoostingRow(*setting, constant, errors, stages)
+    rows = []
+    for (noise, positive), repetition in product(SETTINGS, range(repetitions)):
+        key = [seed, repetition, int(noise), positive]
+        x, y, x_test, clean = noisy_split(data, noise, positive, key)
+        for name, make in methods.items():
+            with warnings.catch_warnings():
+                # a constant is an answer
+                warnings.filterwarnings("ignore", "no stage was kept")
+                model = make(repetition).fit(x, y)
+            which = {"which": "location"} if hasattr(model, "tau_path_") else {}
+            error = np.mean((model.predict(x_test, **which) - clean) ** 2)
+            rows.append((noise, positive, name, error, getattr(model, "n_estimators_", np.nan)))
+    frame = pd.DataFrame(rows, columns=["noise", "positive", "method", "error", "stages"])
+    return frame.assign(dataset=data.name, constant=np.var(scaled(data.endog)))
 
 
-def boosting_table(rows: Sequence[BoostingRow]) -> pd.DataFrame:
+def _beside_printed(errors: pd.DataFrame) -> pd.DataFrame:
+    """Return errors by `ROW` in the order of Table 2, each after the printed one."""
+    printed: pd.DataFrame = pd.concat(dict(TABLE_2.items()), names=ROW).to_frame("paper")
+    return printed.join(errors, how="inner")
+
+
+def _shown(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with the names of data sets and the noise as they are printed."""
+    frame = table.reset_index()
+    frame.insert(0, "data", frame.pop("dataset").map(TITLES))
+    frame["noise"] = frame["noise"].map("{:g}".format)
+    return frame
+
+
+def boosting_table(draws: pd.DataFrame) -> pd.DataFrame:
     """Return the mean errors beside the paper's and those of constants, and the stages kept."""
-
-    def columns(row: BoostingRow) -> dict[str, str]:
-        errors = {name: f"{values.mean():.3f}" for name, values in row.errors.items()}
-        errors[DEFAULT] += f" ({row.stages.mean():.0f})"
-        return errors
-
-    return pd.DataFrame(
-        {
-            "data": TITLES[row.dataset],
-            "noise": f"{row.noise:g}",
-            "+/-": "" if row.positive is None else f"{row.positive}/{100 - row.positive}",
-            "paper": f"{row.printed:g}",
-            **columns(row),
-            "constant, clean": f"{row.constant:.3f}",
-        }
-        for row in rows
-    )
+    methods = {name: rows.groupby(ROW) for name, rows in draws.groupby("method", sort=False)}
+    cells = {name: rows["error"].mean().map("{:.3f}".format) for name, rows in methods.items()}
+    cells[DEFAULT] += methods[DEFAULT]["stages"].mean().map(" ({:.0f})".format)
+    cells["constant, clean"] = draws.groupby(ROW)["constant"].first().map("{:.3f}".format)
+    table = _shown(_beside_printed(pd.DataFrame(cells))).rename(columns={"positive": "+/-"})
+    table["+/-"] = [f"{p}/{100 - p}" if p else "" for p in table["+/-"]]
+    table["paper"] = table["paper"].map("{:g}".format)
+    return table
 
 
-def pattern_table(rows: Sequence[BoostingRow], method: str = PAPERS) -> pd.DataFrame:
+def pattern_table(draws: pd.DataFrame, method: str = PAPERS) -> pd.DataFrame:
     """Return the largest over the smallest error among the patterns of signs at the same noise."""
-    frame = pd.DataFrame(
-        {
-            "data": TITLES[row.dataset],
-            "noise": f"{row.noise:g}",
-            "paper": row.printed,
-            "here": row.errors[method].mean(),
-        }
-        for row in rows
-        if row.noise
-    )
-    groups = frame.groupby(["data", "noise"], sort=False)
-    return (groups.max() / groups.min()).map("{:.2f}".format).reset_index()
+    noisy = draws[(draws["method"] == method) & (draws["noise"] > 0.0)]
+    errors = noisy.rename(columns={"error": "here"}).groupby(ROW)[["here"]].mean()
+    groups = _beside_printed(errors).groupby(ROW[:2], sort=False)
+    return _shown((groups.max() / groups.min()).map("{:.2f}".format))
 
 
 def unit_table(sets: Sequence[PaperData]) -> pd.DataFrame:
@@ -372,12 +325,11 @@ def unit_table(sets: Sequence[PaperData]) -> pd.DataFrame:
           data target paper, boosting a constant
     0  Housing                   0.74     1.0000
     """
-    printed = {entry.dataset: entry.mse for entry in TABLE_2 if entry.noise == 0.0}
     return pd.DataFrame(
         {
             "data": TITLES[data.name],
             "target": name,
-            "paper, boosting": f"{printed[data.name]:g}",
+            "paper, boosting": f"{TABLE_2[data.name].iloc[0]:g}",
             "a constant": f"{np.var(scaled(target)):.4f}",
         }
         for data in sets
@@ -390,32 +342,11 @@ def unit_table(sets: Sequence[PaperData]) -> pd.DataFrame:
 PATH_SETS = ("forest_fires", "concrete_slump", "concrete_strength")
 """The data sets in the paper's figure of the paths."""
 
-
-@dataclass(frozen=True)
-class TauPath:
-    """The asymmetry inferred at each stage.
-
-    Attributes
-    ----------
-    dataset : str
-        Name of the data set.
-    positive : int or None
-        100 for positive, 0 for negative noise, None for none.
-    taus : ndarray, shape (stages,)
-        tau after each stage.
-    """
-
-    dataset: str
-    positive: int | None
-    taus: FloatArray
-
-    @property
-    def noise(self) -> str:
-        """What noise the targets had."""
-        return "none" if self.positive is None else "positive" if self.positive else "negative"
+Paths = dict[tuple[str, str], FloatArray]
+"""tau after each stage, by names of the data set and of the noise."""
 
 
-def tau_paths(data: PaperData, *, seed: int = 0) -> tuple[TauPath, ...]:
+def tau_paths(data: PaperData, *, seed: int = 0) -> Paths:
     """Return the path of tau with positive, negative and no noise, in the paper's settings.
 
     Parameters
@@ -424,29 +355,30 @@ def tau_paths(data: PaperData, *, seed: int = 0) -> tuple[TauPath, ...]:
         The data.
     seed : int
         Of split and noise.
+
+    Returns
+    -------
+    dict of (str, str) to ndarray
+        tau after each stage, by names of the data set and of the noise.
     """
-    paths = []
-    for positive, noise in ((100, 4.0), (0, 4.0), (None, 0.0)):
+    paths = {}
+    for name, noise, positive in (("positive", 4.0, 100), ("negative", 4.0, 0), ("none", 0.0, 0)):
         x, y, _, _ = noisy_split(data, noise, positive, [seed])
-        taus = np.asarray(paper_booster(seed).fit(x, y).tau_path_)
-        paths.append(TauPath(data.name, positive, taus))
-    return tuple(paths)
+        paths[data.name, name] = np.asarray(own_methods()[PAPERS](seed).fit(x, y).tau_path_)
+    return paths
 
 
-def path_table(paths: Sequence[TauPath]) -> pd.DataFrame:
+def path_table(paths: Paths) -> pd.DataFrame:
     """Return the tau farthest from 1/2 among the first stages, and the last one."""
     early = 5
+    farthest = f"farthest in the first {early} stages"
     return pd.DataFrame(
         {
-            "data": TITLES[path.dataset],
-            "noise": path.noise,
-            f"farthest in the first {early} stages": f"{max(path.taus[:early], key=_distance):.3f}",
-            "last stage": f"{path.taus[-1]:.3f}",
+            "data": TITLES[dataset],
+            "noise": noise,
+            farthest: f"{tau[np.abs(tau[:early] - 0.5).argmax()]:.3f}",
+            "last stage": f"{tau[-1]:.3f}",
         }
-        for path in paths
-        if path.positive is not None
+        for (dataset, noise), tau in paths.items()
+        if noise != "none"
     )
-
-
-def _distance(tau: float) -> float:
-    return abs(tau - 0.5)

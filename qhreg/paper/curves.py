@@ -11,8 +11,8 @@ from qhreg._typing import FloatArray
 from qhreg.certificate import biconvexity_certificate
 from qhreg.diagnostics.figures import TauLossFigure
 from qhreg.diagnostics.residuals import tau_loss_figure
+from qhreg.family.distribution import quantile_huber
 from qhreg.family.loss import quantile_huber_loss, quantile_loss
-from qhreg.family.normalizer import log_normalizer
 
 FIGURE_1_TAU, FIGURE_1_CODE_WIDTH = 0.3, 0.4
 """The asymmetry of Figure 1, and the k in its plotting code."""
@@ -57,17 +57,15 @@ def loss_curves(points: int = 401) -> pd.DataFrame:
     """
     r = np.linspace(-2.0, 2.0, points)
     tau, kappa = FIGURE_1_TAU, FIGURE_1_KAPPA
-    quantile = np.asarray(quantile_loss(r, tau))
-    huber = np.asarray(quantile_huber_loss(r, tau, kappa))
     return pd.DataFrame(
         {
             "r": r,
-            "quantile": quantile,
-            "quantile_density": np.exp(-quantile - float(log_normalizer(tau, 0.0))),
-            "huber": huber,
-            "huber_density": np.exp(-huber - float(log_normalizer(tau, kappa))),
+            "quantile": quantile_loss(r, tau),
+            "quantile_density": quantile_huber.pdf(r, tau, 0.0),
+            "huber": quantile_huber_loss(r, tau, kappa),
+            "huber_density": quantile_huber.pdf(r, tau, kappa),
             "drawn": _drawn_loss(r, tau, FIGURE_1_CODE_WIDTH),
-            "text": np.asarray(quantile_huber_loss(r, tau, FIGURE_1_CODE_WIDTH)),
+            "text": quantile_huber_loss(r, tau, FIGURE_1_CODE_WIDTH),
         }
     )
 
@@ -86,9 +84,7 @@ def loss_table(curves: pd.DataFrame) -> pd.DataFrame:
 # ------------------------------------------------------------------ the loss over tau
 
 
-def one_sign_residuals(
-    positive: float, n: int = 1000, seed: int = 0, deviation: float = NOISE_DEVIATION
-) -> FloatArray:
+def one_sign_residuals(positive: float, n: int = 1000, seed: int = 0) -> FloatArray:
     """Return Laplacian magnitudes with the given percentage of positive signs, shape (n,).
 
     Parameters
@@ -99,8 +95,6 @@ def one_sign_residuals(
         Number of residuals.
     seed : int
         Of the random numbers. The same magnitudes belong to every percentage.
-    deviation : float
-        Standard deviation of the Laplacian noise with both signs.
 
     Examples
     --------
@@ -109,7 +103,7 @@ def one_sign_residuals(
     100
     """
     rng = np.random.default_rng(seed)
-    magnitudes = np.abs(rng.laplace(scale=deviation / np.sqrt(2.0), size=n))
+    magnitudes = np.abs(rng.laplace(scale=NOISE_DEVIATION / np.sqrt(2.0), size=n))
     return np.where(np.arange(n) < round(n * positive / 100.0), magnitudes, -magnitudes)
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,69 +12,53 @@ from scipy import special
 
 from qhreg._typing import FloatArray
 from qhreg.model import QuantileHuberMLE
-from qhreg.paper.curves import NOISE_DEVIATION, one_sign_residuals
+from qhreg.paper.curves import one_sign_residuals
 
-# ------------------------------------------------------------------ what the paper prints
-
-
-@dataclass(frozen=True)
-class Printed:
-    """A row of Table 1: errors of the coefficients, mean asymmetry, by percentage of positive noise."""
-
-    positive: int
-    least_squares: float
-    proposed: float
-    tau: float
-
-
-TABLE_1 = (
-    Printed(100, 0.255, 0.036, 0.788),
-    Printed(80, 0.270, 0.143, 0.719),
-    Printed(60, 0.231, 0.135, 0.587),
-    Printed(40, 0.260, 0.157, 0.422),
-    Printed(20, 0.248, 0.103, 0.289),
-    Printed(0, 0.263, 0.039, 0.212),
+TABLE_1 = pd.DataFrame(
+    {
+        "least_squares": [0.255, 0.270, 0.231, 0.260, 0.248, 0.263],
+        "proposed": [0.036, 0.143, 0.135, 0.157, 0.103, 0.039],
+        "tau": [0.788, 0.719, 0.587, 0.422, 0.289, 0.212],
+        "minimum": [0.79, 0.72, 0.59, 0.42, 0.29, 0.21],
+    },
+    index=pd.Index([100, 80, 60, 40, 20, 0], name="positive"),
 )
+"""What the paper prints, by percentage of positive noise.
+
+Errors of the coefficients and mean asymmetry are those of Table 1. `minimum` is where the mean
+normalised penalty is least: the caption lists these values "respectively" to percentages that rise
+from 0 to 100, which would give 100 % positive noise the lowest tau; Table 1 and the rest of the paper
+show the order meant.
+"""
 
 DRAWS = 100
 """Draws behind each figure of Table 1."""
 
-POSITIVE = tuple(entry.positive for entry in TABLE_1)
+POSITIVE = tuple(TABLE_1.index)
 """Percentages of positive noise, in the order of Table 1."""
-
-PENALTY_MINIMA = {100: 0.79, 80: 0.72, 60: 0.59, 40: 0.42, 20: 0.29, 0: 0.21}
-"""Where the mean normalised penalty is least, by percentage of positive noise.
-
-The caption lists these values "respectively" to percentages that rise from 0 to 100, which would
-give 100 % positive noise the lowest tau; Table 1 and the rest of the paper show the order meant.
-"""
 
 
 # ------------------------------------------------------------------ draws and fits
 
 COEFFICIENTS = np.array([2.0, 5.0])
 
+WIDE, NARROW = "paper, kappa 1", "paper, kappa 0.05"
+"""The paper's model at the width that the caption of the penalty names, and at that of Table 1."""
 
-@dataclass(frozen=True)
-class Method:
-    """A fit by the quantile Huber likelihood: its name, and kappa and sigma, None where estimated."""
+PAPERS: dict[str, dict[str, Any]] = {
+    WIDE: {"kappa": 1.0, "sigma": 1.0},
+    NARROW: {"kappa": 0.05, "sigma": 1.0},
+}
+"""The options of the paper's model by its name: the scale is not estimated."""
 
-    name: str
-    kappa: float | None
-    sigma: float | None
-
-
-PAPERS = (Method("paper, kappa 1", 1.0, 1.0), Method("paper, kappa 0.05", 0.05, 1.0))
-"""The paper's model: the scale is not estimated."""
-
-OURS = (
-    Method("ours, kappa 1", 1.0, None),
-    Method("ours, kappa 0.05", 0.05, None),
-    Method("ours, kappa estimated", None, None),
-)
+OURS: dict[str, dict[str, Any]] = {
+    "ours, kappa 1": {"kappa": 1.0},
+    "ours, kappa 0.05": {"kappa": 0.05},
+    "ours, kappa estimated": {"kappa": None},
+}
 """The scale is estimated, with the defaults of the model."""
 
-METHODS = (*PAPERS, *OURS)
+METHODS = PAPERS | OURS
 
 LEAST_SQUARES = "least squares"
 
@@ -99,35 +82,16 @@ def recovery_sample(
     regressors, noise = np.random.SeedSequence([seed, positive, repetition]).spawn(2)
     exog = np.random.default_rng(regressors).standard_normal((n, COEFFICIENTS.size))
     state = int(noise.generate_state(1)[0])
-    return exog, exog @ COEFFICIENTS + one_sign_residuals(positive, n, state, NOISE_DEVIATION)
-
-
-def expected_least_squares(n: int = 100) -> float:
-    r"""Return the expected squared error of a least-squares coefficient, the same in every row.
-
-    .. math::
-
-        \frac{E|\nu|^2 / n}{n - p - 1}
-
-    with p = 2 standard normal regressors: their law is invariant under rotations of the rows, so
-    that only the length of the noise matters, not its signs.
-
-    Examples
-    --------
-    >>> from qhreg.paper.recovery import expected_least_squares
-    >>> round(expected_least_squares(), 4)
-    0.2577
-    """
-    return NOISE_DEVIATION**2 / (n - COEFFICIENTS.size - 1)
+    return exog, exog @ COEFFICIENTS + one_sign_residuals(positive, n, state)
 
 
 def _estimate(
-    method: Method, exog: FloatArray, endog: FloatArray
+    method: str, exog: FloatArray, endog: FloatArray
 ) -> tuple[FloatArray, float, tuple[str, ...]]:
     """Return coefficients, tau, and the warnings by class and first word: "BoundaryWarning (tau)"."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fit = QuantileHuberMLE(endog, exog, kappa=method.kappa, sigma=method.sigma).fit()
+        fit = QuantileHuberMLE(endog, exog, **METHODS[method]).fit()
     kinds = [
         f"{type(each.message).__name__} ({str(each.message).split()[0].rstrip(':')})"
         for each in caught
@@ -136,11 +100,7 @@ def _estimate(
 
 
 def recovery_draws(
-    positive: int,
-    repetitions: int = DRAWS,
-    *,
-    seed: int = 0,
-    methods: Sequence[Method] = METHODS,
+    positive: int, repetitions: int = DRAWS, *, seed: int = 0, methods: Collection[str] = METHODS
 ) -> pd.DataFrame:
     """Return what every method gave on the same draws at one percentage of positive noise.
 
@@ -150,8 +110,8 @@ def recovery_draws(
         Percentage of positive noise.
     repetitions, seed : int
         Number of draws, seed. Least squares gets ten times as many, the first ones the same.
-    methods : sequence of Method
-        Which besides least squares.
+    methods : collection of str
+        Which of `METHODS` besides least squares.
 
     Returns
     -------
@@ -161,10 +121,10 @@ def recovery_draws(
 
     Examples
     --------
-    >>> from qhreg.paper.recovery import PAPERS, recovery_draws
-    >>> draws = recovery_draws(100, repetitions=5, methods=PAPERS[:1])
+    >>> from qhreg.paper.recovery import NARROW, recovery_draws
+    >>> draws = recovery_draws(100, repetitions=5, methods=[NARROW])
     >>> errors = draws.groupby("method")["error"].mean()
-    >>> bool(errors["paper, kappa 1"] < errors["least squares"])
+    >>> bool(errors[NARROW] < errors["least squares"])
     True
     """
 
@@ -175,7 +135,7 @@ def recovery_draws(
             yield draw, LEAST_SQUARES, np.mean((beta - COEFFICIENTS) ** 2), np.nan, ()
             for method in methods if draw < repetitions else ():
                 beta, tau, warned = _estimate(method, exog, endog)
-                yield draw, method.name, np.mean((beta - COEFFICIENTS) ** 2), tau, warned
+                yield draw, method, np.mean((beta - COEFFICIENTS) ** 2), tau, warned
 
     frame = pd.DataFrame(rows(), columns=["draw", "method", "error", "tau", "warned"])
     return frame.assign(positive=positive)
@@ -214,26 +174,37 @@ def summary(draws: pd.DataFrame, method: str) -> pd.DataFrame:
 
 # ------------------------------------------------------------------ tables
 
-_PRINTED = pd.DataFrame(list(TABLE_1)).set_index("positive")
-
 
 def _by_row(columns: dict[str, Any]) -> pd.DataFrame:
     """Return a table with one row for each percentage of positive noise."""
-    return pd.DataFrame(columns, index=_PRINTED.index).rename_axis("positive (%)").reset_index()
+    return pd.DataFrame(columns, index=TABLE_1.index).rename_axis("positive (%)").reset_index()
+
+
+def _by_column(rows: dict[str, Any]) -> pd.DataFrame:
+    """Return a table with one column for each percentage of positive noise."""
+    table = pd.DataFrame(rows, index=TABLE_1.index).T.rename(columns="{} %".format)
+    return table.rename_axis(index="positive noise", columns=None).reset_index()
+
+
+def _plus_minus(means: pd.Series[float], errors: pd.Series[float], digits: int) -> pd.Series[str]:
+    """Return means ± one standard error as text."""
+    text = f"{{:.{digits}f}}".format
+    return means.map(text) + " ± " + errors.map(text)
 
 
 def agreement_table(draws: pd.DataFrame) -> pd.DataFrame:
     """Return tau of the paper's model (kappa = 0.05) and least squares beside the printed figures."""
-    model, squares = (summary(draws, name) for name in (PAPERS[1].name, LEAST_SQUARES))
-    columns = {
-        "tau: paper": _PRINTED["tau"].map("{:.3f}".format),
-        "tau: here": model["tau"].map("{:.3f}".format),
-        "difference": (model["tau"] - _PRINTED["tau"]).map("{:+.3f}".format),
-        "least squares: paper": _PRINTED["least_squares"].map("{:.3f}".format),
-        "least squares: here": squares["mse"].map("{:.3f}".format),
-        "ratio": (squares["mse"] / _PRINTED["least_squares"]).map("{:.2f}".format),
-    }
-    return _by_row(columns)
+    tau, squares = summary(draws, NARROW)["tau"], summary(draws, LEAST_SQUARES)["mse"]
+    return _by_row(
+        {
+            "tau: paper": TABLE_1["tau"].map("{:.3f}".format),
+            "tau: here": tau.map("{:.3f}".format),
+            "difference": (tau - TABLE_1["tau"]).map("{:+.3f}".format),
+            "least squares: paper": TABLE_1["least_squares"].map("{:.3f}".format),
+            "least squares: here": squares.map("{:.3f}".format),
+            "ratio": (squares / TABLE_1["least_squares"]).map("{:.2f}".format),
+        }
+    )
 
 
 def error_differences(draws: pd.DataFrame) -> pd.DataFrame:
@@ -242,18 +213,18 @@ def error_differences(draws: pd.DataFrame) -> pd.DataFrame:
     z is the difference in units of its standard error, in which the printed figure has the error of
     a mean of 100 draws of the paper's model.
     """
-    model = summary(draws, PAPERS[1].name)
-    ours = pd.concat({method.name: summary(draws, method.name) for method in OURS})
-    names = ours["mse"].unstack(0)[[method.name for method in OURS]].idxmin(axis=1)
-    best = pd.DataFrame([ours.loc[names[p], p] for p in POSITIVE], index=_PRINTED.index)
+    model = summary(draws, NARROW)
+    ours = {name: summary(draws, name) for name in OURS}
+    names = pd.DataFrame({name: means["mse"] for name, means in ours.items()}).idxmin(axis=1)
+    best = pd.concat([ours[str(names[p])].loc[[p]] for p in POSITIVE])
 
     def z(fits: pd.DataFrame) -> pd.Series[str]:
-        gap = fits["mse"] - _PRINTED["proposed"]
+        gap = fits["mse"] - TABLE_1["proposed"]
         return (gap / np.hypot(fits["mse_se"], model["printed_se"])).map("{:+.1f}".format)
 
     return _by_row(
         {
-            "paper": _PRINTED["proposed"].map("{:.3f}".format),
+            "paper": TABLE_1["proposed"].map("{:.3f}".format),
             "its model here": model["mse"].map("{:.3f}".format),
             "z": z(model),
             "best of ours": best["mse"].map("{:.3f}".format),
@@ -263,38 +234,25 @@ def error_differences(draws: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _by_share(rows: dict[str, list[str]]) -> pd.DataFrame:
-    """Return a table with one column for each percentage of positive noise."""
-    columns = [f"{positive} %" for positive in POSITIVE]
-    frame = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
-    return frame.rename_axis("positive noise").reset_index()
-
-
 def error_table(draws: pd.DataFrame) -> pd.DataFrame:
     """Return the mean squared errors ± one Monte Carlo standard error, the paper's above ours."""
-
-    def cells(means: pd.Series[float], errors: pd.Series[float]) -> list[str]:
-        return [f"{means[p]:.3f} ± {errors[p]:.3f}" for p in POSITIVE]
-
-    rows = {
-        f"printed: {column.replace('_', ' ')}": cells(
-            _PRINTED[column], summary(draws, method)["printed_se"]
-        )
-        for column, method in {"least_squares": LEAST_SQUARES, "proposed": PAPERS[1].name}.items()
-    }
-    for name in (LEAST_SQUARES, *(method.name for method in METHODS)):
+    rows = {}
+    for column, name in {"least_squares": LEAST_SQUARES, "proposed": NARROW}.items():
+        errors = summary(draws, name)["printed_se"]
+        rows[f"printed: {column.replace('_', ' ')}"] = _plus_minus(TABLE_1[column], errors, 3)
+    for name in (LEAST_SQUARES, *METHODS):
         means = summary(draws, name)
-        rows[name] = cells(means["mse"], means["mse_se"])
-    return _by_share(rows)
+        rows[name] = _plus_minus(means["mse"], means["mse_se"], 3)
+    return _by_column(rows)
 
 
 def tau_estimates(draws: pd.DataFrame) -> pd.DataFrame:
     """Return the mean estimates of tau ± one Monte Carlo standard error, the paper's above ours."""
-    rows = {"printed": [f"{entry.tau:.3f}" for entry in TABLE_1]}
-    for method in METHODS:
-        means = summary(draws, method.name)
-        rows[method.name] = [f"{means['tau'][p]:.4f} ± {means['tau_se'][p]:.4f}" for p in POSITIVE]
-    return _by_share(rows)
+    rows = {"printed": TABLE_1["tau"].map("{:.3f}".format)}
+    for name in METHODS:
+        means = summary(draws, name)
+        rows[name] = _plus_minus(means["tau"], means["tau_se"], 4)
+    return _by_column(rows)
 
 
 def warning_table(draws: pd.DataFrame) -> pd.DataFrame:
@@ -308,81 +266,21 @@ def warning_table(draws: pd.DataFrame) -> pd.DataFrame:
 
 # ------------------------------------------------------------------ penalty at fixed tau
 
-WIDE, NARROW = 1.0, 0.05
-"""The width that the caption names, and the one that Table 1 speaks for."""
-
 TAUS = np.linspace(0.04, 0.96, 47)
 
 NEAR: FloatArray = 0.02 * np.arange(-2.0, 3.0)
 """Distances from a minimum at which it is looked for again."""
 
 
-@dataclass(frozen=True)
-class PenaltyCurve:
-    """The normalised penalty after regression at each tau, averaged over draws and rows.
-
-    Attributes
-    ----------
-    positive : int
-        Percentage of positive noise.
-    kappa : float
-        Huber width; sigma is 1.
-    taus, penalty : ndarray, shape (m,)
-        Asymmetries and penalties.
-    minimum : float
-        Where the penalty is least, by the parabola through the three lowest neighbours.
-    error : float
-        Monte Carlo standard error of `minimum`: that of the slope there, over the curvature.
-    draws : int
-        Number of draws.
-    """
-
-    positive: int
-    kappa: float
-    taus: FloatArray
-    penalty: FloatArray
-    minimum: float
-    error: float
-    draws: int
-
-    @classmethod
-    def from_draws(
-        cls, positive: int, kappa: float, taus: FloatArray, values: FloatArray
-    ) -> PenaltyCurve:
-        """Return the curve from the penalty of each draw at each tau, shape (draws, m)."""
-        penalty = values.mean(axis=0)
-        i = int(np.clip(np.argmin(penalty), 1, penalty.size - 2))
-        step = float(taus[i + 1] - taus[i])
-        slopes = (values[:, i + 1] - values[:, i - 1]) / (2.0 * step)
-        curvature = float(penalty[i - 1] - 2.0 * penalty[i] + penalty[i + 1]) / step**2
-        minimum = float(taus[i] - slopes.mean() / curvature)
-        spread = float(slopes.std(ddof=1)) if len(values) > 1 else np.nan
-        error = spread / (np.sqrt(len(values)) * curvature)
-        return cls(positive, kappa, taus, penalty, minimum, error, len(values))
-
-
-def _penalties(
-    positive: int, repetitions: int, kappa: float, seed: int, taus: FloatArray
-) -> FloatArray:
-    """Return the mean penalty of each draw of Table 1 at each tau, shape (repetitions, m)."""
-    values = np.empty((repetitions, taus.size))
-    for repetition in range(repetitions):
-        exog, endog = recovery_sample(positive, repetition, seed)
-        for i, tau in enumerate(taus):
-            model = QuantileHuberMLE(endog, exog, kappa=kappa, sigma=1.0, tau=float(tau))
-            values[repetition, i] = -model.fit().llf
-    return values / endog.size
-
-
-def penalty_curve(
+def penalties(
     positive: int,
     repetitions: int = DRAWS,
     *,
-    kappa: float = WIDE,
+    kappa: float = 1.0,
     seed: int = 0,
     taus: FloatArray = TAUS,
-) -> PenaltyCurve:
-    """Return the curve at one percentage of positive noise, on the draws of Table 1.
+) -> FloatArray:
+    """Return the normalised penalty after regression of the draws of Table 1, averaged over the rows.
 
     Parameters
     ----------
@@ -391,80 +289,106 @@ def penalty_curve(
     repetitions, seed : int
         Number of draws, seed: as in :func:`recovery_draws`.
     kappa : float
-        Huber width.
+        Huber width; sigma is 1. The caption names 1.
     taus : ndarray, shape (m,)
-        Where, equally spaced.
+        Asymmetries, held fixed.
+
+    Returns
+    -------
+    ndarray, shape (repetitions, m)
+        One row for each draw.
+    """
+    values = np.empty((repetitions, taus.size))
+    for repetition in range(repetitions):
+        exog, endog = recovery_sample(positive, repetition, seed)
+        for i, tau in enumerate(taus):
+            model = QuantileHuberMLE(endog, exog, kappa=kappa, sigma=1.0, tau=float(tau))
+            values[repetition, i] = -model.fit().llf / endog.size
+    return values
+
+
+def least_penalty(taus: FloatArray, values: FloatArray) -> tuple[float, float]:
+    """Return where the mean penalty of the draws is least, and the Monte Carlo standard error of that.
+
+    The parabola through the three lowest neighbours is least there. The error is that of the slope,
+    over the curvature.
+
+    Parameters
+    ----------
+    taus : ndarray, shape (m,)
+        Equally spaced.
+    values : ndarray, shape (draws, m)
+        From :func:`penalties`.
 
     Examples
     --------
-    >>> from qhreg.paper.recovery import penalty_curve
-    >>> 0.7 < penalty_curve(100, repetitions=2).minimum < 0.9
+    >>> from qhreg.paper.recovery import TAUS, least_penalty, penalties
+    >>> 0.7 < least_penalty(TAUS, penalties(100, 2))[0] < 0.9
     True
     """
-    values = _penalties(positive, repetitions, kappa, seed, taus)
-    return PenaltyCurve.from_draws(positive, kappa, taus, values)
+    penalty = values.mean(axis=0)
+    i = int(np.clip(np.argmin(penalty), 1, penalty.size - 2))
+    step = float(taus[i + 1] - taus[i])
+    slopes = (values[:, i + 1] - values[:, i - 1]) / (2.0 * step)
+    curvature = float(penalty[i - 1] - 2.0 * penalty[i] + penalty[i + 1]) / step**2
+    spread = float(slopes.std(ddof=1)) if len(values) > 1 else np.nan
+    error = spread / (np.sqrt(len(values)) * curvature)
+    return float(taus[i] - slopes.mean() / curvature), error
 
 
 def pooled_minima(
-    curves: Sequence[PenaltyCurve],
+    rough: Mapping[int, float],
     repetitions: int,
     *,
-    kappa: float = WIDE,
+    kappa: float = 1.0,
     seed: int = 0,
     progress: Callable[[str], object] = lambda text: None,
-) -> tuple[PenaltyCurve, ...]:
-    """Return the curves near their minima from more draws, rows that mirror each other pooled.
+) -> pd.DataFrame:
+    """Return the minima from more draws, rows that mirror each other pooled.
 
     The penalty at tau with p % positive noise has the law of that at 1 - tau with 100 - p %.
 
     Parameters
     ----------
-    curves : sequence of PenaltyCurve
-        Where the minima were found with fewer, in the order of Table 1.
+    rough : mapping of int to float
+        Where the minima were found with fewer draws, by percentage of positive noise.
     repetitions, seed : int
-        As in :func:`penalty_curve`; the first draws are those of the curves.
+        As in :func:`penalties`; the first draws are those of the rough ones.
     kappa : float
         Huber width.
     progress : callable, optional
         Told about each pair of rows before it is made.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by `positive`: `minimum`, its standard error `error`, and the number of `draws`.
     """
-    half = len(curves) // 2
-    upper, lower = [], []
-    for curve, mirror in zip(curves[:half], curves[::-1], strict=False):
-        p, q = curve.positive, mirror.positive
+    minima = {}
+    for p, q in ((p, 100 - p) for p in rough if p > 50):
         progress(f"least penalty at kappa = {kappa:g}: {p} and {q} % positive noise")
-        taus: FloatArray = 0.5 * (curve.minimum + 1.0 - mirror.minimum) + NEAR
-        ends = [
-            _penalties(p, repetitions, kappa, seed, taus),
-            _penalties(q, repetitions, kappa, seed, 1.0 - taus),
-        ]
-        values = np.concatenate(ends)
-        upper.append(PenaltyCurve.from_draws(p, kappa, taus, values))
-        lower.append(PenaltyCurve.from_draws(q, kappa, 1.0 - taus[::-1], values[:, ::-1]))
-    return (*upper, *lower[::-1])
+        taus: FloatArray = 0.5 * (rough[p] + 1.0 - rough[q]) + NEAR
+        upper = penalties(p, repetitions, kappa=kappa, seed=seed, taus=taus)
+        lower = penalties(q, repetitions, kappa=kappa, seed=seed, taus=1.0 - taus)
+        minimum, error = least_penalty(taus, np.concatenate([upper, lower]))
+        minima[p] = {"minimum": minimum, "error": error, "draws": 2 * repetitions}
+        minima[q] = {**minima[p], "minimum": 1.0 - minimum}
+    return pd.DataFrame.from_dict(minima, orient="index").rename_axis("positive")
 
 
-def penalty_table(
-    wide: Sequence[PenaltyCurve], narrow: Sequence[PenaltyCurve], draws: pd.DataFrame
-) -> pd.DataFrame:
-    """Return the minima at the two widths beside the caption's and the tau of the joint fits."""
-    table = pd.DataFrame(
-        {
-            "positive (%)": [curve.positive for curve in wide],
-            "caption": [f"{PENALTY_MINIMA[curve.positive]:.2f}" for curve in wide],
-        }
-    )
-    for method, curves in zip(PAPERS, (wide, narrow), strict=True):
-        width = f"kappa {curves[0].kappa:g}"
-        off = [curve.minimum - PENALTY_MINIMA[curve.positive] for curve in curves]
-        table[f"{width}: least at"] = [f"{c.minimum:.4f} ± {c.error:.4f}" for c in curves]
-        table[f"{width}: difference"] = [f"{distance:+.4f}" for distance in off]
-        joint = summary(draws, method.name)["tau"]
-        table[f"{width}: joint fit"] = [f"{joint[curve.positive]:.4f}" for curve in curves]
-    return table
+def penalty_table(minima: Mapping[str, pd.DataFrame], draws: pd.DataFrame) -> pd.DataFrame:
+    """Return the minima of the paper's models beside the caption's and the tau of the joint fits."""
+    columns = {"caption": TABLE_1["minimum"].map("{:.2f}".format)}
+    for name, made in minima.items():
+        width = name.removeprefix("paper, ")
+        distance = made["minimum"] - TABLE_1["minimum"]
+        columns[f"{width}: least at"] = _plus_minus(made["minimum"], made["error"], 4)
+        columns[f"{width}: difference"] = distance.map("{:+.4f}".format)
+        columns[f"{width}: joint fit"] = summary(draws, name)["tau"].map("{:.4f}".format)
+    return _by_row(columns)
 
 
-def width_test(curves: Sequence[PenaltyCurve]) -> float:
+def width_test(minima: pd.DataFrame) -> float:
     """Return the chi-square statistic, one degree per row, of the caption's minima at a width.
 
     The caption's figure has the error of an average of its 100 draws and that of rounding to two
@@ -472,28 +396,25 @@ def width_test(curves: Sequence[PenaltyCurve]) -> float:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from qhreg.paper.recovery import PenaltyCurve, width_test
-    >>> curve = PenaltyCurve(40, 1.0, np.zeros(3), np.zeros(3), 0.43, 0.005, 100)
-    >>> round(width_test([curve]), 3)
+    >>> import pandas as pd
+    >>> from qhreg.paper.recovery import width_test
+    >>> minima = pd.DataFrame({"minimum": 0.43, "error": 0.005, "draws": 100}, index=[40])
+    >>> round(width_test(minima), 3)
     1.714
     """
-    total = 0.0
-    for curve in curves:
-        papers = curve.error**2 * curve.draws / DRAWS + 0.01**2 / 12.0
-        off = curve.minimum - PENALTY_MINIMA[curve.positive]
-        total += off**2 / (papers + curve.error**2)
-    return total
+    papers = minima["error"] ** 2 * minima["draws"] / DRAWS + 0.01**2 / 12.0
+    distance = minima["minimum"] - TABLE_1["minimum"]
+    return float((distance**2 / (papers + minima["error"] ** 2)).sum())
 
 
-def width_table(*widths: Sequence[PenaltyCurve]) -> pd.DataFrame:
-    """Return the chi-square test of the caption's minima at each width."""
+def width_table(minima: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the chi-square test of the caption's minima at the width of each of the paper's models."""
     return pd.DataFrame(
         {
-            "kappa": f"{curves[0].kappa:g}",
-            "chi-square": f"{width_test(curves):.1f}",
-            "degrees": len(curves),
-            "p": f"{special.chdtrc(len(curves), width_test(curves)):.2g}",
+            "kappa": f"{PAPERS[name]['kappa']:g}",
+            "chi-square": f"{width_test(made):.1f}",
+            "degrees": len(made),
+            "p": f"{special.chdtrc(len(made), width_test(made)):.2g}",
         }
-        for curves in widths
+        for name, made in minima.items()
     )

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from qhreg.exceptions import DataError
 from qhreg.paper import boosted, curves, figures, recovery
 from qhreg.paper.boosted import NAMES, PaperData, load
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 REPETITIONS, QUICK = 1000, 5
 """Draws in each row of Table 1, by default and in a quick run. The paper made 100."""
@@ -64,17 +61,22 @@ def figure_part() -> Part:
 
 def recovery_part(repetitions: int, seed: int, tell: Tell) -> Part:
     """Return Table 1 and the penalty: all draws pooled, and the paper's design of 100 on its own."""
-    few, rows, whole = min(repetitions, recovery.DRAWS), [], []
+    few, rows, penalties = min(repetitions, recovery.DRAWS), [], {}
     for number, positive in enumerate(recovery.POSITIVE, 1):
         tell(f"Table 1, row {number} of {len(recovery.POSITIVE)}: {positive} % positive noise")
         rows.append(recovery.recovery_draws(positive, repetitions, seed=seed))
-        whole.append(recovery.penalty_curve(positive, few, seed=seed))
+        penalties[positive] = recovery.penalties(positive, few, seed=seed)
     draws = pd.concat(rows, ignore_index=True)
-    wide, narrow = (
-        recovery.pooled_minima(whole, repetitions, kappa=kappa, seed=seed, progress=tell)
-        for kappa in (recovery.WIDE, recovery.NARROW)
-    )
+    taus = recovery.TAUS
+    rough = {p: recovery.least_penalty(taus, values)[0] for p, values in penalties.items()}
+    minima = {
+        name: recovery.pooled_minima(
+            rough, repetitions, kappa=options["kappa"], seed=seed, progress=tell
+        )
+        for name, options in recovery.PAPERS.items()
+    }
     pooled = recovery.pooled(draws)
+    joint = recovery.summary(pooled, recovery.WIDE)["tau"]
     return Part(
         {
             "table_1": recovery.agreement_table(pooled),
@@ -83,12 +85,14 @@ def recovery_part(repetitions: int, seed: int, tell: Tell) -> Part:
             "table_1_tau": recovery.tau_estimates(pooled),
             "table_1_design": recovery.error_table(draws[draws["draw"] < few]),
             "table_1_warnings": recovery.warning_table(draws),
-            "penalty": recovery.penalty_table(wide, narrow, pooled),
-            "penalty_width": recovery.width_table(wide, narrow),
+            "penalty": recovery.penalty_table(minima, pooled),
+            "penalty_width": recovery.width_table(minima),
         },
         {
             "table_1": figures.draw_recovery(pooled),
-            "penalty": figures.draw_penalty(whole, pooled),
+            "penalty": figures.draw_penalty(
+                {p: values.mean(axis=0) for p, values in penalties.items()}, rough, joint
+            ),
         },
     )
 
@@ -97,20 +101,21 @@ def boosting_part(repetitions: int, seed: int, sets: Sequence[PaperData], tell: 
     """Return Table 2 and the paths of tau from a tenth of the paper's draws, as there."""
     splits = max(1, min(repetitions, recovery.DRAWS) // 10)
     tables = {"table_2_units": boosted.unit_table(sets)}
-    rows: list[boosted.BoostingRow] = []
-    paths: list[boosted.TauPath] = []
+    rows: list[pd.DataFrame] = []
+    paths: boosted.Paths = {}
     try:
         for data in sets:
             tell(f"Table 2, {data.name}")
-            rows.extend(boosted.boosting_rows(data, splits, seed=seed))
+            rows.append(boosted.boosting_draws(data, splits, seed=seed))
             if data.name in boosted.PATH_SETS:
-                paths.extend(boosted.tau_paths(data, seed=seed))
+                paths |= boosted.tau_paths(data, seed=seed)
     except ImportError as error:
         tell(f"without Table 2: {error}")
         return Part(tables)
+    draws = pd.concat(rows, ignore_index=True)
     tables |= {
-        "table_2": boosted.boosting_table(rows),
-        "table_2_patterns": boosted.pattern_table(rows),
+        "table_2": boosted.boosting_table(draws),
+        "table_2_patterns": boosted.pattern_table(draws),
         "table_2_paths": boosted.path_table(paths),
     }
     return Part(tables, {"tau_paths": figures.draw_tau_paths(paths)})
@@ -142,25 +147,21 @@ def reproduce(
     """
     tell = progress or (lambda text: None)
     out = Path(folder)
-    # read first: a folder without the files is reported before a quarter of an hour of Table 1
-    sets = _data_sets(data, tell) if "table_2" in parts else None
+    sets = []
+    try:
+        # read first: a folder without the files is reported before a quarter of an hour of Table 1
+        if "table_2" in parts:
+            sets = [load(name, data) for name in NAMES]
+    except DataError as error:
+        if data is not None:
+            raise
+        tell(f"without Table 2: {error}")
     names: list[str] = []
     if "figures" in parts:
         tell("figures without regression")
         names += figure_part().write(out)
     if "table_1" in parts:
         names += recovery_part(repetitions, seed, tell).write(out)
-    if sets is not None:
+    if sets:
         names += boosting_part(repetitions, seed, sets, tell).write(out)
     return names
-
-
-def _data_sets(folder: str | Path | None, tell: Tell) -> tuple[PaperData, ...] | None:
-    """Return the data of Table 2, or None when nobody named a folder and no package has them."""
-    try:
-        return tuple(load(name, folder) for name in NAMES)
-    except DataError as error:
-        if folder is not None:
-            raise
-        tell(f"without Table 2: {error}")
-        return None

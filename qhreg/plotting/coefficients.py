@@ -156,13 +156,12 @@ def plot_bootstrap(
         column = replicates[np.isfinite(replicates[:, j]), j]
         ax.hist(column, "auto", color=SKY, ec="white", lw=0.5, label=f"{column.size} replicates")
         ax.axvline(estimate[j], color=BLUE, lw=2, label="estimate")
-        for limit in limits[j][np.isfinite(limits[j])]:
-            ax.axvline(limit, color=RED, lw=1.5, ls="--", label=f"{percent(level)} interval")
+        for place, limit in enumerate(limits[j][np.isfinite(limits[j])]):
+            label = f"{percent(level)} interval" if place == 0 else None
+            ax.axvline(limit, color=RED, lw=1.5, ls="--", label=label)
         ax.set(xlabel=symbol(name), yticks=[])
     make_headroom(panels[0], 0.35)
-    handles, labels = panels[0].get_legend_handles_labels()
-    once = dict(zip(labels, handles, strict=True))
-    legend(panels[0], handles=list(once.values()), loc="upper center", ncols=2)
+    legend(panels[0], loc="upper center", ncols=2)
     return figure_of(panels)
 
 

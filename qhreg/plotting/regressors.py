@@ -38,12 +38,15 @@ def _scatter(ax: Axes, x: FloatArray, y: FloatArray, n_rows: int, by_level: bool
     draw_rows(ax, x, y, n_rows)
 
 
-def _category_axis(ax: Axes, categories: Sequence[str]) -> None:
-    """Write the levels of a factor below the axis, slanting where they need the room."""
+def _category_axis(ax: Axes, categories: Sequence[Any] | None) -> None:
+    """Write the levels of a factor, if it is one, below the axis, slanting where they need the room."""
+    if categories is None:
+        return
     slant: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
-    options = slant if sum(map(len, categories)) > 50 else {}
-    ax.set_xticks(range(len(categories)), [literal(name) for name in categories], **options)
-    ax.set_xlim(-0.6, len(categories) - 0.4)
+    names = [literal(str(level)) for level in categories]
+    options = slant if sum(map(len, names)) > 50 else {}
+    ax.set_xticks(range(len(names)), names, **options)
+    ax.set_xlim(-0.6, len(names) - 0.4)
 
 
 def _band(
@@ -101,8 +104,7 @@ def plot_fit(figure: FitFigure, ax: Axes | None = None) -> Axes:
     ax.set(xlabel=literal(figure.x_name), ylabel=literal(figure.y_name))
     if figure.others:
         ax.set_title(f"at {literal(figure.others)}", fontsize="medium", wrap=True)
-    if figure.categories is not None:
-        _category_axis(ax, figure.categories)
+    _category_axis(ax, figure.categories)
     legend(ax)
     return ax
 
@@ -135,8 +137,7 @@ def plot_partial_residuals(figure: PartialResidualFigure, ax: Axes | None = None
     ax.set(xlabel=literal(figure.name), ylabel="component plus residual")
     if figure.term != figure.name:
         ax.set_title(literal(figure.term), fontsize="medium", wrap=True)
-    if figure.categories is not None:
-        _category_axis(ax, figure.categories)
+    _category_axis(ax, figure.categories)
     legend(ax)
     return ax
 
@@ -185,8 +186,7 @@ def plot_parameters(
         if param == "tau":
             ax.axhline(0.5, color=DARK, lw=1.0, ls=":", label="symmetric", zorder=1)
             legend(ax)
-        if categories is not None:
-            _category_axis(ax, tuple(map(str, categories)))
+        _category_axis(ax, categories)
     figure = figure_of(panels)
     if others and axes is None:
         figure.suptitle(f"at {literal(others)}", fontsize="medium", wrap=True)

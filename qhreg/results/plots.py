@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from qhreg.diagnostics.residuals import (
     residual_figure,
     scale_location_figure,
     tau_loss_figure,
-    thinned,
     worm_figure,
 )
 from qhreg.exceptions import DomainError
@@ -63,19 +63,13 @@ class FitResults:
         from qhreg.plotting import plot_fit
 
         typical = typical_rows(self.model, param)
-        rows = thinned(typical.observed.size)
         offset = " minus offset" if "offset" in self.model._init_keys else ""
         figure = fit_figure(
-            typical.observed[rows],
-            self._typical_law(typical, typical.observed[rows]),
-            np.asarray(self.resid_standardized)[rows],
-            typical.grid,
-            self._typical_law(typical, typical.grid),
+            typical,
+            partial(self._typical_law, typical),
+            self.resid_standardized,
             levels=levels,
-            names=(typical.name, f"{self.model.endog_names}{offset}"),
-            others=typical.others_text,
-            categories=typical.levels,
-            n_rows=typical.observed.size,
+            y_name=f"{self.model.endog_names}{offset}",
         )
         return plot_fit(figure, ax=ax)
 
@@ -121,7 +115,8 @@ class DiagnosticResults(FitResults):
             return self._residuals
         self._require_likelihood("a simulation")
         data, solution = self._fit_data, self._fit_solution
-        simulated = tuple(simulate_fits(data, solution, n_simulations, rng=rng))
+        fits = simulate_fits(data, solution, n_simulations, rng=rng)
+        simulated = [StandardizedResiduals(*sample.standardized(fit)) for sample, fit in fits]
         u, tau, kappa = expanded(data).standardized(solution)
         return StandardizedResiduals(u, tau, kappa, simulated=simulated)
 

@@ -12,22 +12,19 @@ from paper_data import FOLDER, needs_data
 from qhreg import QuantileHuberMLE
 from qhreg.certificate import KAPPA_STAR
 from qhreg.exceptions import DataError
-from qhreg.family.distribution import quantile_huber
 from qhreg.family.loss import quantile_huber_loss
+from qhreg.family.normalizer import log_normalizer
 from qhreg.paper import figures, report
 from qhreg.paper.boosted import (
     NAMES,
     TABLE_2,
     VARIABLE,
-    BoostingRow,
     PaperData,
-    TauPath,
-    boosting_rows,
+    boosting_draws,
     boosting_table,
     load,
     noisy_split,
     own_methods,
-    paper_booster,
     path_table,
     pattern_table,
     peer_methods,
@@ -51,17 +48,18 @@ from qhreg.paper.recovery import (
     COEFFICIENTS,
     LEAST_SQUARES,
     METHODS,
+    NARROW,
     OURS,
     PAPERS,
-    PENALTY_MINIMA,
     POSITIVE,
     TABLE_1,
-    PenaltyCurve,
+    TAUS,
+    WIDE,
     agreement_table,
     error_differences,
     error_table,
-    expected_least_squares,
-    penalty_curve,
+    least_penalty,
+    penalties,
     pooled,
     pooled_minima,
     recovery_draws,
@@ -80,7 +78,16 @@ PAGES = Path(__file__).resolve().parents[2] / "docs" / "paper"
 
 
 def fit(exog, endog, method):
-    return QuantileHuberMLE(endog, exog, kappa=method.kappa, sigma=method.sigma).fit()
+    return QuantileHuberMLE(endog, exog, **METHODS[method]).fit()
+
+
+def expected_least_squares(n=100):
+    """The expected squared error of a least-squares coefficient with two normal regressors.
+
+    It is E|noise|^2 / n over n - p - 1: their law is invariant under rotations of the rows, so that
+    only the length of the noise matters, not its signs.
+    """
+    return 25.0 / (n - 3)
 
 
 # --- figures without regression ---------------------------------------------------------------------
@@ -94,11 +101,11 @@ def test_figure_1_is_drawn_at_twice_the_width_in_its_code():
     assert_allclose(distances, [[0.4, 0.098], [0.8, 0.0]], atol=1e-4)
 
 
-def test_the_densities_of_figure_1_are_those_of_the_distribution():
+def test_the_densities_of_figure_1_are_the_normalised_losses():
     curves = loss_curves(41)
-    assert_allclose(curves["huber_density"], quantile_huber.pdf(curves["r"], 0.3, 0.8), rtol=1e-13)
-    density = quantile_huber.pdf(curves["r"], 0.3, 0.0)
-    assert_allclose(curves["quantile_density"], density, rtol=1e-13)
+    for name, kappa in (("huber", 0.8), ("quantile", 0.0)):
+        density = np.exp(-curves[name] - float(log_normalizer(0.3, kappa)))
+        assert_allclose(curves[f"{name}_density"], density, rtol=1e-13)
 
 
 @pytest.mark.parametrize("positive", [0, 10, 25, 100])
@@ -166,8 +173,7 @@ def test_the_expected_error_of_least_squares_does_not_depend_on_the_signs(positi
 
 
 def test_the_expected_error_of_least_squares_is_within_15_percent_of_every_row_of_the_paper():
-    for entry in TABLE_1:
-        assert abs(expected_least_squares() / entry.least_squares - 1) < 0.15
+    assert np.all(abs(expected_least_squares() / TABLE_1["least_squares"] - 1) < 0.15)
 
 
 @pytest.fixture(scope="module")
@@ -180,10 +186,10 @@ def cell(draws, positive, method):
 
 
 def test_every_method_is_given_the_same_draws_and_its_own_settings(draws):
-    assert list(draws["method"].unique()) == [LEAST_SQUARES, *(each.name for each in METHODS)]
-    for method in (PAPERS[0], OURS[0]):
+    assert list(draws["method"].unique()) == [LEAST_SQUARES, *METHODS]
+    for method in (WIDE, "ours, kappa 1"):
         expected = fit(*recovery_sample(80, 1), method)
-        row = cell(draws, 80, method.name).iloc[1]
+        row = cell(draws, 80, method).iloc[1]
         error = np.mean((np.asarray(expected.params)[:2] - COEFFICIENTS) ** 2)
         assert_allclose(row["error"], error, rtol=1e-9)
         assert_allclose(row["tau"], expected.tau, rtol=1e-9)
@@ -193,12 +199,8 @@ def test_the_papers_model_is_maximum_likelihood_with_sigma_one():
     """Against a minimisation of the sum of losses that shares no code with the solver."""
     from scipy import optimize
 
-    from qhreg.family.normalizer import log_normalizer
-
     x, y = recovery_sample(60, 0)
-    (row,) = (
-        recovery_draws(60, 1, methods=PAPERS[:1]).query("method == @PAPERS[0].name").itertuples()
-    )
+    (row,) = recovery_draws(60, 1, methods=[WIDE]).query("method == @WIDE").itertuples()
 
     def objective(theta):
         tau = 1 / (1 + np.exp(-theta[2]))
@@ -227,7 +229,7 @@ def test_warnings_are_counted_by_method_and_kind():
 
 def test_fits_of_the_papers_model_give_no_warning(draws):
     for method in PAPERS:
-        assert set(draws.loc[draws["method"] == method.name, "warned"]) == {()}
+        assert set(draws.loc[draws["method"] == method, "warned"]) == {()}
 
 
 def test_standard_errors_are_those_of_a_mean_and_of_the_papers_100_draws():
@@ -253,14 +255,14 @@ def test_least_squares_gets_more_draws_of_which_the_first_are_those_of_the_other
 def test_a_fit_to_the_response_with_its_sign_changed_has_the_mirrored_tau_and_the_same_error():
     """What allows the rows with p and 100 - p % positive noise to be pooled."""
     x, y = recovery_sample(80, 0)
-    for method in (*PAPERS, *OURS[:2]):
+    for method in (WIDE, NARROW, "ours, kappa 1", "ours, kappa 0.05"):
         straight, turned = fit(x, y, method), fit(x, -y, method)
         assert_allclose(turned.tau, 1.0 - straight.tau, rtol=1e-6)
         assert_allclose(turned.params[:2], -straight.params[:2], rtol=1e-6)
 
 
 def test_pooled_rows_hold_the_draws_of_both_rows_that_mirror_each_other(draws):
-    name = PAPERS[0].name
+    name = WIDE
     upper, lower = cell(draws, 80, name), cell(draws, 20, name)
     both, mirrored = cell(pooled(draws), 80, name), cell(pooled(draws), 20, name)
     assert_array_equal(both["error"], [*upper["error"], *lower["error"]])
@@ -272,13 +274,13 @@ def test_pooled_rows_hold_the_draws_of_both_rows_that_mirror_each_other(draws):
 @pytest.mark.slow
 def test_the_papers_model_gives_the_papers_tau_and_ours_an_error_at_or_below_the_papers():
     """25 repetitions: tau within 0.015 and three standard errors, errors within three."""
-    for entry in TABLE_1:
-        made = recovery_draws(entry.positive, 25, methods=(PAPERS[0], OURS[1]))
-        papers, ours = (summary(made, m.name).loc[entry.positive] for m in (PAPERS[0], OURS[1]))
-        assert abs(papers["tau"] - entry.tau) < 0.015 + 3 * papers["tau_se"]
+    for positive, printed in TABLE_1.iterrows():
+        made = recovery_draws(positive, 25, methods=(WIDE, "ours, kappa 0.05"))
+        papers, ours = (summary(made, m).loc[positive] for m in (WIDE, "ours, kappa 0.05"))
+        assert abs(papers["tau"] - printed["tau"]) < 0.015 + 3 * papers["tau_se"]
         assert papers["tau_se"] < 0.012
-        assert ours["mse"] < entry.proposed + 3 * ours["mse_se"]
-        if entry.positive in (0, 100):
+        assert ours["mse"] < printed["proposed"] + 3 * ours["mse_se"]
+        if positive in (0, 100):
             assert ours["mse"] < 0.5 * papers["mse"]
 
 
@@ -286,17 +288,17 @@ def printed_draws(factor=1.0, tau_shift=0.0, repetitions=100):
     """Draws whose averages are the paper's, the errors times a factor, tau moved."""
     wave = np.tile([-1.0, 1.0], repetitions // 2)
     frames = []
-    for entry in TABLE_1:
-        columns = {"positive": entry.positive, "draw": np.arange(repetitions)}
-        squares = entry.least_squares * (1.0 + wave)
+    for positive, printed in TABLE_1.iterrows():
+        columns = {"positive": positive, "draw": np.arange(repetitions)}
+        squares = printed["least_squares"] * (1.0 + wave)
         frames.append(
             pd.DataFrame(columns | {"method": LEAST_SQUARES, "error": squares, "tau": np.nan})
         )
-        errors = entry.proposed * factor * (1.0 + wave)
-        taus = entry.tau + tau_shift + 0.01 * wave
+        errors = printed["proposed"] * factor * (1.0 + wave)
+        taus = printed["tau"] + tau_shift + 0.01 * wave
         frames += [
-            pd.DataFrame(columns | {"method": m.name, "error": errors, "tau": taus})
-            for m in METHODS
+            pd.DataFrame(columns | {"method": name, "error": errors, "tau": taus})
+            for name in METHODS
         ]
     return pd.concat(frames, ignore_index=True)
 
@@ -306,7 +308,7 @@ def test_the_table_of_agreement_has_the_differences_from_the_printed_figures():
     assert table["positive (%)"].tolist() == list(POSITIVE)
     assert set(table["difference"]) == {"+0.014"}
     assert set(table["ratio"]) == {"1.00"}
-    assert table["tau: paper"].tolist() == [f"{entry.tau:.3f}" for entry in TABLE_1]
+    assert table["tau: paper"].tolist() == [f"{tau:.3f}" for tau in TABLE_1["tau"]]
 
 
 @pytest.mark.parametrize(("repetitions", "z"), [(100, 1.5), (2500, 2.5)])
@@ -321,23 +323,23 @@ def test_z_counts_the_papers_monte_carlo_error_and_ours(repetitions, z):
 
 def test_the_best_of_ours_is_chosen_row_by_row():
     made = printed_draws(1.6)
-    for positive, method in ((100, OURS[0]), (80, OURS[2])):
-        made.loc[(made["positive"] == positive) & (made["method"] == method.name), "error"] *= 0.5
+    for positive, method in ((100, "ours, kappa 1"), (80, "ours, kappa estimated")):
+        made.loc[(made["positive"] == positive) & (made["method"] == method), "error"] *= 0.5
     table = error_differences(made)
     assert table["which"].tolist()[:2] == ["kappa 1", "kappa estimated"]
-    assert_allclose(float(table["best of ours"][0]), 0.8 * TABLE_1[0].proposed, atol=5e-4)
-    assert_allclose(float(table["its model here"][0]), 1.6 * TABLE_1[0].proposed, atol=5e-4)
+    assert_allclose(float(table["best of ours"][0]), 0.8 * TABLE_1["proposed"][100], atol=5e-4)
+    assert_allclose(float(table["its model here"][0]), 1.6 * TABLE_1["proposed"][100], atol=5e-4)
 
 
 def test_the_tables_show_every_mean_with_its_error(draws):
     errors = error_table(draws).set_index("positive noise")
     taus = tau_estimates(draws).set_index("positive noise")
     for method in METHODS:
-        for positive, row in summary(draws, method.name).iterrows():
+        for positive, row in summary(draws, method).iterrows():
             expected = f"{row['mse']:.3f} ± {row['mse_se']:.3f}"
-            assert errors.loc[method.name, f"{positive} %"] == expected
+            assert errors.loc[method, f"{positive} %"] == expected
             expected = f"{row['tau']:.4f} ± {row['tau_se']:.4f}"
-            assert taus.loc[method.name, f"{positive} %"] == expected
+            assert taus.loc[method, f"{positive} %"] == expected
     assert errors.loc["printed: proposed", "80 %"].startswith("0.143 ± ")
     assert errors.loc["printed: least squares", "0 %"].startswith("0.263 ± ")
 
@@ -347,10 +349,10 @@ def test_the_tables_show_every_mean_with_its_error(draws):
 
 @pytest.mark.parametrize("positive", [80, 0])
 def test_the_penalty_of_one_draw_is_least_at_the_tau_of_its_joint_fit(positive):
-    joint = fit(*recovery_sample(positive, 0), PAPERS[0])
-    curve = penalty_curve(positive, 1)
-    assert abs(curve.minimum - joint.tau) < 0.006
-    assert_allclose(curve.penalty.min(), -joint.llf / 100, atol=2e-3)
+    joint = fit(*recovery_sample(positive, 0), WIDE)
+    values = penalties(positive, 1)
+    assert abs(least_penalty(TAUS, values)[0] - joint.tau) < 0.006
+    assert_allclose(values.min(), -joint.llf / 100, atol=2e-3)
 
 
 def test_the_minimum_of_a_curve_has_the_error_of_a_minimum_over_draws():
@@ -358,35 +360,32 @@ def test_the_minimum_of_a_curve_has_the_error_of_a_minimum_over_draws():
     taus = np.linspace(0.3, 0.7, 21)
     minima = np.random.default_rng(0).normal(0.513, 0.05, size=400)
     values = 2.0 * (taus - minima[:, None]) ** 2
-    curve = PenaltyCurve.from_draws(40, 1.0, taus, values)
-    assert_allclose(curve.minimum, minima.mean(), rtol=1e-10)
-    assert_allclose(curve.error, minima.std(ddof=1) / 20.0, rtol=1e-10)
+    minimum, error = least_penalty(taus, values)
+    assert_allclose(minimum, minima.mean(), rtol=1e-10)
+    assert_allclose(error, minima.std(ddof=1) / 20.0, rtol=1e-10)
 
 
 def test_pooled_minima_are_those_of_the_pooled_draws_and_mirror_each_other():
-    rough = [penalty_curve(positive, 1) for positive in (80, 20)]
-    upper, lower = pooled_minima(rough, 2)
-    whole, mirror = penalty_curve(80, 2), penalty_curve(20, 2)
-    both = 0.5 * (whole.penalty + mirror.penalty[::-1])
-    i = np.argmin(both)
-    assert abs(upper.minimum - whole.taus[i]) < 0.012
-    assert_allclose(lower.minimum, 1.0 - upper.minimum)
-    assert_allclose(lower.error, upper.error)
-    assert (upper.positive, lower.positive, upper.draws) == (80, 20, 4)
-    assert_allclose(upper.penalty, np.interp(upper.taus, whole.taus, both), atol=1e-3)
+    rough = {positive: least_penalty(TAUS, penalties(positive, 1))[0] for positive in (80, 20)}
+    minima = pooled_minima(rough, 2)
+    both = np.concatenate([penalties(80, 2), penalties(20, 2)[:, ::-1]])
+    minimum, error = least_penalty(TAUS, both)
+    upper, lower = minima.loc[80], minima.loc[20]
+    assert abs(upper["minimum"] - minimum) < 1e-3  # the two parabolas have other neighbours
+    assert_allclose(upper["error"], error, rtol=0.1)
+    assert_allclose(lower["minimum"], 1.0 - upper["minimum"])
+    assert (lower["error"], lower["draws"], upper["draws"]) == (upper["error"], 4, 4)
 
 
-def captions_minima(shift, kappa=1.0, error=0.001):
-    """Curves whose minima are those of the caption, moved."""
-    return [
-        PenaltyCurve(p, kappa, np.zeros(3), np.zeros(3), PENALTY_MINIMA[p] + shift, error, 2000)
-        for p in POSITIVE
-    ]
+def captions_minima(shift, error=0.001):
+    """Minima as in the caption, moved."""
+    columns = {"minimum": TABLE_1["minimum"] + shift, "error": error, "draws": 2000}
+    return pd.DataFrame(columns)
 
 
 def test_the_test_of_a_width_is_decided_by_the_distance_from_the_caption():
     assert width_test(captions_minima(0.01)) > 6 * width_test(captions_minima(0.004)) > 0
-    table = width_table(captions_minima(0.03), captions_minima(0.0, 0.05))
+    table = width_table({WIDE: captions_minima(0.03), NARROW: captions_minima(0.0)})
     assert table["kappa"].tolist() == ["1", "0.05"]
     assert float(table["p"][0]) < 1e-6
     assert float(table["p"][1]) == 1.0
@@ -396,9 +395,9 @@ def test_the_test_of_a_width_is_decided_by_the_distance_from_the_caption():
 
 
 def test_the_tables_of_the_paper_are_complete():
-    assert len(TABLE_2) == 28
-    assert {entry.dataset for entry in TABLE_2} == set(NAMES)
-    assert [entry.mse for entry in TABLE_2 if entry.noise == 0] == [0.364, 0.74, 0.19, 0.48]
+    assert TABLE_2.shape == (7, 4)
+    assert tuple(TABLE_2.columns) == NAMES
+    assert TABLE_2.loc[(0.0, 0)].tolist() == [0.364, 0.74, 0.19, 0.48]
 
 
 def test_scaling_maps_every_column_to_the_range_from_minus_one_to_one():
@@ -465,7 +464,7 @@ def test_training_targets_get_noise_of_the_given_signs_and_validation_targets_no
     positive, expected
 ):
     data = toy_data(400)
-    clean = noisy_split(data, 0.0, None, [5])
+    clean = noisy_split(data, 0.0, 0, [5])
     noisy = noisy_split(data, 2.0, positive, [5])
     assert [each.shape[0] for each in clean] == [300, 300, 100, 100]
     assert_array_equal(clean[0], noisy[0])
@@ -484,55 +483,55 @@ def test_each_row_of_table_2_has_the_errors_of_every_variant_on_the_same_splits(
         "default": own["default"],
         **peer_methods(),
     }
-    rows = list(boosting_rows(toy_data(), 1, methods=methods))
-    printed = [entry for entry in TABLE_2 if entry.dataset == "concrete_strength"]
-    assert [(row.noise, row.positive, row.printed) for row in rows] == [
-        (entry.noise, entry.positive, entry.mse) for entry in printed
-    ]
-    for row in rows:
-        assert_array_equal(row.errors[PAPERS_SETTINGS], row.errors["again"])
-        assert not np.array_equal(row.errors[PAPERS_SETTINGS], row.errors["default"])
-        assert 0 <= row.stages[0] <= 200
-        _, noisy, _, clean = noisy_split(
-            toy_data(), row.noise, row.positive, [0, 0, int(row.noise), row.positive or 0]
-        )
+    draws = boosting_draws(toy_data(), 1, methods=methods)
+    assert set(draws["dataset"]) == {"concrete_strength"}
+    errors = draws.set_index(["noise", "positive", "method"])["error"].unstack("method")
+    assert set(errors.index) == set(TABLE_2.index)
+    assert_array_equal(errors[PAPERS_SETTINGS], errors["again"])
+    assert np.all(errors[PAPERS_SETTINGS] != errors["default"])
+    assert draws.loc[draws["method"] == "default", "stages"].between(0, 200).all()
+    for (noise, positive), row in errors.iterrows():
+        _, noisy, _, clean = noisy_split(toy_data(), noise, positive, [0, 0, int(noise), positive])
         constant = np.mean((np.median(noisy) - clean) ** 2)
-        assert row.errors["median, noisy"] == pytest.approx(constant)
-    assert rows[0].errors[PAPERS_SETTINGS][0] < rows[0].constant
+        assert row["median, noisy"] == pytest.approx(constant)
+    assert errors.loc[(0.0, 0), PAPERS_SETTINGS] < draws["constant"][0]
 
 
 def test_the_papers_booster_has_the_papers_settings():
     pytest.importorskip("lightgbm")
     x, y, _, _ = noisy_split(toy_data(), 4.0, 100, [0])
-    model = paper_booster(0).fit(x, y)
+    model = own_methods()[PAPERS_SETTINGS](0).fit(x, y)
     assert model.tau_path_.size == 200
     assert model.tau_path_[:5].max() > 0.6
-    positive, negative, none = tau_paths(toy_data())
-    assert_array_equal(positive.taus, model.tau_path_)
-    assert negative.taus[:5].min() < 0.4
-    assert [path.noise for path in (positive, negative, none)] == ["positive", "negative", "none"]
+    paths = tau_paths(toy_data())
+    assert_array_equal(paths["concrete_strength", "positive"], model.tau_path_)
+    assert paths["concrete_strength", "negative"][:5].min() < 0.4
+    assert [noise for _, noise in paths] == ["positive", "negative", "none"]
 
 
-def printed_rows(factor):
+def printed_errors(factor):
     """Table 2 with the paper's errors times a factor, that of the first pattern once more."""
-    rows = []
-    for entry in TABLE_2:
-        tilt = factor if entry.positive == 75 else 1.0
-        errors = {name: np.array([entry.mse * factor * tilt] * 2) for name in own_methods()}
-        setting = (entry.dataset, entry.noise, entry.positive, entry.mse)
-        rows.append(BoostingRow(*setting, 0.1, errors, np.array([2.0, 4.0])))
-    return rows
+    printed = TABLE_2.reset_index().melt(["noise", "positive"], TABLE_2.columns, "dataset", "error")
+    tilt = np.where(printed["positive"] == 75, factor, 1.0)
+    printed["error"] *= factor * tilt
+    frames = [
+        printed.assign(method=name, stages=stages, constant=0.1)
+        for name in own_methods()
+        for stages in (2.0, 4.0)
+    ]
+    return pd.concat(frames, ignore_index=True)
 
 
-PATHS = [
-    TauPath("concrete_slump", 100, np.array([0.6, 0.7, 0.65, 0.6, 0.6, 0.55])),
-    TauPath("concrete_slump", 0, 1.0 - np.array([0.6, 0.7, 0.65, 0.6, 0.6, 0.55])),
-    TauPath("concrete_slump", None, np.full(6, 0.5)),
-]
+REACTION = np.array([0.6, 0.7, 0.65, 0.6, 0.6, 0.55])
+PATHS = {
+    ("concrete_slump", "positive"): REACTION,
+    ("concrete_slump", "negative"): 1.0 - REACTION,
+    ("concrete_slump", "none"): np.full(6, 0.5),
+}
 
 
 def test_table_2_has_every_row_beside_the_papers():
-    table = boosting_table(printed_rows(0.9))
+    table = boosting_table(printed_errors(0.9))
     assert len(table) == 28
     housing = table[table["data"] == "Housing"].iloc[2]
     assert housing[["noise", "+/-", "paper", PAPERS_SETTINGS]].tolist() == [
@@ -542,7 +541,7 @@ def test_table_2_has_every_row_beside_the_papers():
         "1.296",
     ]
     assert housing["default"] == "1.296 (3)"
-    patterns = pattern_table(printed_rows(2.0))
+    patterns = pattern_table(printed_errors(2.0))
     assert len(patterns) == 8
     assert patterns.iloc[2].tolist() == ["Housing", "2", "1.09", f"{2.0 * 1.39 / 1.32:.2f}"]
 
@@ -553,11 +552,6 @@ def test_the_table_of_paths_has_the_first_reaction_and_the_last_stage():
 
 
 # --- files and pictures -----------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def penalties():
-    return tuple(penalty_curve(positive, 1) for positive in POSITIVE)
 
 
 @pytest.fixture
@@ -620,14 +614,14 @@ def test_without_learners_the_units_are_still_shown(monkeypatch):
         raise ImportError("no learners")
 
     told = []
-    monkeypatch.setattr(report.boosted, "boosting_rows", nothing)
+    monkeypatch.setattr(report.boosted, "boosting_draws", nothing)
     part = report.boosting_part(2, 0, [toy_data()], told.append)
     assert list(part.tables) == ["table_2_units"]
     assert any("no learners" in text for text in told)
 
 
 def test_every_draw_is_used_for_the_joint_fits_and_at_most_100_for_the_whole_curves(
-    monkeypatch, draws, penalties
+    monkeypatch, draws
 ):
     asked = {}
 
@@ -638,20 +632,21 @@ def test_every_draw_is_used_for_the_joint_fits_and_at_most_100_for_the_whole_cur
 
         return made
 
-    by_share = dict(zip(POSITIVE, penalties, strict=True))
+    def minima(rough):
+        return captions_minima(0.0)
+
     recovery = report.recovery
     monkeypatch.setattr(
         recovery, "recovery_draws", record("table", lambda p: draws[draws["positive"] == p])
     )
-    monkeypatch.setattr(recovery, "penalty_curve", record("curves", by_share.get))
-    monkeypatch.setattr(recovery, "pooled_minima", record("minima", lambda curves: curves))
+    monkeypatch.setattr(recovery, "penalties", record("curves", lambda p: penalties(p, 1)))
+    monkeypatch.setattr(recovery, "pooled_minima", record("minima", minima))
     part = report.recovery_part(1000, 0, lambda text: None)
     assert asked == {"table": 1000, "curves": 100, "minima": 1000}
     assert list(part.figures) == ["table_1", "penalty"]
-    monkeypatch.setattr(report.boosted, "boosting_rows", record("splits", lambda data: []))
+    errors = printed_errors(1.0)
+    monkeypatch.setattr(report.boosted, "boosting_draws", record("splits", lambda data: errors))
     monkeypatch.setattr(report.boosted, "tau_paths", lambda data, seed: PATHS)
-    monkeypatch.setattr(report.boosted, "boosting_table", pd.DataFrame)
-    monkeypatch.setattr(report.boosted, "pattern_table", pd.DataFrame)
     report.boosting_part(1000, 0, [toy_data()], lambda text: None)
     assert asked["splits"] == 10
 
@@ -664,16 +659,18 @@ def shows(drawn, values):
     return any(len(values) == len(each) and np.allclose(values, each) for each in drawn)
 
 
-def test_the_pictures_show_the_numbers(draws, penalties):
-    (ax,) = figures.draw_penalty(penalties, draws).axes
-    for curve in penalties:
-        assert shows(lines_of(ax), curve.penalty)
+def test_the_pictures_show_the_numbers(draws):
+    curves = {positive: penalties(positive, 1)[0] for positive in POSITIVE}
+    joint = summary(draws, WIDE)["tau"]
+    (ax,) = figures.draw_penalty(curves, TABLE_1["minimum"], joint).axes
+    for curve in curves.values():
+        assert shows(lines_of(ax), curve)
     left, right = figures.draw_recovery(draws).axes
-    means = summary(draws, OURS[1].name)
+    means = summary(draws, "ours, kappa 0.05")
     assert shows(lines_of(right), means["tau"])
     shown = [box.lines[0].get_ydata(orig=False) for box in left.containers]
     assert shows(shown, means["mse"])
-    assert shows(shown, [entry.proposed for entry in TABLE_1])
+    assert shows(shown, TABLE_1["proposed"])
     curve = curvature_curve(6.0, 7)
     (ax,) = figures.draw_curvature(curve).axes
     assert shows(lines_of(ax), curve["margin"])
@@ -682,8 +679,8 @@ def test_the_pictures_show_the_numbers(draws, penalties):
     for each in taus.values():
         assert shows(lines_of(ax), each.total)
     (ax,) = figures.draw_tau_paths(PATHS).axes
-    for path in PATHS:
-        assert shows(lines_of(ax), path.taus)
+    for path in PATHS.values():
+        assert shows(lines_of(ax), path)
 
 
 # --- the run in the documentation -------------------------------------------------------------------
@@ -701,12 +698,12 @@ def means_of(name):
 
 def test_tau_and_least_squares_of_the_run_agree_with_the_printed_ones():
     run = table("table_1")
-    assert run["tau: paper"].tolist() == [entry.tau for entry in TABLE_1]
+    assert run["tau: paper"].tolist() == TABLE_1["tau"].tolist()
     assert np.all(run["difference"].abs() <= 0.015)
     assert np.all((run["ratio"] - 1.0).abs() <= 0.15)
     both = means_of("table_1_tau")
     for method in PAPERS:
-        assert np.all((both.loc[method.name] - both.loc["printed"]).abs() <= 0.015)
+        assert np.all((both.loc[method] - both.loc["printed"]).abs() <= 0.015)
 
 
 def test_errors_of_the_run_agree_with_the_printed_ones_where_the_noise_has_both_signs():
@@ -757,9 +754,9 @@ def test_the_page_on_the_slips_gives_the_numbers_of_the_run():
     quoted = re.findall(r"0\.\d{3} ± 0\.\d{3}", slips)
     assert len(quoted) == 2
     errors = table("table_1_errors").set_index("positive noise")["100 %"]
-    assert quoted[0] == errors[PAPERS[1].name]
-    assert quoted[1] in errors[[method.name for method in OURS]].tolist()
-    for printed in (TABLE_1[0].proposed, TABLE_1[-1].proposed):
+    assert quoted[0] == errors[NARROW]
+    assert quoted[1] in errors[list(OURS)].tolist()
+    for printed in TABLE_1["proposed"][[100, 0]]:
         assert f"{printed:.3f}" in slips
     tests = re.findall(r"(\d+\.\d)(?: with 6 degrees of freedom)?, p = (0\.\d+)", slips)
     assert len(tests) == 2

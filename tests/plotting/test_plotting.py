@@ -22,8 +22,8 @@ from qhreg.certificate.global_optimum import certify_global
 from qhreg.diagnostics import residuals as diagnostics
 from qhreg.diagnostics.goodness import simulate_fits
 from qhreg.diagnostics.regressors import partial_residual_figure
-from qhreg.diagnostics.residuals import StandardizedResiduals, normal_scores
-from qhreg.exceptions import BoundaryWarning, DataError, DomainError
+from qhreg.diagnostics.residuals import StandardizedResiduals
+from qhreg.exceptions import BoundaryWarning, DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.family.loss import quantile_huber_loss
 from qhreg.family.normalizer import log_normalizer
@@ -234,11 +234,16 @@ def test_the_quantile_plot_pairs_sorted_residuals_with_fitted_quantiles(residual
     assert len(ax.collections) == 0
 
 
+def refitted(X, y, fit, count):
+    samples = simulate_fits(model_data(X, y), fit, count)
+    return [StandardizedResiduals(*sample.standardized(one)) for sample, one in samples]
+
+
 def test_the_envelope_holds_the_share_of_the_simulated_fits():
     X, y = regression(200, 2, 0)
     fit = solve(X, y)
-    fits = list(simulate_fits(model_data(X, y), fit, 40))
-    simulated = np.array([one.u for one in fits])
+    fits = refitted(X, y, fit, 40)
+    simulated = np.array([one.ordered[0] for one in fits])
     u = (y - X @ fit.beta) / fit.sigma
     sample = StandardizedResiduals(u, fit.tau, fit.kappa, simulated=fits)
     figure = diagnostics.qq_figure(sample, level=0.9)
@@ -253,11 +258,10 @@ def test_the_envelope_holds_the_share_of_the_simulated_fits():
 
 def test_weighted_plotting_positions_are_those_of_repeated_values():
     values, weights = np.array([3.0, 1.0, 2.0]), np.array([2.0, 1.0, 3.0])
-    ordered, levels = diagnostics.plotting_positions(values, weights)
-    assert ordered.tolist() == [1.0, 2.0, 3.0]
+    figure = diagnostics.qq_figure(StandardizedResiduals(values, TAU, KAPPA, weights=weights))
+    assert figure.observed.tolist() == [1.0, 2.0, 3.0]
+    levels = quantile_huber.cdf(figure.theoretical, TAU, KAPPA)
     np.testing.assert_allclose(levels, [0.5 / 6, 2.5 / 6, 5.0 / 6])
-    with pytest.raises(DataError, match="non-empty"):
-        diagnostics.plotting_positions([])
 
 
 def test_the_worm_is_flat_for_exact_quantiles_and_its_limits_are_those_of_sample_quantiles():
@@ -276,7 +280,7 @@ def test_the_worm_is_flat_for_exact_quantiles_and_its_limits_are_those_of_sample
 
 
 def test_normal_scores_stay_finite_in_both_tails():
-    scores = diagnostics.normal_scores([-300.0, 0.0, 300.0], TAU, KAPPA)
+    scores = StandardizedResiduals(np.array([-300.0, 0.0, 300.0]), TAU, KAPPA).scores
     assert np.isfinite(scores).all()
     assert (np.diff(scores) > 5).all()
     assert scores[1] == pytest.approx(stats.norm.ppf(quantile_huber.cdf(0.0, TAU, KAPPA)))
@@ -560,11 +564,11 @@ def test_sampling_weights_have_no_envelope_and_the_limits_of_their_effective_num
 def test_the_simulated_limits_of_the_worm_are_quantiles_of_refitted_samples():
     X, y = regression(150, 2, 0)
     fit = solve(X, y)
-    fits = list(simulate_fits(model_data(X, y), fit, 60))
+    fits = refitted(X, y, fit, 60)
     u = (y - X @ fit.beta) / fit.sigma
     sample = StandardizedResiduals(u, fit.tau, fit.kappa, simulated=fits)
     figure = diagnostics.worm_figure(sample)
-    scores = [normal_scores(one.u, one.tau, one.kappa) for one in fits]
+    scores = [np.sort(one.scores) for one in fits]
     low, high = np.quantile(scores, [0.025, 0.975], axis=0)
     np.testing.assert_allclose(figure.upper, high - figure.theoretical)
     np.testing.assert_allclose(figure.lower, low - figure.theoretical)
