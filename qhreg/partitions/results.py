@@ -27,6 +27,7 @@ from qhreg.exceptions import NotOffered
 from qhreg.model import QuantileHuberMLE
 from qhreg.partitions.rows import Part, PartitionedRows
 from qhreg.results import QuantileHuberResults, QuantileHuberResultsWrapper
+from qhreg.results.rows import of_solution
 from qhreg.solver import Solution
 from qhreg.specification.model_data import ModelData
 from qhreg.specification.observations import summed
@@ -73,6 +74,8 @@ class PartitionedResults(QuantileHuberResults):
     remove_data = NotOffered(
         "there are no data in memory; use to_local() to be free of their source"
     )
+
+    llf = of_solution("loglike", QuantileHuberResults.llf.__doc__ or "")
 
     def _estimate_covariance(self) -> CovarianceEstimate:
         names = [str(name) for name in self.model.data.param_names]
