@@ -27,7 +27,6 @@ from qhreg.exceptions import NotOffered
 from qhreg.model import QuantileHuberMLE
 from qhreg.partitions.rows import Part, PartitionedRows
 from qhreg.results import QuantileHuberResults, QuantileHuberResultsWrapper
-from qhreg.results.rows import of_solution
 from qhreg.solver import Solution
 from qhreg.specification.model_data import ModelData
 from qhreg.specification.observations import summed
@@ -75,7 +74,10 @@ class PartitionedResults(QuantileHuberResults):
         "there are no data in memory; use to_local() to be free of their source"
     )
 
-    llf = of_solution("loglike", QuantileHuberResults.llf.__doc__ or "")
+    @cached_property
+    def llf(self) -> float:
+        """Ordinary log-likelihood at the estimates, whichever likelihood they maximise."""
+        return self.solution.loglike
 
     def _estimate_covariance(self) -> CovarianceEstimate:
         names = [str(name) for name in self.model.data.param_names]
