@@ -45,6 +45,13 @@ def slope_part(r: Any, tau: Any, kappa: Any) -> FloatArray:
     """Return psi (QH-1): r / kappa, or the sign of r where kappa is 0, clipped; see `zone_part`.
 
     r / kappa may overflow to the infinity that the clip expects, and underflow is exact enough.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qhreg.family.loss import slope_part
+    >>> slope_part(np.array([-2.0, 0.25]), 0.25, 1.0).tolist()
+    [-0.25, 0.25]
     """
     with np.errstate(over="ignore", under="ignore"):
         if isinstance(kappa, float):

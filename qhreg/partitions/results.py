@@ -66,6 +66,11 @@ class PartitionedResults(QuantileHuberResults):
         "there are no data in memory; use to_local() to be free of their source"
     )
 
+    @cached_property
+    def llf(self) -> float:
+        """Ordinary log-likelihood at the estimates, whichever likelihood they maximise."""
+        return self.solution.loglike
+
     def _estimate_covariance(self) -> CovarianceEstimate:
         names = [str(name) for name in self.model.data.param_names]
         if self.cov_type == "cluster":

@@ -212,10 +212,12 @@ class RegressionResults(
         if crit not in CRITERIA:
             raise DomainError(f"crit must be one of {', '.join(CRITERIA)}; got {crit!r}")
         if crit not in ("tic", "gbic", "gbicp"):
-            return float(getattr(eval_measures, crit)(self.llf, self.nobs, self.n_params))
+            return float(
+                getattr(eval_measures, crit)(self.solution.loglike, self.nobs, self.n_params)
+            )
         trace, log_det = self._information_ratio
         if crit == "tic":
-            return float(-2.0 * self.llf + 2.0 * trace)
+            return float(-2.0 * self.solution.loglike + 2.0 * trace)
         return self.info_criteria("bic") - log_det + (trace if crit == "gbicp" else 0.0)
 
     @cached_property

@@ -22,7 +22,7 @@ from qhreg.covariance import (
     estimate_covariance,
     nonrobust_covariance,
 )
-from qhreg.covariance.scores import score_sum, standardized
+from qhreg.covariance.scores import loglike_obs, score_sum, standardized
 from qhreg.exceptions import ColumnRangeError, DomainError
 from qhreg.family.domain import from_line, line_slope, to_line
 from qhreg.family.normalizer import location_level, log_curvature
@@ -62,6 +62,7 @@ class QuantileHuberResults(LikelihoodResults):
     _curve_of = staticmethod(curve_of)
     _made_from_data = (
         "_covariance",
+        "llf",
         "share_below",
         "prsquared",
         "aic_ols",
@@ -123,9 +124,11 @@ class QuantileHuberResults(LikelihoodResults):
         constrained = self.constraint is not None and "tau" in self.constraint.fixed
         return self.space.tau is None and not constrained
 
-    llf = of_solution(
-        "loglike", "Ordinary log-likelihood at the estimates, whichever likelihood they maximise."
-    )
+    @cached_property
+    def llf(self) -> float:
+        """Ordinary log-likelihood at the estimates, whichever likelihood they maximise."""
+        return float(loglike_obs(self.model.observations, self.parameters).sum())
+
     duality_gap = of_solution(
         "gap", "How far the log-likelihood at the fitted tau can be below its maximum."
     )

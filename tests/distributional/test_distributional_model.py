@@ -624,9 +624,9 @@ def test_criteria_for_wrong_models_are_those_of_the_linear_model(nested):
 
 
 def test_residuals_brought_to_one_law_have_the_same_probabilities(fit, nested):
-    u, tau, kappa = fit._results._standardized
-    assert_allclose(quantile_huber.cdf(u, tau, kappa), fit.resid_pit, rtol=1e-6)
-    assert_allclose(nested[0]._results._standardized[0], nested[0].resid_standardized)
+    found = fit._results._residuals
+    assert_allclose(quantile_huber.cdf(found.u, found.tau, found.kappa), fit.resid_pit, rtol=1e-6)
+    assert_allclose(nested[0]._results._residuals.u, nested[0].resid_standardized)
 
 
 def test_goodness_of_fit_is_that_of_the_probabilities(fit):
