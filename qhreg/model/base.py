@@ -233,8 +233,10 @@ class RegressionModel(_Base):  # type: ignore[misc]
         namespace = formula_namespace(text, kwargs.pop("eval_env", None), depth=3)
         data = formula_frame(data, text)
         named = {key: kwargs.pop(key) for key in ROW_EXTRAS if key in kwargs}
-        chosen = None if subset is None else chosen_rows(data.index, subset)
-        frame, data = data, data if chosen is None else data.iloc[chosen]
+        frame, chosen = data, None
+        if subset is not None:
+            chosen = chosen_rows(frame.index, subset)
+            data = frame.iloc[chosen]
         extras: dict[str, Any] = RowSource(len(frame), chosen, data.index, frame).vectors(named)
         specs, usable = {}, np.ones(len(data), dtype=bool)
         if others:

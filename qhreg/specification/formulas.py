@@ -325,7 +325,7 @@ def design_matrix(spec: Any, data: Any, namespace: Any) -> pd.DataFrame:
     numbered = _plain_columns(data.reset_index(drop=True))
     if _engine_of(spec) == "patsy":
         _require_numbers(spec, numbered)
-    env = namespace if isinstance(namespace, dict) else {}
+    env = eval_env_argument(namespace if isinstance(namespace, dict) else {})
     with unknown_names_told(spec_text(spec), list(data.columns)), _unseen_categories_raise(spec):
         made, _ = _matrices(spec, numbered, env, prediction=True)
     return pd.DataFrame(made).reindex(numbered.index).set_axis(data.index, axis=0)
@@ -396,7 +396,7 @@ def _matrices(formula: Any, data: pd.DataFrame, env: Any, prediction: bool = Fal
     if FormulaManager is None:
         from patsy import dmatrices, dmatrix
 
-        two_sided = isinstance(formula, str) and formula.partition("~")[0].strip()
+        two_sided = isinstance(formula, str) and re.search(r"\S\s*~", formula)
         make = dmatrices if two_sided else dmatrix
         made = make(formula, data, eval_env=env, NA_action="drop", return_type="dataframe")
         return made, (made[1] if two_sided else made).design_info
