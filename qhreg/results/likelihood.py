@@ -15,7 +15,8 @@ from qhreg.exceptions import DataError, DomainError
 from qhreg.inference.fit_statistics import null_loss, total_loss
 from qhreg.inference.hypothesis_tests import HypothesisTest, density_note, lr_test
 from qhreg.inference.score_tests import SymmetryTest, score_test, symmetry_test
-from qhreg.profile.maxima import LocalMaxima, local_maxima
+from qhreg.profile.likelihood import local_maxima
+from qhreg.profile.result import LocalMaxima
 from qhreg.profile.surface import ProfileSurface, profile_surface
 from qhreg.results.base import RegressionResults
 from qhreg.solver import Solution
