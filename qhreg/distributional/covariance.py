@@ -20,8 +20,7 @@ from qhreg.covariance.choice import NEEDS_CASES, CovarianceChoice
 from qhreg.covariance.estimate import CovarianceEstimate, describe, finished, robust_covariance
 from qhreg.covariance.parts import Parts, RowParts, bread_window, positive_inverse
 from qhreg.distributional.coordinates import Coordinates, coordinates
-from qhreg.distributional.data import DistributionalData
-from qhreg.distributional.fit import DistributionalSolution, settle
+from qhreg.distributional.fit import DistributionalData, DistributionalSolution, settle
 from qhreg.distributional.likelihood import (
     BLOCKS,
     Regression,

@@ -1,7 +1,7 @@
 r"""The fit of location, scale and asymmetry regressions by maximum likelihood.
 
 The start is the fit with one scale and one asymmetry, whose global maximum :func:`qhreg.solver.solve`
-searches for, so that the result is never below it. From there Newton steps in a trust region climb.
+searches for, so that the result is never below it. From there damped Newton steps climb.
 For a small kappa the loss has corners or nearly so: the climb then comes down from wider zones, and
 alternates with exact fits of the location, which are convex problems.
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,9 +44,11 @@ from qhreg.exceptions import (
     RankWarning,
     warn_caller,
 )
+from qhreg.family.distribution import quantile_huber
 from qhreg.solver import Solution, solve
 from qhreg.solver.dual import GAP_TOLERANCE, TINY_KAPPA
 from qhreg.solver.fixed_tau import WIDER
+from qhreg.specification.parameters import RowLaw, positions
 
 ROUNDS = 60
 """Alternations between exact locations and climbs of the rest."""
@@ -345,3 +348,68 @@ _HELD = {
     ),
     "tau": "tau reached its bound in some rows, whose noise lies on one side",
 }
+
+
+# ---------------------------------------------------------------------- the model as numbers
+
+
+class DistributionalData(Regression):
+    """A distributional model as numbers, with what the bootstrap and simulations ask of a model."""
+
+    free = ("beta",)
+
+    def column(self, param: str | int) -> int:
+        """Return where a coefficient stands among the parameters."""
+        (place,) = positions(param, self.names)
+        return place
+
+    def law(self, solution: DistributionalSolution) -> RowLaw:
+        """Return the law of the rows in a fit."""
+        return self.law_at(solution.params)
+
+    def law_at(self, params: FloatArray) -> RowLaw:
+        """Return the law of the rows at given parameters."""
+        location, log_sigma, logit_tau = self.predictors(params)
+        return RowLaw(location, np.exp(log_sigma), special.expit(logit_tau), self.kappa)
+
+    def standardized(self, solution: DistributionalSolution) -> tuple[FloatArray, float, float]:
+        r"""Return residuals brought to one law, and tau and kappa of that law.
+
+        .. math:: F_{\bar\tau}^{-1}\big(F_{\tau_i}(u_i)\big)
+
+        with the mean asymmetry :math:`\bar\tau`: their quantile residuals (Dunn & Smyth 1996) on the
+        scale of the family. With one tau they are the standardised residuals.
+        """
+        law = self.law(solution)
+        u = (self.observations.endog - law.location) / law.sigma
+        tau = float(np.average(law.tau, weights=self.observations.case_weights))
+        if float(np.ptp(law.tau)) == 0.0:
+            return u, tau, self.kappa
+        lower = quantile_huber.ppf(quantile_huber.cdf(u, law.tau, self.kappa), tau, self.kappa)
+        upper = quantile_huber.isf(quantile_huber.sf(u, law.tau, self.kappa), tau, self.kappa)
+        return np.where(u < 0.0, lower, upper), tau, self.kappa
+
+    def compared_with(self, solution: DistributionalSolution) -> DistributionalData:
+        """Return the model with the criterion of a fit: itself, by maximum likelihood."""
+        return self
+
+    def fit(
+        self,
+        start: DistributionalSolution,
+        held: Mapping[str, Any] | None = None,
+        search: bool | None = False,
+    ) -> DistributionalSolution:
+        """Return the fit from a near one."""
+        return solve_distributional(self, start=start.params, search=search)
+
+    def is_fixed(self, param: str | int) -> bool:
+        """Return whether a constraint leaves a parameter one value: there are none."""
+        return False
+
+    def expand(self, params: FloatArray) -> FloatArray:
+        """Return the coefficients of the whole model: themselves."""
+        return params
+
+    def vector(self, solution: DistributionalSolution) -> FloatArray:
+        """Return the estimated parameters of a fit as one vector."""
+        return solution.params

@@ -12,8 +12,7 @@ from scipy import special
 
 from qhreg._typing import FloatArray
 from qhreg.distributional.coordinates import coordinates
-from qhreg.distributional.data import DistributionalData
-from qhreg.distributional.fit import common_fit, solve_distributional
+from qhreg.distributional.fit import DistributionalData, common_fit, solve_distributional
 from qhreg.distributional.likelihood import (
     assemble,
     evaluate,
@@ -26,9 +25,10 @@ from qhreg.distributional.results import DistributionalResults, DistributionalRe
 from qhreg.exceptions import ConvergenceWarning, DataError, DomainError
 from qhreg.family.domain import check_kappa
 from qhreg.inference.prediction import PredictionSlopes
-from qhreg.model.base import RegressionModel, Rows, located
+from qhreg.model.base import RegressionModel, Rows
 from qhreg.solver import DEFAULT_TAU_BOUNDS
 from qhreg.specification.inputs import KEYWORDS, number, to_pandas
+from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import RowLaw, checked_vector
 
 
@@ -260,7 +260,7 @@ class QuantileHuberDistributional(RegressionModel):
         start_params : array_like, optional
             Parameters to start from, besides the fit with one scale and one asymmetry.
         method : {"newton"}
-            Newton steps in a trust region.
+            Damped Newton steps.
         cov_type : {"HC3", "nonrobust", "HC0", "HC1", "HC2", "cluster", "HAC"}, optional
             Covariance of the parameters: by default "HC3", which does not trust the density.
         cov_kwds : dict, optional
@@ -346,12 +346,10 @@ class QuantileHuberDistributional(RegressionModel):
 
     def law(self, params: Any, rows: Rows) -> RowLaw:
         """Return the law of rows at given parameters."""
-        vector, k = self.checked_params(params), self.k_exog
-        k_scale = k + len(self.further_names["exog_scale"])
-        log_sigma, logit_tau = self._fixed_predictors
-        sigma = np.exp(log_sigma + rows.further["exog_scale"] @ vector[k:k_scale])
-        tau = special.expit(logit_tau + rows.further["exog_tau"] @ vector[k_scale:])
-        return RowLaw(located(rows, vector[:k]), sigma, tau, self.kappa)
+        observations = Observations(rows.exog, np.empty(0), rows.offset)
+        further = (rows.further["exog_scale"], rows.further["exog_tau"])
+        data = DistributionalData(observations, *further, self.kappa, *self._fixed_predictors)
+        return data.law_at(self.checked_params(params))
 
     def law_gradient(self, law: RowLaw, rows: Rows, slopes: PredictionSlopes) -> FloatArray:
         """Return the derivative of a prediction in the parameters, shape (n, size)."""

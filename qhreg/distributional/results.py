@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -13,17 +15,84 @@ from statsmodels.base.wrapper import populate_wrapper
 from qhreg._typing import FloatArray
 from qhreg.covariance import CovarianceChoice, CovarianceEstimate
 from qhreg.distributional.covariance import distributional_covariance, distributional_parts
-from qhreg.distributional.data import DistributionalData, coefficient_curve
-from qhreg.distributional.fit import DistributionalSolution, solve_distributional
-from qhreg.distributional.likelihood import BLOCKS, Regression
-from qhreg.exceptions import DataError, DomainError
+from qhreg.distributional.fit import (
+    DistributionalData,
+    DistributionalSolution,
+    solve_distributional,
+)
+from qhreg.distributional.likelihood import BLOCKS
+from qhreg.exceptions import BoundaryWarning, DataError, DomainError, RankWarning
 from qhreg.family.distribution import quantile_huber
 from qhreg.inference.hypothesis_tests import HypothesisTest, density_note, lr_test
+from qhreg.profile.curve import Curve, ProfilePoint
 from qhreg.results.base import RegressionResults, ResultsWrapper, retvals
 from qhreg.results.rows import of_solution
 from qhreg.results.summary import Tables, covariance_note, criteria, head, zone
 from qhreg.specification.model_data import refit
+from qhreg.specification.observations import find_constant
 from qhreg.specification.typical import typical_rows
+
+
+def _held(
+    data: DistributionalData, column: int, search: bool | None, value: float, near: FloatArray
+) -> tuple[FloatArray, ProfilePoint]:
+    """Return the fit with one coefficient held: what it explains is a known part of its predictor."""
+    with warnings.catch_warnings():
+        # of bounds and rank the fit itself has told
+        for category in (BoundaryWarning, RankWarning):
+            warnings.simplefilter("ignore", category)
+        fit = solve_distributional(
+            data.without(column, value), start=np.delete(near, column), search=search
+        )
+    params = np.insert(fit.params, column, value)
+    return params, _point(fit, value, params, data.kappa)
+
+
+def _point(
+    fit: DistributionalSolution, value: float, params: FloatArray, kappa: float
+) -> ProfilePoint:
+    """Return a fit as a point of a profile; sigma and tau differ from row to row."""
+    return ProfilePoint(
+        value, fit.loglike, math.nan, fit.location_gap, params, math.nan, math.nan, kappa
+    )
+
+
+def coefficient_curve(
+    data: DistributionalData,
+    solution: DistributionalSolution,
+    param: str | int,
+    *,
+    se: float = math.nan,
+    search: bool | None = None,
+) -> Curve:
+    """Return the profile of a coefficient of any predictor as a function.
+
+    Parameters
+    ----------
+    data : DistributionalData
+        The model.
+    solution : DistributionalSolution
+        Its fit.
+    param : str or int
+        Name or place of the coefficient.
+    se : float
+        Standard error of the estimate: the first step.
+    search : bool or None
+        As in :func:`qhreg.solver.solve`, for the start of every point; by default none.
+    """
+    column, m = data.column(param), data.observations.nobs
+    estimate = float(solution.params[column])
+    return Curve(
+        data.names[column],
+        estimate,
+        solution.loglike,
+        m,
+        partial(_held, data, column, bool(search)),
+        {estimate: solution.params},
+        names=data.names,
+        step=se if se > 0.0 else max(abs(estimate), 1.0) / math.sqrt(m),
+        points={estimate: _point(solution, estimate, solution.params, data.kappa)},
+    )
 
 
 class DistributionalResults(RegressionResults):
@@ -158,14 +227,12 @@ class DistributionalResults(RegressionResults):
         null = {"both": "one sigma and one tau", "sigma": "one sigma", "tau": "one tau"}[which]
         return self._lr_test(value, df, null)
 
-    def _restrictions(self, data: Regression, name: str) -> int:
+    def _restrictions(self, data: DistributionalData, name: str) -> int:
         """Return how many coefficients a constant block would lose."""
         design = data.scale if name == "scale" else data.tau
         if not design.shape[1]:
             return 0
-        ones = np.ones(design.shape[0])
-        distance = ones - design @ np.linalg.lstsq(design, ones, rcond=None)[0]
-        if float(np.abs(distance).max()) > 1e-8:
+        if not find_constant(design)[0]:
             raise DataError(
                 f"the {name} has no constant among its columns: a constant {name} is not nested in it"
             )

@@ -1,7 +1,7 @@
 """Profile likelihoods: how the highest log-likelihood falls as one parameter leaves its estimate.
 
 :mod:`qhreg.profile.likelihood` is the door. ``curve`` makes the points, ``result`` holds them and
-finds limits, ``maxima`` looks at every tau, ``surface`` is for two parameters.
+finds limits, ``surface`` is for two parameters.
 """
 
 from __future__ import annotations

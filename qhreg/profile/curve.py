@@ -22,7 +22,7 @@ from qhreg._typing import FloatArray
 from qhreg.exceptions import DataError, DomainError
 from qhreg.solver import Solution, attained, start_of, task_of
 from qhreg.solver.fixed_tau import fit_at
-from qhreg.solver.over_tau import profile_slope
+from qhreg.solver.over_tau import profile_slope, tau_grid
 from qhreg.solver.setup import Setup, set_up
 from qhreg.specification.model_data import ModelData, refit
 
@@ -151,6 +151,13 @@ class TauCurve(Curve):
     """
 
     setup: Setup = field(kw_only=True)
+
+    def scan(self) -> list[ProfilePoint]:
+        """Return the points of a grid, the bounds included, in increasing order of tau."""
+        taus = tau_grid((self.lower, self.upper))
+        for tau in sorted(taus, key=lambda tau: abs(tau - 0.5)):  # outwards from the middle
+            self(tau)
+        return [self(tau) for tau in taus]
 
 
 def tau_curve(data: ModelData, solution: Solution, kappa: float) -> TauCurve:

@@ -18,7 +18,6 @@ from qhreg.certificate.global_optimum import GlobalCertificate, ProfileBound
 from qhreg.diagnostics.figures import ProfileFigure
 from qhreg.inference.hypothesis_tests import lr_cut
 from qhreg.profile.curve import Curve, ProfilePoint, TauCurve, scale_of
-from qhreg.profile.maxima import LocalMaxima, scan_tau
 
 CURVE_POINTS = 601
 """Points at which the curve of a figure is drawn."""
@@ -77,6 +76,68 @@ class ProfileInterval:
                 f"(open above: nothing up to {self.upper:g} is rejected)"
             )
         return f"{level}: {self.lower:.6g} to {self.upper:.6g}"
+
+
+@dataclass(frozen=True, repr=False)
+class LocalMaxima:
+    """The local maxima of the likelihood over tau, the highest first.
+
+    Attributes
+    ----------
+    points : tuple of ProfilePoint
+        The fits.
+    tau_bounds : (float, float)
+        The range that was looked at.
+    names : tuple of str
+        Names of the coefficients.
+    """
+
+    points: tuple[ProfilePoint, ...]
+    tau_bounds: tuple[float, float]
+    names: tuple[str, ...]
+
+    def at_bound(self, point: ProfilePoint) -> bool:
+        """Return whether a maximum lies on a bound of tau, where the likelihood would rise further."""
+        return point.value in self.tau_bounds
+
+    @property
+    def interior(self) -> ProfilePoint | None:
+        """The highest maximum inside the bounds of tau, or None."""
+        return next((point for point in self.points if not self.at_bound(point)), None)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each maximum: tau, llf, distance below the highest, other estimates."""
+        highest = self.points[0].loglike
+        rows = [
+            {
+                "tau": point.tau,
+                "llf": point.loglike,
+                "below": highest - point.loglike,
+                "at_bound": self.at_bound(point),
+                "sigma": point.sigma,
+                **dict(zip(self.names, point.beta, strict=True)),
+            }
+            for point in self.points
+        ]
+        return pd.DataFrame(rows)
+
+    def __repr__(self) -> str:
+        lo, hi = self.tau_bounds
+        many = "maximum" if len(self.points) == 1 else "local maxima"
+        lines = [f"{len(self.points)} {many} of the likelihood over tau in [{lo:g}, {hi:g}]"]
+        highest = self.points[0].loglike
+        for point in self.points:
+            below = highest - point.loglike
+            rank = "highest" if below == 0.0 else f"{below:.4g} below"
+            bound = ", on the bound" if self.at_bound(point) else ""
+            lines.append(
+                f"  tau {point.tau:.4f}, log-likelihood {point.loglike:.4f} ({rank}{bound})"
+            )
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        html: str = self.to_frame().to_html(float_format="{:.4f}".format)
+        return html
 
 
 @dataclass(frozen=True, repr=False)
@@ -259,7 +320,7 @@ class ProfileLikelihood:
         curve = self._curve
         if not isinstance(curve, TauCurve):
             return self.values, self.lr
-        taus = {point.value for point in (*self.points, *scan_tau(curve))}
+        taus = {point.value for point in (*self.points, *curve.scan())}
         if self.maxima is not None:
             taus.update(point.value for point in self.maxima.points)
         if self.certificate is not None:

@@ -14,7 +14,8 @@ from qhreg.exceptions import DataError, DomainError
 from qhreg.family.normalizer import log_normalizer_derivatives
 from qhreg.inference.hypothesis_tests import HypothesisTest, density_note, lr_test
 from qhreg.inference.score_tests import SymmetryTest, score_test, symmetry_test
-from qhreg.profile.maxima import LocalMaxima, local_maxima
+from qhreg.profile.likelihood import local_maxima
+from qhreg.profile.result import LocalMaxima
 from qhreg.profile.surface import ProfileSurface, profile_surface
 from qhreg.results.base import RegressionResults
 from qhreg.solver import Solution

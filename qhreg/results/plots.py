@@ -78,7 +78,7 @@ class DiagnosticResults(FitResults):
     """The part of a fitted model that looks at its residuals and coefficients.
 
     Where rows have asymmetries of their own, residuals are brought to one law: see
-    :meth:`qhreg.distributional.data.DistributionalData.standardized`.
+    :meth:`qhreg.distributional.fit.DistributionalData.standardized`.
     """
 
     resid: Any

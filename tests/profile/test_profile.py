@@ -18,7 +18,7 @@ from qhreg.family.distribution import quantile_huber
 from qhreg.inference.hypothesis_tests import lr_cut
 from qhreg.profile import profile_intervals, profile_likelihood
 from qhreg.profile.curve import curve_of
-from qhreg.profile.maxima import local_maxima
+from qhreg.profile.likelihood import local_maxima
 from qhreg.profile.result import ProfileInterval
 from qhreg.profile.surface import profile_surface
 from qhreg.progress import with_progress
