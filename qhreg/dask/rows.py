@@ -191,11 +191,13 @@ def _over(
     partitions: list[Any],
 ) -> Any:
     """Return the combination over partitions that lie together."""
-    return combine([function(each, *args) for each in partitions])
+    return _joined(combine, (function(each, *args) for each in partitions))
 
 
 def _joined(combine: Callable[[list[Any]], Any], values: Iterable[Any]) -> Any:
-    return combine(list(values))
+    """Return the combination of values, None for partitions without rows left out."""
+    full = [value for value in values if value is not None]
+    return combine(full) if full else None
 
 
 def _room(target: float, dask_worker: Any) -> float:
@@ -293,8 +295,8 @@ class DaskRows(PartitionedRows):
         self, function: Callable[..., Any], combine: Callable[[list[Any]], Any], *args: Any
     ) -> Any:
         next(self.passes)
-        full, joined = partial(_of_full, function), partial(_joined_full, combine)
-        return self.frames.cluster.reduce(self.pieces, full, joined, *args)
+        full = partial(_of_full, function)
+        return self.frames.cluster.reduce(self.pieces, full, combine, *args)
 
     def grouped(self, groups: tuple[str, ...]) -> DaskRows:
         """Return the same rows with the labels of some columns as the groups of each part.
@@ -344,8 +346,3 @@ def dask_rows(
 def _of_full(function: Callable[..., Any], part: Part, *args: Any) -> Any:
     """Return a function of a partition, None where it has no rows."""
     return function(part, *args) if part.endog.size else None
-
-
-def _joined_full(combine: Callable[[list[Any]], Any], values: Sequence[Any]) -> Any:
-    full = [value for value in values if value is not None]
-    return combine(full) if full else None

@@ -200,7 +200,7 @@ class _Gaps(patsy.NAAction):  # type: ignore[misc]
         for gaps, origin in zip(is_NAs, origins, strict=True):
             code = origin.code[origin.start : origin.end] if origin is not None else "a term"
             self.add(np.asarray(gaps), code)
-        return super().handle_NA(values, is_NAs, origins)
+        return values if self.mask is None else super().handle_NA(values, is_NAs, origins)
 
 
 def first_line(error: BaseException) -> str:
