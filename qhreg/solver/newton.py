@@ -117,7 +117,7 @@ def newton_step(
 ) -> tuple[FloatArray, float]:
     """Return (dz, dtau) of (QH-13) in the first k coordinates of z, by elimination of z.
 
-    Where the profile is not convex in tau the step goes down it as far as it may.
+    Where the profile is not convex in tau the step goes down it by half of what a step may be.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def newton_step(
     if tau_room is None:
         return there.step, 0.0
     slope, curvature = there.slope, there.curvature
-    move = -slope / curvature if curvature > 0.0 else math.copysign(math.inf, -slope)
+    move = -slope / curvature if curvature > 0.0 else math.copysign(0.5 * MAX_TAU_STEP, -slope)
     move = min(max(move, tau_room[0]), tau_room[1])
     return there.step + move * there.tangent, move
 

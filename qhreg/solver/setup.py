@@ -187,7 +187,7 @@ def recentred(basis: Basis, exog: FloatArray, endog: FloatArray, z: FloatArray) 
         left = left - x @ np.linalg.lstsq(x, left, rcond=None)[0]
         if np.median(np.abs(left)) <= INTERPOLATED * np.median(size[tiny]):
             size = size[~tiny]
-    scale = float(np.median(size)) or float(size.mean()) or 1.0
+    scale = (float(np.median(size)) or float(size.mean())) if size.any() else 1.0
     matrix, design = basis.matrix.copy(), basis.design.copy()
     matrix[:-1, -1], matrix[-1, -1] = -beta / scale, 1.0 / scale
     design[:, -1] = residual / scale
