@@ -364,7 +364,7 @@ def _fits(setup: _Setup, penalties: Iterable[Penalty], tol: float) -> Iterator[P
             ]
             fits = [
                 minimise_penalized(problem, penalty, basin.z, basin.tau, bounds=bounds, tol=tol)
-                for basin in profile_minima(scanned)
+                for basin in profile_minima(scanned, bounds)
             ]
         best = min(fits, key=lambda fit: fit.value)
         z = best.z

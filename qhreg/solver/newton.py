@@ -107,7 +107,7 @@ class Projected(NamedTuple):
 def projected(now: Objective, n: float, k: int) -> Projected:
     """Return the projected function over the first k coordinates of z; parameters as newton_step."""
     g, h = now.d_z[:k], now.d_z_tau[:k]
-    solved = -_solve_shifted(now.d2_z[:k, :k], np.column_stack([g, h]), n)
+    solved = -_solve_shifted(now.d2_z[:k, :k], np.array([g, h]).T, n)
     step, tangent = solved[:, 0], solved[:, 1]
     return Projected(step, tangent, now.d_tau + float(h @ step), now.d2_tau + float(h @ tangent))
 

@@ -125,7 +125,7 @@ def scan_basins(problem: Problem, z: FloatArray) -> list[Basin]:
     for end, order in ((1.0, taus[first + 1 :]), (0.0, taus[:first][::-1])):
         nodes += _outwards(smooth, nodes[0], point, order, end)
     nodes.sort(key=lambda node: node.tau)
-    return profile_minima(nodes)
+    return profile_minima(nodes, problem.tau_bounds)
 
 
 class ProfileNode(NamedTuple):
@@ -188,7 +188,8 @@ def _outwards(
                 nodes.append(node)
                 best, z = min(best, node.value), node.z
                 continue
-            dual = dual_from_newton(problem, last)
+            settled = newton(problem, last.z, last.tau, tau_bounds=None, max_passes=PASSES)
+            dual = dual_from_newton(problem, settled)
             if dual is not None and _excluded(problem, last.tau, dual, end, taus[place:], best):
                 break
         fit = fit_at(problem, tau, z, warm=True, accuracy=ROUGH)
@@ -214,12 +215,12 @@ def _excluded(
     return bool((bound + problem.normalizer(taus).value >= best).all())
 
 
-def profile_minima(nodes: list[ProfileNode]) -> list[Basin]:
-    """Return the minima between nodes, and at ends towards which it falls: the deepest few."""
+def profile_minima(nodes: list[ProfileNode], bounds: tuple[float, float]) -> list[Basin]:
+    """Return the minima between nodes, and at bounds towards which it falls: the deepest few."""
     basins = [
         Basin(node.tau, node.value, node.z)
-        for node, sign in ((nodes[0], 1.0), (nodes[-1], -1.0))
-        if sign * node.slope >= 0.0
+        for node, bound, sign in ((nodes[0], bounds[0], 1.0), (nodes[-1], bounds[1], -1.0))
+        if node.tau == bound and sign * node.slope >= 0.0
     ]
     for left, right in itertools.pairwise(nodes):
         if left.slope < 0.0 < right.slope:
