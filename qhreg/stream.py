@@ -221,10 +221,10 @@ class StreamRows(PartitionedRows):
         number = -1
         for number, (frame, name) in enumerate(shown):
             part = self.design.part(frame, name, number)
-            found, known = part.endog.size, self.facts.counts.get(number)
-            if found != known:
+            size, known = part.endog.size, self.facts.counts.get(number)
+            if size != known:
                 raise DataError(
-                    f"{name} has {found} rows in this pass and {known} in the first: the source must "
+                    f"{name} has {size} rows in this pass and {known} in the first: the source must "
                     "give the same batches each time"
                 )
             yield part

@@ -18,7 +18,7 @@ from qhreg.exceptions import BoundaryWarning, DataError, RankWarning
 from qhreg.family.loss import loss_slope
 from qhreg.solver import Solution, solve
 
-FLAT_SLOPE = 1e-9
+FLAT_STEP = 1e-9
 """Derivative of the loss in the step, relative to its terms, that is rounding error."""
 
 
@@ -158,8 +158,8 @@ def _central_step(
         psi = loss_slope((r - kinks[index] * g) / fit.sigma, fit.tau, fit.kappa)
         return -float(psi @ pull) / float(np.abs(pull).sum())
 
-    first = bisect_left(range(kinks.size), -FLAT_SLOPE, key=slope)
-    last = bisect_right(range(kinks.size), FLAT_SLOPE, key=slope) - 1
+    first = bisect_left(range(kinks.size), -FLAT_STEP, key=slope)
+    last = bisect_right(range(kinks.size), FLAT_STEP, key=slope) - 1
     return 0.5 * float(kinks[first] + kinks[last]) if first < last else float(fit.beta[0])
 
 

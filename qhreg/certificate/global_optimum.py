@@ -176,29 +176,29 @@ def certify_rows(
         setup = set_up(rows, task)
         problem = setup.problem
         first = local_fit(problem, *start_of(setup, solution))
-        found = branch_and_bound(problem, first, tol=tol, max_fits=max_fits)
+        bound = branch_and_bound(problem, first, tol=tol, max_fits=max_fits)
     # values of the problem in the units of the data, as minus the log-likelihood
     shift = value_shift(setup) - 0.5 * problem.rank * math.log(2.0 * math.pi)
     better = None
-    if -(found.upper + shift) > solution.loglike_restricted + tol:
+    if -(bound.upper + shift) > solution.loglike_restricted + tol:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            best = local_fit(problem, found.best.z, found.best.tau)
+            best = local_fit(problem, bound.best.z, bound.best.tau)
             better = report(setup, best, certified=False)
-    upper_bound = -(found.lower + shift)
-    loglikes = np.array([-(profile_value(fit, problem) + shift) for fit in found.fits])
+    upper_bound = -(bound.lower + shift)
+    loglikes = np.array([-(profile_value(fit, problem) + shift) for fit in bound.fits])
     return GlobalCertificate(
         holds=upper_bound - solution.loglike_restricted <= tol,
         gap=max(upper_bound - solution.loglike_restricted, 0.0),
-        lower_bound=max(-(found.upper + shift), solution.loglike_restricted),
+        lower_bound=max(-(bound.upper + shift), solution.loglike_restricted),
         upper_bound=upper_bound,
-        tau=found.best.tau,
-        n_fits=found.n_fits,
+        tau=bound.best.tau,
+        n_fits=bound.n_fits,
         tol=tol,
         tau_bounds=tau_bounds,
-        nodes_tau=np.array([fit.tau for fit in found.fits]),
+        nodes_tau=np.array([fit.tau for fit in bound.fits]),
         nodes_loglike=loglikes,
-        nodes_bound=loglikes + [fit.gap for fit in found.fits],
+        nodes_bound=loglikes + [fit.gap for fit in bound.fits],
         better=better,
     )
 

@@ -302,7 +302,7 @@ def exact_location(data: Regression, params: FloatArray) -> LocationFit:
     """
     problem, place = _location_problem(data, params), data.block("location")
     still = np.zeros(data.location.shape[1])
-    found = interior_point(
+    inner = interior_point(
         problem.design,
         problem.tau,
         data.kappa,
@@ -311,8 +311,8 @@ def exact_location(data: Regression, params: FloatArray) -> LocationFit:
         free_theta=False,
         weights=data.weights,
     )
-    move = -found.z[:-1]
-    if not bool(np.isfinite(move).all() and np.isfinite(found.v).all()):
+    move = -inner.z[:-1]
+    if not bool(np.isfinite(move).all() and np.isfinite(inner.v).all()):
         return LocationFit(params, np.inf)
     if data.kappa == 0.0 and move.size:
         vertex, loss = _vertex(problem.design, move), problem.loss(move)
@@ -322,4 +322,4 @@ def exact_location(data: Regression, params: FloatArray) -> LocationFit:
         move = still
     best = params.copy()
     best[place] += np.linalg.solve(problem.triangle, move)
-    return LocationFit(best, problem.gap(move, found.v))
+    return LocationFit(best, problem.gap(move, inner.v))

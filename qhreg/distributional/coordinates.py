@@ -115,11 +115,11 @@ class Coordinates:
 
     def jacobian(self) -> FloatArray:
         """Return the derivative of the given parameters in those here."""
-        made = np.zeros((self.given.size, self.data.size))
+        jacobian = np.zeros((self.given.size, self.data.size))
         for name, basis in zip(BLOCKS, self.bases, strict=True):
             scale = self.unit if name == "location" else 1.0
-            made[self.given.block(name), self.data.block(name)] = scale * basis.back
-        return made
+            jacobian[self.given.block(name), self.data.block(name)] = scale * basis.back
+        return jacobian
 
 
 def coordinates(

@@ -279,7 +279,7 @@ def gradient(data: Regression, state: RowState) -> FloatArray:
 
 def assemble(data: Regression, pairs: Pairs) -> FloatArray:
     """Return the sum over the rows of weight times factor times the products of the regressors."""
-    made = np.empty((data.size, data.size))
+    matrix = np.empty((data.size, data.size))
     factors = iter(pairs)
     for i, first in enumerate(BLOCKS):
         for second in BLOCKS[i:]:
@@ -288,6 +288,6 @@ def assemble(data: Regression, pairs: Pairs) -> FloatArray:
             rows, columns = data.block(first), data.block(second)
             left, right = (data.designs[BLOCKS.index(name)] for name in (first, second))
             part = left.T @ (right * weighted[:, None])
-            made[rows, columns] = part
-            made[columns, rows] = part.T
-    return made
+            matrix[rows, columns] = part
+            matrix[columns, rows] = part.T
+    return matrix

@@ -26,7 +26,7 @@ from qhreg.family.distribution import quantile_huber
 from qhreg.inference.hypothesis_tests import HypothesisTest, density_note, lr_test
 from qhreg.profile.curve import Curve, ProfilePoint
 from qhreg.results.base import RegressionResults, ResultsWrapper, retvals
-from qhreg.results.rows import of_solution
+from qhreg.results.fitted import of_solution
 from qhreg.results.summary import Tables, covariance_note, criteria, head, zone
 from qhreg.specification.model_data import refit
 from qhreg.specification.observations import find_constant

@@ -222,8 +222,8 @@ def _totals(
             inside = zone[members]
             ends = float(inside.min()) + kappa * tau, kappa * (1.0 - tau) - float(inside.max())
             room = min(room, *ends)
-    found = sums.zone()
-    if not found.accurate:
+    second_order = sums.zone()
+    if not second_order.accurate:
         return _totals(rows, z, tau, kappa, None, slack)
     return Totals(
         (0.5 * square + linear) / kappa,
@@ -231,7 +231,7 @@ def _totals(
         square / kappa**2,
         excess,
         in_zone,
-        found,
+        second_order,
         room / kappa,
     )
 

@@ -128,12 +128,14 @@ class QuantileHuberInfluence(_Base):  # type: ignore[misc]
         chosen = slice(None) if index is None else np.asarray(index)
         scores, bread = self.score_obs[:, chosen], -self.hessian[chosen][:, chosen]
         if joint:
-            made = np.einsum("ij,jk,ik->i", scores, np.linalg.pinv(bread, hermitian=True), scores)
+            statistic = np.einsum(
+                "ij,jk,ik->i", scores, np.linalg.pinv(bread, hermitian=True), scores
+            )
         else:
-            made = scores / np.sqrt(bread.diagonal())
+            statistic = scores / np.sqrt(bread.diagonal())
         if studentize:
-            made = (made.T / self._spread).T
-        return np.asarray(made)
+            statistic = (statistic.T / self._spread).T
+        return np.asarray(statistic)
 
     resid_studentized_external = NotOffered(
         "use get_influence().plot_influence(), or resid_studentized (external=False)"

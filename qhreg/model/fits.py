@@ -75,8 +75,10 @@ class OtherFits(RegressionModel):
         data = ModelData(
             constraint.reduce(self.observations), space, self.tau_bounds, columns, reml=reml
         )
-        found, width = data.solved(constraint.fixed, search=search)
-        solution = replace(found, beta=constraint.expand(found.beta), dependent=(), undetermined=())
+        reduced, width = data.solved(constraint.fixed, search=search)
+        solution = replace(
+            reduced, beta=constraint.expand(reduced.beta), dependent=(), undetermined=()
+        )
         settings = {"optimizer": method, "constraints": constraints, "search": search}
         options = {"use_t": use_t, "settings": settings, "width": width, "constraint": constraint}
         return self._labelled(solution, choice, **options)  # type: ignore[no-any-return]
@@ -333,13 +335,13 @@ class OtherFits(RegressionModel):
 
     def _at_tau(self, tau: float) -> Any:
         """Return this model with tau fixed; the data are shared, not copied."""
-        made = _twin(self)
-        made.data = _twin(self.data)
-        made.data._cache = dict(self.data._cache)
-        made.data.xnames = list(self.data.xnames[: self.k_exog])
-        made.tau = tau
-        made._name_parameters()
-        return made
+        twin = _twin(self)
+        twin.data = _twin(self.data)
+        twin.data._cache = dict(self.data._cache)
+        twin.data.xnames = list(self.data.xnames[: self.k_exog])
+        twin.tau = tau
+        twin._name_parameters()
+        return twin
 
 
 def _in_order(alpha: Any, names: list[str]) -> Any:
@@ -356,6 +358,6 @@ def _in_order(alpha: Any, names: list[str]) -> Any:
 
 def _twin(original: Any) -> Any:
     """Return another object with the same attributes; copy.copy would evaluate the formula again."""
-    made = object.__new__(type(original))
-    made.__dict__.update(original.__dict__)
-    return made
+    twin = object.__new__(type(original))
+    twin.__dict__.update(original.__dict__)
+    return twin

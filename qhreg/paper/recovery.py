@@ -379,10 +379,10 @@ def pooled_minima(
 def penalty_table(minima: Mapping[str, pd.DataFrame], draws: pd.DataFrame) -> pd.DataFrame:
     """Return the minima of the paper's models beside the caption's and the tau of the joint fits."""
     columns = {"caption": TABLE_1["minimum"].map("{:.2f}".format)}
-    for name, made in minima.items():
+    for name, shares in minima.items():
         width = name.removeprefix("paper, ")
-        distance = made["minimum"] - TABLE_1["minimum"]
-        columns[f"{width}: least at"] = _plus_minus(made["minimum"], made["error"], 4)
+        distance = shares["minimum"] - TABLE_1["minimum"]
+        columns[f"{width}: least at"] = _plus_minus(shares["minimum"], shares["error"], 4)
         columns[f"{width}: difference"] = distance.map("{:+.4f}".format)
         columns[f"{width}: joint fit"] = summary(draws, name)["tau"].map("{:.4f}".format)
     return _by_row(columns)
@@ -412,9 +412,9 @@ def width_table(minima: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "kappa": f"{PAPERS[name]['kappa']:g}",
-            "chi-square": f"{width_test(made):.1f}",
-            "degrees": len(made),
-            "p": f"{special.chdtrc(len(made), width_test(made)):.2g}",
+            "chi-square": f"{width_test(shares):.1f}",
+            "degrees": len(shares),
+            "p": f"{special.chdtrc(len(shares), width_test(shares)):.2g}",
         }
-        for name, made in minima.items()
+        for name, shares in minima.items()
     )

@@ -44,8 +44,8 @@ class RowColumns(NamedTuple):
     @property
     def names(self) -> tuple[str, ...]:
         """Those that are there."""
-        found = (self.freq_weights, self.weights, self.offset)
-        return (*(name for name in found if name is not None), *self.groups)
+        columns = (self.freq_weights, self.weights, self.offset)
+        return (*(name for name in columns if name is not None), *self.groups)
 
 
 NO_EXTRAS = RowColumns()
@@ -161,13 +161,13 @@ class Design:
         """Return response and regressors of a frame, rows with missing values as rows of NaN."""
         frame, sides = ready(frame, self._factors), [self.left, self.right]
         try:
-            made = patsy.build_design_matrices(sides, frame, gaps)
+            matrices = patsy.build_design_matrices(sides, frame, gaps)
         except (patsy.PatsyError, TypeError, ValueError) as error:
             raise DataError(first_line(error)) from error
         if gaps.mask is None:
-            return [np.asarray(each, dtype=np.float64) for each in made]
-        rows = [np.full((len(frame), each.shape[1]), np.nan) for each in made]
-        for each, complete in zip(rows, made, strict=True):
+            return [np.asarray(each, dtype=np.float64) for each in matrices]
+        rows = [np.full((len(frame), each.shape[1]), np.nan) for each in matrices]
+        for each, complete in zip(rows, matrices, strict=True):
             each[~gaps.mask] = complete
         return rows
 
@@ -253,8 +253,8 @@ def _column_of(info: Any) -> str | None:
     """Return the column that a factor is, as it is or as ``C(column, ...)``; None for another one."""
     if isinstance(info.factor, patsy.LookupFactor):
         return str(info.factor.name())
-    found = _COLUMN.fullmatch(info.factor.name())
-    return None if found is None else str(found[1] or found[2])
+    match = _COLUMN.fullmatch(info.factor.name())
+    return None if match is None else str(match[1] or match[2])
 
 
 class _Term(NamedTuple):

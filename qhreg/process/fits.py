@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from qhreg._precision import VANISHING
 from qhreg._typing import BoolArray, FloatArray
 from qhreg.covariance import CovarianceChoice, Parts, sandwich
 from qhreg.covariance.choice import grouping_of
@@ -23,9 +24,6 @@ from qhreg.inference.hypothesis_tests import HypothesisTest, chi2_test, f_test
 
 TOUCHING = 1e-9
 """Distance, in units of the spread of the curves, below which two curves touch and do not cross."""
-
-SINGULAR = 1e-10
-"""Share of the largest eigenvalue below which a direction of a covariance counts as known."""
 
 
 def tau_levels(taus: Any = None, *, quantiles: Any = None, kappa: float = 0.0) -> tuple[float, ...]:
@@ -200,7 +198,7 @@ def equality_test(
     length = np.sqrt(np.maximum(spread.diagonal(), 0.0))
     length[length == 0.0] = 1.0
     roots, vectors = np.linalg.eigh(spread / np.outer(length, length))
-    kept = roots > SINGULAR * roots.max(initial=0.0)
+    kept = roots > VANISHING * roots.max(initial=0.0)
     along = vectors[:, kept].T @ (difference / length)
     statistic = float(along @ (along / roots[kept]))
     df = int(kept.sum())

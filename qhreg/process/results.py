@@ -299,11 +299,11 @@ class ProcessResults:
         chosen = list(range(len(self.names))) if columns is None else positions(columns, self.names)
         joint, s = self._joint(chosen), len(chosen)
         df = self._first.df_resid_inference if self._first.use_t else None
-        found = {
+        values = {
             self.names[column]: sup_t(joint[j::s, j::s], alpha, df=df, rng=rng, draws=draws)
             for j, column in enumerate(chosen)
         }
-        return pd.Series(found, dtype=np.float64)
+        return pd.Series(values, dtype=np.float64)
 
     def _slopes(self) -> list[int]:
         """Return the places of all coefficients but the constant."""
@@ -312,10 +312,10 @@ class ProcessResults:
             raise DomainError(
                 "the constant is spread over several columns: name the columns whose slopes to test"
             )
-        found = [j for j in range(k) if j != data.const_idx]
-        if not found:
+        slopes = [j for j in range(k) if j != data.const_idx]
+        if not slopes:
             raise DomainError("the model has no slopes: its only column is the constant")
-        return found
+        return slopes
 
     def test_equal_slopes(
         self, columns: Sequence[str | int] | None = None, *, joint: bool = True
@@ -367,10 +367,10 @@ class ProcessResults:
         alpha : float
             One minus the coverage at each tau.
         """
-        made = FitSummary2()
-        made.add_title("Quantile Huber Regression Process")
+        summary = FitSummary2()
+        summary.add_title("Quantile Huber Regression Process")
         fit = self._first
-        made.add_dict(
+        summary.add_dict(
             {
                 "Dep. Variable:": self.model.endog_names,
                 "kappa:": f"{self.kappa:g}",
@@ -383,11 +383,11 @@ class ProcessResults:
         table = self.to_frame(alpha)
         table["tau"] = [f"{tau:g}" for tau in table["tau"]]
         names = {"lower": f"[{alpha / 2:g}", "upper": f"{1 - alpha / 2:g}]", "bse": "std err"}
-        made.add_df(table.rename(columns=names), index=False)
-        made.add_text(f"Crossing of the curves: {self.crossings()!r}.")
+        summary.add_df(table.rename(columns=names), index=False)
+        summary.add_text(f"Crossing of the curves: {self.crossings()!r}.")
         if self.kappa > 0.0:
-            made.add_text("kappa > 0: a curve is not the 1 - tau quantile, see quantile_level.")
-        return made
+            summary.add_text("kappa > 0: a curve is not the 1 - tau quantile, see quantile_level.")
+        return summary
 
     # ------------------------------------------------------------------ plots
 

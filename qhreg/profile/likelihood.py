@@ -38,7 +38,7 @@ from qhreg.progress import with_progress
 from qhreg.solver import Solution
 from qhreg.specification.model_data import ModelData, refit
 
-POINTS = 5
+SIDE_POINTS = 5
 """Fits on each side of a default grid."""
 
 BETTER = 1e-5
@@ -68,7 +68,7 @@ def _spread(curve: Curve, interval: ProfileInterval, cut: float) -> None:
             if reach == last or 2.0 * (curve.loglike - point.loglike) > cut:
                 break
             reach = origin + 1.2 * (reach - origin)
-        for t in np.linspace(origin, reach, POINTS + 1)[1:-1]:
+        for t in np.linspace(origin, reach, SIDE_POINTS + 1)[1:-1]:
             curve(float(backward(t)))
 
 

@@ -15,8 +15,8 @@ from qhreg.exceptions import DataError, DomainError
 from qhreg.family.normalizer import location_level
 from qhreg.progress import with_progress
 from qhreg.regularized.fit import RegularizedSolution, regularized_path
+from qhreg.results.fitted import RowResults, of_solution
 from qhreg.results.plots import FitResults
-from qhreg.results.rows import RowResults, of_solution
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import Parameters, ParameterSpace
 

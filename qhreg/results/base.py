@@ -24,9 +24,9 @@ from qhreg.exceptions import CurvatureWarning, DataError, DomainError, NotOffere
 from qhreg.family.domain import check_alpha
 from qhreg.inference.bootstrap import BootstrapResult, bootstrap
 from qhreg.inference.influence import QuantileHuberInfluence
+from qhreg.results.fitted import RowResults, of_solution
 from qhreg.results.plots import DiagnosticResults
 from qhreg.results.profiles import ProfileResults
-from qhreg.results.rows import RowResults, of_solution
 from qhreg.results.summary import Tables, summary2_tables, summary_tables
 from qhreg.results.wald import WaldResults
 from qhreg.specification.inputs import group_codes

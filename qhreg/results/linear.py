@@ -28,8 +28,8 @@ from qhreg.family.domain import from_line, line_slope, to_line
 from qhreg.family.normalizer import location_level, log_curvature
 from qhreg.profile.curve import curve_of
 from qhreg.results.base import ResultsWrapper, retvals
+from qhreg.results.fitted import of_solution
 from qhreg.results.likelihood import LikelihoodResults, least_squares_fit
-from qhreg.results.rows import of_solution
 from qhreg.results.summary import Tables, linear_tables
 from qhreg.solver import Solution
 from qhreg.solver.over_kappa import KappaSolution

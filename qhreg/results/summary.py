@@ -340,13 +340,13 @@ class FitSummary(_Base):  # type: ignore[misc]
 
     def with_texts(self, in_cells: _Characters, in_notes: _Characters) -> FitSummary:
         """Return the same tables and notes with some characters in the place of others."""
-        made = copy.deepcopy(self)
-        for table in made.tables:
+        copied = copy.deepcopy(self)
+        for table in copied.tables:
             table.title = _translated(table.title, in_cells)
             for cell in (cell for row in table for cell in row):
                 cell.data = _translated(cell.data, in_cells)
-        made.extra_txt = _translated(made.extra_txt, in_notes)
-        return made
+        copied.extra_txt = _translated(copied.extra_txt, in_notes)
+        return copied
 
 
 class FitSummary2(_Base2):  # type: ignore[misc]
@@ -368,16 +368,16 @@ class FitSummary2(_Base2):  # type: ignore[misc]
 
     def with_texts(self, in_cells: _Characters, in_notes: _Characters) -> FitSummary2:
         """Return the same tables and notes with some characters in the place of others."""
-        made = copy.copy(self)
-        made.tables = [
+        copied = copy.copy(self)
+        copied.tables = [
             table.map(_translated, characters=in_cells).rename(
                 index=lambda name: _translated(name, in_cells),
                 columns=lambda name: _translated(name, in_cells),
             )
             for table in self.tables
         ]
-        made.extra_txt = [_translated(text, in_notes) for text in self.extra_txt]
-        return made
+        copied.extra_txt = [_translated(text, in_notes) for text in self.extra_txt]
+        return copied
 
 
 def _translated(value: Any, characters: _Characters) -> Any:

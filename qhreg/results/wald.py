@@ -11,6 +11,7 @@ import numpy as np
 from statsmodels.stats.contrast import ContrastResults
 from statsmodels.tools.sm_exceptions import ValueWarning
 
+from qhreg._precision import VANISHING
 from qhreg._typing import FloatArray
 from qhreg.exceptions import DomainError, RestrictionWarning, warn_caller
 from qhreg.specification.formulas import (
@@ -20,9 +21,6 @@ from qhreg.specification.formulas import (
     term_columns,
 )
 from qhreg.specification.parameters import Constraint
-
-DEPENDENT = 1e-10
-"""Share of the largest variance below which a combination of restrictions has none of its own."""
 
 
 class WaldResults:
@@ -63,19 +61,19 @@ class WaldResults:
             decided = ~self._left_open(r_matrix, cov_p is None).any(axis=1)
         _warn_decided(int(decided.sum()), decided.size, "and their p-values are NaN")
         with constraints_told(r_matrix, names), np.errstate(divide="ignore", invalid="ignore"):
-            made = super().t_test(r_matrix, cov_p=cov_p, use_t=use_t)  # type: ignore[misc]
-        sd = np.array(made.sd, dtype=np.float64)
+            test = super().t_test(r_matrix, cov_p=cov_p, use_t=use_t)  # type: ignore[misc]
+        sd = np.array(test.sd, dtype=np.float64)
         known = (sd == 0.0) | decided.reshape(sd.shape)
         if known.any():
             sd[known] = np.nan
-            made.sd = sd
+            test.sd = sd
             for name in ("statistic", "tvalue", "pvalue"):
-                value = np.asarray(getattr(made, name))
-                setattr(made, name, np.where(known.reshape(value.shape), np.nan, value))
+                value = np.asarray(getattr(test, name))
+                setattr(test, name, np.where(known.reshape(value.shape), np.nan, value))
         if "tau" in names and self._left_open(r_matrix, False)[:, names.index("tau")].any():
             title = "Test for Constraints (tau itself; summary() tests it on the logit scale)"
-            made.summary = partial(made.summary, title=title)
-        return made
+            test.summary = partial(test.summary, title=title)
+        return test
 
     def _left_open(self, r_matrix: Any, own: bool) -> FloatArray:
         """Return restrictions in terms of what no constraint decides, with the fit's own covariance."""
@@ -132,7 +130,7 @@ class WaldResults:
         with constraints_told(r_matrix, names), warnings.catch_warnings():
             if decided:  # of which the base class would say less
                 warnings.simplefilter("ignore", ValueWarning)
-            made = super().wald_test(  # type: ignore[misc]
+            test = super().wald_test(  # type: ignore[misc]
                 r_matrix,
                 cov_p=cov_p,
                 invcov=invcov,
@@ -140,7 +138,7 @@ class WaldResults:
                 df_constraints=df_constraints,
                 scalar=scalar,
             )
-        return made
+        return test
 
     def _require_errors(self, r_matrix: Any) -> None:
         """Raise a DomainError when a restriction involves a parameter that is treated as known."""
@@ -197,7 +195,7 @@ class WaldResults:
             rows = np.eye(len(self.params))[: self.model.k_exog]
             names = self.model.data.param_names
             single = [(names[j], row[None]) for j, row in enumerate(rows)]
-        made = super().wald_test_terms(  # type: ignore[misc]
+        tests = super().wald_test_terms(  # type: ignore[misc]
             skip_single=skip_single or bool(single),
             extra_constraints=[*single, *(extra_constraints or [])],
             combine_terms=combine_terms,
@@ -205,10 +203,10 @@ class WaldResults:
         )
         combined = len(combine_terms or []) if single else 0
         order = np.r_[
-            combined : combined + len(single), :combined, combined + len(single) : len(made.table)
+            combined : combined + len(single), :combined, combined + len(single) : len(tests.table)
         ]
-        made.table = made.table.iloc[order].rename(index={"1": "Intercept"})
-        return made
+        tests.table = tests.table.iloc[order].rename(index={"1": "Intercept"})
+        return tests
 
     def _terms(self) -> list[str]:
         """Return the terms of the formula, none where there is no formula."""
@@ -243,7 +241,7 @@ class WaldResults:
 def _rank(restrictions: FloatArray) -> int:
     """Return how many of linear restrictions are no combinations of the others."""
     length = np.linalg.norm(restrictions, axis=1, keepdims=True)
-    return int(np.linalg.matrix_rank(restrictions / (length + (length == 0.0)), tol=DEPENDENT))
+    return int(np.linalg.matrix_rank(restrictions / (length + (length == 0.0)), tol=VANISHING))
 
 
 def _warn_decided(decided: int, given: int, outcome: str) -> None:

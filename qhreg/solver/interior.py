@@ -30,7 +30,7 @@ BOUNDARY_FRACTION = 0.9995
 NEAR_SCALE = 0.5
 """Change of log theta below which theta may move with the rest; above, the split is made anew."""
 
-SETTLED = 1e-3
+SCALE_FREED = 1e-3
 """Error at a fixed scale below which the scale is set free; freed earlier it may run away."""
 
 PATIENCE = 30
@@ -157,7 +157,7 @@ def interior_point(
         product = weighted_sum(s * low + t * high, weights)
         v = low - tau
         stationarity = weighted(v, weights) @ design + ell
-        if free_theta and not theta_moves and best <= SETTLED:
+        if free_theta and not theta_moves and best <= SCALE_FREED:
             best, least, stalled = np.inf, np.full(3, np.inf), 0
             stretch = m / max(float(stationarity @ z), 1e-3 * m)  # theta for these v
             z, u = stretch * z, stretch * u

@@ -194,7 +194,7 @@ def newton(
         done = _proved(problem, now, error, tau) if tol is None else error <= tol
         if done or at_rounding or starved or not math.isfinite(error):
             return NewtonPoint(z, tau, now, error, iterations, passes)
-        found, tried = _line_search(
+        next_point, tried = _line_search(
             problem,
             (z, tau, now),
             (dz, dtau),
@@ -203,9 +203,9 @@ def newton(
             slack=tol is None,
         )
         passes, iterations, last_error = passes + tried, iterations + 1, error
-        if found is None:
+        if next_point is None:
             return NewtonPoint(z, tau, now, error, iterations, passes)
-        z, tau, now = found
+        z, tau, now = next_point
 
 
 def _proof_limit(problem: Problem, tau: float, slack: float) -> float:

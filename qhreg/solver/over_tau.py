@@ -40,7 +40,7 @@ from qhreg.solver.fixed_tau import fit_at
 from qhreg.solver.newton import SHORT_STEP, NewtonPoint, newton, projected
 from qhreg.solver.problem import Problem, smoothing_width
 
-POINTS = 41
+SCAN_POINTS = 41
 """Values of tau in the scan."""
 
 FOLLOWED = 3
@@ -95,7 +95,7 @@ def stationary_in_tau(fit: TauFit, problem: Problem) -> bool:
 
 def tau_grid(bounds: tuple[float, float]) -> list[float]:
     """Return the values of tau that are looked at: equally spaced in the logit, the bounds included."""
-    inside = expit(np.linspace(logit(bounds[0]), logit(bounds[1]), POINTS))[1:-1]
+    inside = expit(np.linspace(logit(bounds[0]), logit(bounds[1]), SCAN_POINTS))[1:-1]
     return [bounds[0], *inside.tolist(), bounds[1]]
 
 
@@ -116,7 +116,7 @@ def scan_basins(problem: Problem, z: FloatArray) -> list[Basin]:
     width = smoothing_width(problem.kappa, problem.n, z.size - 1)
     smooth = replace(problem, kappa=width)
     taus = tau_grid(problem.tau_bounds)
-    first = POINTS // 2
+    first = SCAN_POINTS // 2
     point = newton(smooth, z, taus[first], tau_bounds=None, tol=SHORT_STEP)
     if point.error > SHORT_STEP:
         z = fit_at(smooth, taus[first], z, accuracy=ROUGH).z

@@ -36,7 +36,7 @@ SPEC_NAME = "design_info" if FormulaManager is None else "model_spec"
 
 _NAME = re.compile(r"[^\W\d]\w*")
 
-SHOWN = 30
+LISTED = 30
 """Columns that a message lists."""
 
 _QUOTED = re.compile(r"""\bQ\(\s*(['"])(.*?)\1\s*\)""")
@@ -101,9 +101,9 @@ def stands_alone(formula: Any, name: Any) -> bool:
     >>> stands_alone("y ~ (x + day) * z", "day"), stands_alone("y ~ C(day) + day.dt.year", "day")
     (True, False)
     """
-    text, found = _QUOTED.sub(r"\2", str(formula)), 1
-    while found:  # a call disappears, other brackets leave what they hold
-        text, found = _BRACKETS.subn(lambda one: "" if one[1] else one[2], text)
+    text, count = _QUOTED.sub(r"\2", str(formula)), 1
+    while count:  # a call disappears, other brackets leave what they hold
+        text, count = _BRACKETS.subn(lambda one: "" if one[1] else one[2], text)
     alone = rf"(?<![\w.]){re.escape(str(name))}(?![\w.])"
     return re.search(alone, text) is not None
 
@@ -225,8 +225,8 @@ def _unknown(name: str, formula: str, columns: list[str]) -> str:
         return f"there is no function {name!r}{instead}"
     close = difflib.get_close_matches(name, columns, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
-    more = f" and {len(columns) - SHOWN} more" if len(columns) > SHOWN else ""
-    return f"there is no column {name!r}; the columns are {', '.join(columns[:SHOWN])}{more}{hint}"
+    more = f" and {len(columns) - LISTED} more" if len(columns) > LISTED else ""
+    return f"there is no column {name!r}; the columns are {', '.join(columns[:LISTED])}{more}{hint}"
 
 
 def formula_namespace(formula: Any, eval_env: Any, depth: int) -> Any:
@@ -286,11 +286,11 @@ def formula_frame(data: Any, formula: Any) -> pd.DataFrame:
 
 def _plain_columns(frame: pd.DataFrame) -> pd.DataFrame:
     """Return nullable columns as numpy's, which both engines know, with NaN or None for NA."""
-    made = frame.copy(deep=False)
+    plain = frame.copy(deep=False)
     for place, dtype in enumerate(frame.dtypes):
         if getattr(dtype, "na_value", None) is pd.NA:
-            made.isetitem(place, _plain(frame.iloc[:, place]).array)
-    return made
+            plain.isetitem(place, _plain(frame.iloc[:, place]).array)
+    return plain
 
 
 def _plain(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -327,8 +327,8 @@ def design_matrix(spec: Any, data: Any, namespace: Any) -> pd.DataFrame:
         _require_numbers(spec, numbered)
     env = eval_env_argument(namespace if isinstance(namespace, dict) else {})
     with unknown_names_told(spec_text(spec), list(data.columns)), _unseen_categories_raise(spec):
-        made, _ = _matrices(spec, numbered, env, prediction=True)
-    return pd.DataFrame(made).reindex(numbered.index).set_axis(data.index, axis=0)
+        matrices, _ = _matrices(spec, numbered, env, prediction=True)
+    return pd.DataFrame(matrices).reindex(numbered.index).set_axis(data.index, axis=0)
 
 
 def spec_text(spec: Any) -> str:
@@ -383,9 +383,9 @@ def new_design(formula: str, data: pd.DataFrame, namespace: Any) -> tuple[pd.Dat
         Other names in the formula.
     """
     with unknown_names_told(formula, list(data.columns)):
-        made, spec = _matrices(formula, data, eval_env_argument(namespace))
-    design = pd.DataFrame(made[1] if isinstance(made, tuple) else made)
-    if _engine_of(spec) == "formulaic" and not isinstance(made, tuple):
+        matrices, spec = _matrices(formula, data, eval_env_argument(namespace))
+    design = pd.DataFrame(matrices[1] if isinstance(matrices, tuple) else matrices)
+    if _engine_of(spec) == "formulaic" and not isinstance(matrices, tuple):
         # with one side the manager leaves the rows numbered and forgets their labels
         design = design.set_axis(data.index[design.index], axis=0)
     return design, spec
@@ -398,10 +398,10 @@ def _matrices(formula: Any, data: pd.DataFrame, env: Any, prediction: bool = Fal
 
         two_sided = isinstance(formula, str) and re.search(r"\S\s*~", formula)
         make = dmatrices if two_sided else dmatrix
-        made = make(formula, data, eval_env=env, NA_action="drop", return_type="dataframe")
-        return made, (made[1] if two_sided else made).design_info
+        matrices = make(formula, data, eval_env=env, NA_action="drop", return_type="dataframe")
+        return matrices, (matrices[1] if two_sided else matrices).design_info
     manager = FormulaManager(engine=_engine_of(formula) if prediction else None)
-    made = manager.get_matrices(
+    matrices = manager.get_matrices(
         formula,
         data,
         eval_env=env,
@@ -409,7 +409,7 @@ def _matrices(formula: Any, data: pd.DataFrame, env: Any, prediction: bool = Fal
         na_action=manager.get_na_action("drop"),
         prediction=prediction,
     )
-    return made, manager.spec
+    return matrices, manager.spec
 
 
 def usable_rows(
@@ -448,9 +448,9 @@ def _usable(texts: tuple[str, ...], data: pd.DataFrame, namespace: Any) -> BoolA
     usable = np.ones(len(data), dtype=bool)
     numbered = data.set_axis(pd.RangeIndex(len(data)), axis=0)
     for text in texts:
-        made, _ = new_design(text, numbered, namespace)
-        if len(made) < len(data):  # a formula without variables has no labels to go by
-            usable &= np.isin(np.arange(len(data)), made.index)
+        matrices, _ = new_design(text, numbered, namespace)
+        if len(matrices) < len(data):  # a formula without variables has no labels to go by
+            usable &= np.isin(np.arange(len(data)), matrices.index)
     return usable
 
 
@@ -473,15 +473,15 @@ def linear_constraints(constraints: Any, names: list[str]) -> tuple[Any, Any]:
         if FormulaManager is None:
             from patsy import DesignInfo
 
-            made = DesignInfo(names).linear_constraint(constraints)
-            return made.coefs, made.constants
-        made = FormulaManager().get_linear_constraints(constraints, names)
+            constraint = DesignInfo(names).linear_constraint(constraints)
+            return constraint.coefs, constraint.constants
+        constraint = FormulaManager().get_linear_constraints(constraints, names)
     except Exception as error:  # each engine has errors of its own
         raise DomainError(
             f"the constraints {constraints!r} cannot be read: {error}\nThe estimated parameters are "
             f"{', '.join(map(str, names))}"
         ) from error
-    return made.constraint_matrix, made.constraint_values
+    return constraint.constraint_matrix, constraint.constraint_values
 
 
 @contextmanager
@@ -518,9 +518,9 @@ def term_columns(spec: Any) -> dict[str, list[str]]:
 
 def _rebuild(cls: type, state: dict[str, Any]) -> Any:
     """Return an object of cls with the given attributes."""
-    made: Any = object.__new__(cls)
-    made.__dict__.update(state)
-    return made
+    instance: Any = object.__new__(cls)
+    instance.__dict__.update(state)
+    return instance
 
 
 def _patsy_builtin(name: str) -> Any:

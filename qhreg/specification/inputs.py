@@ -311,15 +311,15 @@ def chosen_rows(index: pd.Index, subset: Any) -> npt.NDArray[np.intp]:
     places = pd.Series(np.arange(len(index)), index=index)
     subset = np.asarray(subset) if hasattr(subset, "to_pandas") else subset
     try:
-        found = places.loc[subset]
+        positions = places.loc[subset]
     except (KeyError, IndexError, TypeError, ValueError, pd.errors.IndexingError) as error:
         raise DataError(
             f"subset must be booleans, one for each of {len(index)} rows, or a list of labels of the "
             f"index: {error}"
         ) from error
-    if np.ndim(found) == 0:
+    if np.ndim(positions) == 0:
         raise DataError(f"subset must be a list of labels or booleans, got {subset!r}")
-    return np.asarray(found, dtype=np.intp)
+    return np.asarray(positions, dtype=np.intp)
 
 
 def complete_rows(tables: dict[str, Any], missing: str) -> BoolArray:

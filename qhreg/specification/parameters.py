@@ -209,9 +209,9 @@ class Constraint:
         [False, True]
         """
         contrasts = np.asarray(contrasts, dtype=np.float64)
-        made = contrasts @ self.jacobian(space)
-        made[np.abs(made) <= ROUNDING * np.abs(contrasts).sum(axis=1, keepdims=True)] = 0.0
-        return np.asarray(made)
+        effect = contrasts @ self.jacobian(space)
+        effect[np.abs(effect) <= ROUNDING * np.abs(contrasts).sum(axis=1, keepdims=True)] = 0.0
+        return np.asarray(effect)
 
 
 def linear_constraint(matrix: Any, values: Any, space: ParameterSpace) -> Constraint:

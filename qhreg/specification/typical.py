@@ -18,7 +18,7 @@ from qhreg.specification.formulas import (
     variable_names,
 )
 
-POINTS = 101
+LINE_POINTS = 101
 """Points of a line over a numeric regressor."""
 
 
@@ -54,7 +54,7 @@ class TypicalRows:
         """Values that a line is drawn through: all levels of a factor, else equidistant ones."""
         if self.levels is not None:
             return np.arange(float(len(self.levels)))
-        return np.linspace(float(self.observed.min()), float(self.observed.max()), POINTS)
+        return np.linspace(float(self.observed.min()), float(self.observed.max()), LINE_POINTS)
 
     @property
     def others_text(self) -> str:
