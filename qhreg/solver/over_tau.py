@@ -216,11 +216,16 @@ def _excluded(
 
 
 def profile_minima(nodes: list[ProfileNode], bounds: tuple[float, float]) -> list[Basin]:
-    """Return the minima between nodes, and at bounds towards which it falls: the deepest few."""
+    """Return the minima between nodes and at ends, the deepest few.
+
+    The profile may fall towards an end. It is then a basin where it is a bound, or the lowest node: the
+    minimum lies between it and values that were excluded.
+    """
+    lowest = min(nodes, key=lambda node: node.value)
     basins = [
         Basin(node.tau, node.value, node.z)
         for node, bound, sign in ((nodes[0], bounds[0], 1.0), (nodes[-1], bounds[1], -1.0))
-        if node.tau == bound and sign * node.slope >= 0.0
+        if sign * node.slope >= 0.0 and (node.tau == bound or node is lowest)
     ]
     for left, right in itertools.pairwise(nodes):
         if left.slope < 0.0 < right.slope:
@@ -228,7 +233,6 @@ def profile_minima(nodes: list[ProfileNode], bounds: tuple[float, float]) -> lis
             tau = left.tau + share * (right.tau - left.tau)
             basins.append(Basin(tau, value, (1.0 - share) * left.z + share * right.z))
     if not basins:
-        lowest = min(nodes, key=lambda node: node.value)
         basins.append(Basin(lowest.tau, lowest.value, lowest.z))
     return sorted(basins, key=lambda basin: basin.value)[:FOLLOWED]
 
