@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from qhreg import QuantileHuberMLE
 from qhreg.family.distribution import quantile_huber
 from qhreg.profile import profile_likelihood
 from qhreg.solver import solve
 from qhreg.solver.over_kappa import solve_kappa
-from qhreg.specification.model_data import model_data
 
 BAR = 12.0
 COEFFICIENT = 1
@@ -73,7 +73,7 @@ def measure(case: Case) -> tuple[float, float, int]:
     """Return the seconds of the profile and of the fit, and the number of points of the profile."""
     # an estimated width near zero would be another task: the quantile loss is fitted exactly
     exog, endog = sample(case.n, case.p, 3.0 if case.kappa is None else case.kappa)
-    data = model_data(exog, endog, kappa=case.kappa)
+    data = QuantileHuberMLE(endog, exog, kappa=case.kappa).model_data()
 
     def fit() -> Any:
         if case.kappa is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from qhreg import QuantileHuberMLE
+
 
 def skewed_frame(n: int = 300, seed: int = 1) -> pd.DataFrame:
     """Return y = 1 + 2 x + skewed noise with a factor, weights, an offset and labelled rows."""
@@ -31,3 +33,9 @@ def with_gaps(frame: pd.DataFrame) -> pd.DataFrame:
     gaps.loc[gaps.index[[7, 20]], "y"] = np.nan
     gaps.loc[gaps.index[40], "w"] = np.nan
     return gaps
+
+
+def model_data(X, y, *, weights=None, names=None, reml=True, **options):
+    """Return arrays as the inner functions take a model; weights count rows."""
+    exog = pd.DataFrame(X, columns=names or [f"x{j}" for j in range(np.shape(X)[1])])
+    return QuantileHuberMLE(y, exog, freq_weights=weights, **options).model_data(reml=reml)

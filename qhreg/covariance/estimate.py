@@ -281,10 +281,12 @@ def estimate_covariance(
     Examples
     --------
     >>> import numpy as np
+    >>> from qhreg import QuantileHuberMLE
     >>> from qhreg.covariance import CovarianceChoice, estimate_covariance
-    >>> from qhreg.specification.model_data import fit_model, model_data
+    >>> from qhreg.specification.model_data import fit_model
     >>> x = np.linspace(-1.0, 1.0, 201)
-    >>> data = model_data(np.column_stack([np.ones_like(x), x]), x + np.sin(40.0 * x) ** 3)
+    >>> model = QuantileHuberMLE(x + np.sin(40.0 * x) ** 3, np.column_stack([np.ones_like(x), x]))
+    >>> data = model.model_data()
     >>> estimate_covariance(CovarianceChoice("HC3"), data, fit_model(data)).cov.shape
     (4, 4)
     """

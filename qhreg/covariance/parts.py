@@ -421,10 +421,12 @@ def covariance_parts(
     Examples
     --------
     >>> import numpy as np
+    >>> from qhreg import QuantileHuberMLE
     >>> from qhreg.covariance.parts import covariance_parts
-    >>> from qhreg.specification.model_data import fit_model, model_data
+    >>> from qhreg.specification.model_data import fit_model
     >>> x = np.linspace(-1.0, 1.0, 201)
-    >>> data = model_data(np.column_stack([np.ones_like(x), x]), x + np.sin(40.0 * x) ** 3)
+    >>> model = QuantileHuberMLE(x + np.sin(40.0 * x) ** 3, np.column_stack([np.ones_like(x), x]))
+    >>> data = model.model_data()
     >>> parts = covariance_parts(data, fit_model(data))
     >>> parts.scores.shape, parts.bread.shape, float(parts.leverage.sum().round(9))
     ((201, 4), (4, 4), 2.0)

@@ -29,16 +29,14 @@ def expanded(data: Any) -> Any:
     Parameters
     ----------
     data : ModelData or DistributionalData
-        With whole frequency weights or none. Sampling weights describe no law of the responses that
-        could be simulated.
+        Its frequency weights are whole, as the model checks. Sampling weights describe no law of the
+        responses that could be simulated.
     """
     obs = data.observations
     if obs.weights is not None:
         raise DataError("the model cannot be simulated with sampling weights")
     if obs.freq_weights is None:
         return data
-    if not (obs.freq_weights == np.floor(obs.freq_weights)).all():
-        raise DataError("the model can be simulated with whole frequency weights only")
     counts = obs.freq_weights.astype(np.intp)
     return data.take(np.repeat(np.arange(counts.size), counts), apart=True)
 
@@ -204,10 +202,11 @@ def goodness_of_fit(
     --------
     >>> import numpy as np
     >>> from qhreg.diagnostics.goodness import goodness_of_fit
-    >>> from qhreg.specification.model_data import model_data
+    >>> from qhreg import QuantileHuberMLE
     >>> from qhreg.solver import solve
     >>> X, y = np.ones((200, 1)), np.random.default_rng(0).laplace(size=200)
-    >>> test = goodness_of_fit(model_data(X, y, kappa=0.0), solve(X, y, kappa=0.0), n_boot=19)
+    >>> data = QuantileHuberMLE(y, X, kappa=0.0).model_data()
+    >>> test = goodness_of_fit(data, solve(X, y, kappa=0.0), n_boot=19)
     >>> test.n_boot, bool(test.ad_pvalue > 0.05)
     (19, True)
     """

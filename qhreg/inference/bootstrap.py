@@ -301,11 +301,12 @@ def bootstrap(
     Examples
     --------
     >>> import numpy as np
+    >>> from qhreg import QuantileHuberMLE
     >>> from qhreg.inference.bootstrap import bootstrap
     >>> from qhreg.family.distribution import quantile_huber
-    >>> from qhreg.specification.model_data import fit_model, model_data
+    >>> from qhreg.specification.model_data import fit_model
     >>> y = quantile_huber.ppf((np.arange(200) + 0.5) / 200, 0.4, 1.0)
-    >>> data = model_data(np.ones((200, 1)), y)
+    >>> data = QuantileHuberMLE(y, np.ones((200, 1))).model_data()
     >>> result = bootstrap(data, fit_model(data), n_boot=50, rng=0)
     >>> result.params.shape, result.conf_int().shape, result.n_failed
     ((50, 3), (3, 2), 0)

@@ -90,10 +90,11 @@ def score_test(
     Examples
     --------
     >>> import numpy as np
+    >>> from qhreg import QuantileHuberMLE
     >>> from qhreg.inference.score_tests import score_test
-    >>> from qhreg.specification.model_data import fit_model, model_data
+    >>> from qhreg.specification.model_data import fit_model
     >>> x = np.linspace(-1.0, 1.0, 300)
-    >>> data = model_data(np.ones((300, 1)), x + np.sin(50.0 * x))
+    >>> data = QuantileHuberMLE(x + np.sin(50.0 * x), np.ones((300, 1))).model_data()
     >>> bool(score_test(data, fit_model(data), x).pvalue < 1e-6)
     True
     """

@@ -148,11 +148,12 @@ def profile_likelihood(
     --------
     >>> import numpy as np
     >>> from qhreg.profile.likelihood import profile_likelihood
-    >>> from qhreg.specification.model_data import model_data
+    >>> from qhreg import QuantileHuberMLE
     >>> from qhreg.solver import solve
     >>> rng = np.random.default_rng(0)
     >>> X, y = np.ones((200, 1)), rng.laplace(size=200)
-    >>> profile = profile_likelihood(model_data(X, y), solve(X, y), "tau", cut="chi2")
+    >>> data = QuantileHuberMLE(y, X).model_data()
+    >>> profile = profile_likelihood(data, solve(X, y), "tau", cut="chi2")
     >>> print(profile.interval)
     95 % profile interval for tau: 0.407892 to 0.589504
     """
@@ -280,13 +281,14 @@ def local_maxima(
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.specification.model_data import model_data
+    >>> from qhreg import QuantileHuberMLE
     >>> from qhreg.profile.likelihood import local_maxima
     >>> from qhreg.solver import solve
     >>> tails = -np.log1p(-(np.arange(30) + 0.5) / 30)
     >>> y = np.concatenate([-1.0 - 0.35 * tails, 1.0 + 0.4 * tails])  # two peaks
     >>> X = np.ones((60, 1))
-    >>> local_maxima(model_data(X, y, kappa=0.3), solve(X, y, kappa=0.3))
+    >>> data = QuantileHuberMLE(y, X, kappa=0.3).model_data()
+    >>> local_maxima(data, solve(X, y, kappa=0.3))
     4 local maxima of the likelihood over tau in [0.001, 0.999]
       tau 0.8334, log-likelihood -103.7136 (highest)
       tau 0.1847, log-likelihood -105.4356 (1.722 below)

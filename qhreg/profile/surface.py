@@ -173,11 +173,11 @@ def profile_surface(
     Examples
     --------
     >>> import numpy as np
-    >>> from qhreg.specification.model_data import model_data
+    >>> from qhreg import QuantileHuberMLE
     >>> from qhreg.profile.surface import profile_surface
     >>> from qhreg.solver import solve
     >>> y = np.random.default_rng(0).laplace(size=200)
-    >>> data = model_data(np.ones((200, 1)), y)
+    >>> data = QuantileHuberMLE(y, np.ones((200, 1))).model_data()
     >>> made = profile_surface(data, solve(np.ones((200, 1)), y), ("tau", "sigma"), points=5)
     >>> made.loglikes.shape
     (5, 5)

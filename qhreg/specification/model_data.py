@@ -13,7 +13,7 @@ import numpy as np
 from qhreg._typing import FloatArray, IntArray
 from qhreg.engine.rows import GivenRows, rows_of
 from qhreg.exceptions import BoundaryWarning, DomainError, RankWarning
-from qhreg.solver import DEFAULT_TAU_BOUNDS, Solution, solve_rows, task_of
+from qhreg.solver import Solution, solve_rows, task_of
 from qhreg.solver.over_kappa import KappaSolution, profile_over_kappa
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import (
@@ -158,39 +158,6 @@ class ModelData:
         """Return the model in which sigma, tau or kappa is estimated."""
         freed: dict[str, Any] = {param: None}
         return replace(self, space=replace(self.space, **freed))
-
-
-def model_data(
-    exog: Any,
-    endog: Any,
-    *,
-    kappa: float | None = 4.0,
-    tau: float | None = None,
-    sigma: float | None = None,
-    tau_bounds: tuple[float, float] = DEFAULT_TAU_BOUNDS,
-    weights: Any = None,
-    offset: Any = None,
-    names: Any = None,
-    reml: bool = True,
-) -> ModelData:
-    """Return arrays in the form that fits and profiles take.
-
-    Parameters
-    ----------
-    exog, endog, tau, sigma, tau_bounds, weights, offset, reml
-        As in :func:`qhreg.solver.solve`.
-    kappa : float or None
-        Huber width; None estimates it.
-    names : sequence of str, optional
-        Names of the columns.
-    """
-    x, y = np.asarray(exog, dtype=np.float64), np.asarray(endog, dtype=np.float64)
-    w = None if weights is None else np.asarray(weights, dtype=np.float64)
-    o = None if offset is None else np.asarray(offset, dtype=np.float64)
-    k = x.shape[1]
-    labels = tuple(map(str, names)) if names is not None else tuple(f"x{j}" for j in range(k))
-    space = ParameterSpace(k, sigma, tau, kappa)
-    return ModelData(Observations(x, y, o, w), space, tau_bounds, labels, reml=reml)
 
 
 def fit_model(

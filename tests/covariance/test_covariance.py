@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from model_data import model_data
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import optimize, special, stats
 from statsmodels.tools.numdiff import approx_fprime
@@ -30,7 +31,7 @@ from qhreg.covariance.parts import bread_window, hall_sheather
 from qhreg.exceptions import BoundaryWarning, CurvatureWarning, DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.family.normalizer import log_normalizer_derivatives, restricted_normalizer
-from qhreg.specification.model_data import fit_model, model_data
+from qhreg.specification.model_data import fit_model
 from qhreg.specification.observations import Observations
 from qhreg.specification.parameters import Parameters
 

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from model_data import model_data
 from scipy import stats
 from solver_data import regression
 
+from qhreg import QuantileHuberMLE
 from qhreg.diagnostics.goodness import (
     anderson_darling,
     expanded,
@@ -14,9 +16,6 @@ from qhreg.diagnostics.goodness import (
 from qhreg.exceptions import DataError, DomainError
 from qhreg.family.distribution import quantile_huber
 from qhreg.solver import solve
-from qhreg.specification.model_data import ModelData, model_data
-from qhreg.specification.observations import Observations
-from qhreg.specification.parameters import ParameterSpace
 
 
 def noise(n, seed, tau=0.3, kappa=1.0):
@@ -144,8 +143,7 @@ def test_simulated_residuals_have_the_fitted_law():
 def test_whole_frequency_weights_are_repeated_rows():
     X, y = regression(60, 2, 0)
     counts = np.arange(60) % 3 + 1.0
-    obs = Observations(X, y, None, counts, None)
-    data = ModelData(obs, ParameterSpace(2, kappa=1.0), (1e-3, 0.999), ("a", "b"))
+    data = model_data(X, y, kappa=1.0, weights=counts)
     rows = np.repeat(np.arange(60), counts.astype(int))
     np.testing.assert_array_equal(expanded(data).observations.endog, y[rows])
     fit = solve(X, y, kappa=1.0, weights=counts)
@@ -156,16 +154,12 @@ def test_whole_frequency_weights_are_repeated_rows():
 
 
 def test_weights_that_describe_no_sample_are_rejected():
-    def described(observations):
-        return ModelData(observations, ParameterSpace(2, kappa=1.0), (1e-3, 0.999), ("a", "b"))
-
     X, y = regression(60, 2, 0)
     weights = np.full(60, 1.5)
     fit = solve(X, y, weights=weights)
     with pytest.raises(DataError, match="sampling weights"):
-        goodness_of_fit(described(Observations(X, y, None, None, weights)), fit)
-    data = described(Observations(X, y, None, weights, None))
+        goodness_of_fit(QuantileHuberMLE(y, X, kappa=1.0, weights=weights).model_data(), fit)
     with pytest.raises(DataError, match="whole"):
-        goodness_of_fit(data, fit)
+        QuantileHuberMLE(y, X, freq_weights=weights)
     with pytest.raises(DomainError, match="n_boot"):
         goodness_of_fit(model_data(X, y), fit, n_boot=0)

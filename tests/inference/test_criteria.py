@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from model_data import model_data
 from numpy.testing import assert_allclose
 
 from qhreg import QuantileHuberMLE
 from qhreg.covariance.parts import covariance_parts
 from qhreg.exceptions import BoundaryWarning, DomainError
 from qhreg.family.distribution import quantile_huber
-from qhreg.specification.model_data import model_data
 
 
 def draw(n, seed=0):

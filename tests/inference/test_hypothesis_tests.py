@@ -5,6 +5,7 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from model_data import model_data
 from numpy.testing import assert_allclose
 from scipy import stats
 
@@ -17,9 +18,9 @@ from qhreg.family.distribution import quantile_huber
 from qhreg.inference.hypothesis_tests import lr_cut, lr_test
 from qhreg.inference.score_tests import score_test
 from qhreg.solver import solve
-from qhreg.specification.model_data import ModelData, fit_model, model_data
+from qhreg.specification.model_data import fit_model
 from qhreg.specification.observations import Observations
-from qhreg.specification.parameters import Parameters, ParameterSpace
+from qhreg.specification.parameters import Parameters
 
 
 def draw(n, tau=0.5, kappa=1.0, seed=0, p=2):
@@ -34,10 +35,8 @@ def symmetry(exog, endog, cov_type="nonrobust", **options):
 
 
 def weighted_data(exog, endog, kappa=1.0, freq=None, weights=None):
-    freq, weights = (None if w is None else np.asarray(w, dtype=float) for w in (freq, weights))
-    space = ParameterSpace(exog.shape[1], kappa=kappa)
-    observations = Observations(exog, endog, None, freq, weights)
-    return ModelData(observations, space, (1e-3, 0.999), tuple(map(str, range(exog.shape[1]))))
+    rows = {"freq_weights": freq, "weights": weights}
+    return QuantileHuberMLE(endog, exog, kappa=kappa, **rows).model_data()
 
 
 # --- the law of the likelihood ratio ---------------------------------------------------------------

@@ -13,6 +13,7 @@ import pytest
 import statsmodels.api as sm
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from model_data import model_data
 from scipy import integrate, stats
 from solver_data import regression
 
@@ -30,7 +31,6 @@ from qhreg.family.normalizer import log_normalizer
 from qhreg.profile import profile_likelihood
 from qhreg.profile.surface import profile_surface
 from qhreg.solver import solve
-from qhreg.specification.model_data import model_data
 
 TAU, KAPPA = 0.3, 1.0
 

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from model_data import model_data
 from scipy import stats
 from scipy.optimize import brentq
 from solver_data import regression, small_sample
@@ -24,7 +25,6 @@ from qhreg.profile.surface import profile_surface
 from qhreg.progress import with_progress
 from qhreg.solver import solve
 from qhreg.solver.over_kappa import solve_kappa
-from qhreg.specification.model_data import model_data
 
 
 def curvature(tau, kappa):
