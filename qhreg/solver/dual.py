@@ -177,11 +177,10 @@ def dual_from_newton(problem: Problem, point: NewtonPoint) -> DualPoint | None:
     """
     kappa, now = problem.kappa, point.objective
     r = point.z.size - 1
-    try:  # also where the zone has too few rows for a definite matrix: the point is shrunk into the box
-        correction = np.linalg.solve(kappa * now.d2_z[:r, :r], now.d_z[:r])
-    except np.linalg.LinAlgError:
+    correction = solve_positive(kappa * now.d2_z[:r, :r], now.d_z[:r])
+    if correction is None:
         return None
-    variables = _variables(problem, point, np.asarray(correction, np.float64))
+    variables = _variables(problem, point, correction)
     alignment, square, variables = feasible(variables, float(point.z[-1]))
     if not np.isfinite(alignment):
         return None

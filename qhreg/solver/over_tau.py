@@ -182,7 +182,9 @@ def _outwards(
                 tol=SHORT_STEP,
                 max_passes=PASSES,
             )
-            followed = point.error <= SHORT_STEP
+            # with fewer rows in the zone than coefficients there is no fit to follow, and no dual point
+            determined = point.objective.totals.rows_in_zone >= node.z.size - 1
+            followed = determined and point.error <= SHORT_STEP
             if followed:
                 node = _node(point, problem)
                 nodes.append(node)
